@@ -1,0 +1,94 @@
+# The commands of the house. `make` alone lists them; every one of them installs what it needs first.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+UV := .tools/uv/bin/uv
+BIN := .venv/bin
+
+export UV_PYTHON_DOWNLOADS := never
+export UV_NO_PROGRESS := 1
+export UV_SYSTEM_CERTS ?= true
+export npm_config_fund := false
+export npm_config_audit := false
+export npm_config_update_notifier := false
+
+PACKAGES := $(wildcard packages/*/pyproject.toml)
+CANVAS_SOURCES := $(wildcard canvas/*.json canvas/*.ts canvas/*.html) $(shell find canvas/src canvas/public -type f 2>/dev/null)
+
+UV_READY := .tools/uv-$(UV_VERSION).stamp
+PYTHON_READY := .venv/.synced
+CANVAS_READY := canvas/node_modules/.installed
+CANVAS_BUILT := packages/platform/src/molecule_platform/static/index.html
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help up test test-long check bench smoke docs lock format clean system
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+up: $(PYTHON_READY) $(CANVAS_BUILT) ## start Molecule with the demo organisation (ARGS="--port 9000" adds flags)
+	@exec $(BIN)/molecule up --data-dir .data --demo $(ARGS)
+
+test: system $(PYTHON_READY) $(CANVAS_BUILT) ## every test but the long ones
+	cd canvas && npm test
+	$(BIN)/pytest -m "not long" $(ARGS)
+
+test-long: system $(PYTHON_READY) $(CANVAS_BUILT) ## the tests that take minutes
+	$(BIN)/pytest -m long $(ARGS) || test $$? -eq 5 # no long test yet is no failure
+
+check: $(PYTHON_READY) $(CANVAS_READY) ## format, lint, types, import walls, sizes, spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.sizes
+	$(BIN)/codespell
+	cd canvas && npm run lint
+	cd canvas && npm run types
+
+bench: $(PYTHON_READY) $(CANVAS_BUILT) ## measure the budgets; fails on a miss
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+smoke: $(PYTHON_READY) $(CANVAS_BUILT) ## build the wheels and use each one alone
+	$(BIN)/python -m scripts.smoke $(UV)
+
+docs: $(PYTHON_READY) $(CANVAS_BUILT) ## write docs/reference from the code, then run every sample
+	$(BIN)/python -m scripts.reference
+	$(BIN)/pytest tests/architecture/test_reference.py tests/architecture/test_samples.py
+
+lock: $(UV_READY) ## resolve every dependency again into the two lock files
+	$(UV) lock --python $(PYTHON)
+	$(UV) export --locked --python $(PYTHON) --all-packages --all-extras --all-groups --format requirements-txt \
+		--no-emit-workspace --no-header --quiet --output-file requirements.lock
+	cd canvas && rm -f package-lock.json && npm install --package-lock-only --ignore-scripts
+
+format: $(PYTHON_READY) ## let ruff format and fix what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove what make built and installed; .data stays
+	rm -rf .venv .tools dist canvas/node_modules $(dir $(CANVAS_BUILT)) .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+system:
+	@sh scripts/system_packages.sh
+
+$(UV_READY):
+	sh scripts/install_uv.sh $(PYTHON) $(UV_VERSION)
+	@touch $@
+
+$(PYTHON_READY): requirements.lock pyproject.toml $(PACKAGES) | $(UV_READY)
+	test -x $(BIN)/python || $(UV) venv --quiet --clear --python $(PYTHON) .venv
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps $(patsubst %/pyproject.toml,-e %,$(PACKAGES))
+	@touch $@
+
+$(CANVAS_READY): canvas/package.json canvas/package-lock.json
+	@sh scripts/check_node.sh
+	cd canvas && npm ci --no-progress
+	@touch $@
+
+$(CANVAS_BUILT): $(CANVAS_READY) $(CANVAS_SOURCES)
+	cd canvas && npm run build
+	@touch $@

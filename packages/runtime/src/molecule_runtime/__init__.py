@@ -1,0 +1,5 @@
+"""Hosts one agent engine as a Molecule workspace. This version reserves the name."""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,124 @@
+"""Builds the wheels and uses each one alone in a clean environment.  usage: python -m scripts.smoke UV"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts import live_platform, repository
+
+SDK_BRINGS = {
+    "molecule-ai-sdk", "requests", "pyyaml", "certifi", "charset-normalizer", "idna", "urllib3",
+}  # fmt: skip
+CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "molecule-ai-sdk": (("python", "-m", "molecule_agent", "--help"),),
+    "molecule-ai-skills": (),
+    "molecule-ai-workspace-runtime": (),
+    "molecule-ai-platform": (("molecule", "version"),),
+}
+
+IMPORT_ALL = """
+import importlib, importlib.metadata, pkgutil, sys
+distribution, *packages = sys.argv[1:]
+for name in packages:
+    package = importlib.import_module(name)
+    assert package.__version__ == importlib.metadata.version(distribution), name
+    for module in pkgutil.walk_packages(package.__path__, name + "."):
+        if not module.name.endswith(".__main__") and ".migrations" not in module.name:
+            importlib.import_module(module.name)
+"""
+
+
+class SmokeFailed(Exception):
+    """A wheel does not hold or bring what it should."""
+
+
+def main(uv: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wheels = build_wheels(folder / "dist")
+        check_platform_wheel(wheels["molecule-ai-platform"])
+        constraints = write_constraints(folder)
+        for distribution, wheel in wheels.items():
+            environment = install(uv, wheel, folder / distribution, constraints)
+            check_import(distribution, environment)
+            check_brought(uv, distribution, environment)
+            for call in CALLS[distribution]:
+                run([str(environment / "bin" / call[0]), *call[1:]])
+            print(f"{distribution}: installs alone, imports, runs")
+
+
+def build_wheels(dist: Path) -> dict[str, Path]:
+    """Distribution name → its wheel, built without the network by the locked build backend."""
+    for package in repository.PACKAGES:
+        source = repository.ROOT / "packages" / package
+        run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(dist), str(source)])
+    wheels = {path.name.split("-")[0].replace("_", "-"): path for path in dist.glob("*.whl")}
+    if wheels.keys() != repository.DISTRIBUTIONS.keys():
+        raise SmokeFailed(f"Built {sorted(wheels)} instead of {sorted(repository.DISTRIBUTIONS)}.")
+    return {name: wheels[name] for name in repository.DISTRIBUTIONS}
+
+
+def check_platform_wheel(wheel: Path) -> None:
+    """The canvas is in the wheel, so that an installed platform has its page."""
+    with zipfile.ZipFile(wheel) as archive:
+        if "molecule_platform/static/index.html" not in archive.namelist():
+            raise SmokeFailed(f"{wheel.name} lacks the canvas: build it, and list static/ as an artifact.")
+
+
+def write_constraints(folder: Path) -> Path:
+    """The versions of the lock file without hashes: our own wheels have none to compare."""
+    pins = re.findall(r"^\S+==[^\\\n]+", (repository.ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    path = folder / "constraints.txt"
+    path.write_text("\n".join(pin.strip() for pin in pins) + "\n")
+    return path
+
+
+def install(uv: Path, wheel: Path, environment: Path, constraints: Path) -> Path:
+    run([str(uv), "venv", "--quiet", "--python", sys.executable, str(environment)])
+    target = ["--python", str(environment / "bin" / "python")]
+    source = ["--find-links", str(wheel.parent), "--constraint", str(constraints)]
+    run([str(uv), "pip", "install", "--quiet", *target, *source, str(wheel)])
+    return environment
+
+
+def check_import(distribution: str, environment: Path) -> None:
+    """Every module imports with nothing but what the wheel brings, and the packages know their version."""
+    packages = repository.DISTRIBUTIONS[distribution]
+    run([str(environment / "bin" / "python"), "-I", "-c", IMPORT_ALL, distribution, *packages])
+
+
+def check_brought(uv: Path, distribution: str, environment: Path) -> None:
+    """The SDK brings requests, pyyaml and what they bring; no distribution brings the test tools."""
+    listed = run(
+        [str(uv), "pip", "list", "--format", "freeze", "--python", str(environment / "bin" / "python")]
+    )
+    brought = {line.split("==")[0].lower() for line in listed.splitlines()}
+    if distribution == "molecule-ai-sdk" and brought != SDK_BRINGS:
+        raise SmokeFailed(f"The SDK brings {sorted(brought)} instead of {sorted(SDK_BRINGS)}.")
+    if "pytest" in brought:
+        raise SmokeFailed(f"{distribution} brings pytest.")
+
+
+def run(command: Sequence[str]) -> str:
+    """What the command printed; a failure is told with its output."""
+    done = subprocess.run(
+        command,
+        env=live_platform.clean_environment(),
+        capture_output=True,
+        text=True,
+        cwd=tempfile.gettempdir(),
+    )
+    if done.returncode:
+        raise SmokeFailed(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]).absolute())
+    except SmokeFailed as failure:
+        sys.exit(f"smoke: {failure}")
