@@ -1,0 +1,120 @@
+"""What the params of a request must hold, and which fields are wrong when they do not."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from molecule_wire import JSON, JSONObject
+from molecule_wire.a2a import operations, parts
+from molecule_wire.a2a.errors import Violation
+
+Role: TypeAlias = Literal["user", "agent"]
+
+ROLES: Mapping[str, Role] = MappingProxyType(
+    {"user": "user", "agent": "agent", "ROLE_USER": "user", "ROLE_AGENT": "agent"}
+)
+"""Every spelling of a role, read on every door: what one door lets in, the next must not refuse."""
+
+MAX_ID_LENGTH = 1024
+
+_REQUIRED = "is required"
+
+
+def violations(
+    operation: operations.Operation, dialect: operations.Dialect, params: JSONObject
+) -> tuple[Violation, ...]:
+    """Every field of the params that is missing or wrong."""
+    if operation in (operations.SEND, operations.STREAM):
+        found = [*_message(params.get("message")), *_configuration(params.get("configuration"))]
+    else:
+        found = [*_named(operation.required(dialect), params), *_history_length(params, "")]
+    return tuple([*found, *_object(params, "metadata", "")])
+
+
+def _named(names: tuple[str, ...], params: JSONObject) -> Iterator[Violation]:
+    for name in names:
+        if name != "pushNotificationConfig":
+            yield from _id(params, name, "")
+        elif not isinstance(params.get(name), dict):
+            yield Violation(name, "must be an object")
+
+
+def _message(message: JSON) -> Iterator[Violation]:
+    if not isinstance(message, dict):
+        yield Violation("message", _REQUIRED if message is None else "must be an object")
+        return
+    yield from _id(message, "messageId", "message.")
+    for name in ("contextId", "taskId"):
+        if message.get(name) not in (None, ""):
+            yield from _id(message, name, "message.")
+    yield from _role(message.get("role"))
+    yield from _parts(message.get("parts"))
+    yield from _references(message.get("referenceTaskIds"))
+    yield from _object(message, "metadata", "message.")
+
+
+def _role(role: JSON) -> Iterator[Violation]:
+    if role is None:
+        yield Violation("message.role", _REQUIRED)
+    elif not isinstance(role, str) or role not in ROLES:
+        yield Violation("message.role", "must be ROLE_USER or ROLE_AGENT (0.3: user or agent)")
+
+
+def _parts(listed: JSON) -> Iterator[Violation]:
+    if not isinstance(listed, list) or not listed:
+        yield Violation("message.parts", _REQUIRED if listed is None else "must be a list with a part in it")
+        return
+    for place, part in enumerate(listed):
+        if not _is_part(part):
+            sentence = "must hold exactly one of text, raw, url and data (0.3: a kind and its content)"
+            yield Violation(f"message.parts[{place}]", sentence)
+
+
+def _is_part(part: JSON) -> bool:
+    if not isinstance(part, dict):
+        return False
+    read = parts.from_0_3(part)
+    given = [name for name in parts.CONTENTS if read.get(name) is not None]
+    if not given:
+        return "data" in read
+    return len(given) == 1 and (given == ["data"] or isinstance(read[given[0]], str))
+
+
+def _references(listed: JSON) -> Iterator[Violation]:
+    if listed is None:
+        return
+    if not isinstance(listed, list) or not all(isinstance(task_id, str) for task_id in listed):
+        yield Violation("message.referenceTaskIds", "must be a list of task ids")
+
+
+def _configuration(configuration: JSON) -> Iterator[Violation]:
+    if configuration is None:
+        return
+    if not isinstance(configuration, dict):
+        yield Violation("configuration", "must be an object")
+        return
+    for name in ("blocking", "returnImmediately"):
+        if not isinstance(configuration.get(name, False), bool):
+            yield Violation(f"configuration.{name}", "must be true or false")
+    yield from _history_length(configuration, "configuration.")
+
+
+def _history_length(holder: JSONObject, prefix: str) -> Iterator[Violation]:
+    length = holder.get("historyLength")
+    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 0):
+        yield Violation(f"{prefix}historyLength", "must be a whole number, 0 or more")
+
+
+def _object(holder: JSONObject, name: str, prefix: str) -> Iterator[Violation]:
+    if not isinstance(holder.get(name), dict | None):
+        yield Violation(f"{prefix}{name}", "must be an object")
+
+
+def _id(holder: JSONObject, name: str, prefix: str) -> Iterator[Violation]:
+    value = holder.get(name)
+    if value is None or value == "":
+        yield Violation(f"{prefix}{name}", _REQUIRED)
+    elif not isinstance(value, str):
+        yield Violation(f"{prefix}{name}", "must be a string")
+    elif len(value) > MAX_ID_LENGTH or "\0" in value:
+        yield Violation(f"{prefix}{name}", f"must have at most {MAX_ID_LENGTH} characters and no NUL")
