@@ -1,0 +1,66 @@
+import { checkWaiting } from '@/commands/checkWaiting';
+import { readAnswer } from '@/engine/a2a';
+import { coalesce } from '@/engine/coalesce';
+import type { After } from '@/engine/coalesce';
+import { callsForRefetch, chatOf, touchesChat } from '@/engine/frames';
+import type { Frame } from '@/engine/frames';
+import { text } from '@/engine/json';
+import * as outbox from '@/engine/outbox';
+import { followStream } from '@/engine/socket';
+import type { OpenWire } from '@/engine/socket';
+import type { Platform } from '@/store/platform';
+
+const REFETCH_MS = 200;
+const CHECK_WAITING_MS = 10_000;
+
+/** Keeps the page true while somebody looks at it. Returns how to end it. */
+export function startLive(platform: Platform, open: OpenWire, after: After): () => void {
+  const { canvas, records } = platform;
+  const staleChats = new Set<string>();
+  const refetchSoon = coalesce(() => {
+    records.refreshWorkspaces();
+  }, REFETCH_MS, after);
+  const refetchChatsSoon = coalesce(() => {
+    staleChats.forEach((agentId) => {
+      records.refreshChat(agentId);
+    });
+    staleChats.clear();
+  }, REFETCH_MS, after);
+
+  const onFrame = (frame: Frame): void => {
+    records.fold(frame);
+    if (frame.event === 'A2A_RESPONSE') settle(platform, frame);
+    if (frame.event === 'RESYNC_REQUIRED') records.refreshChats();
+    if (callsForRefetch(frame)) refetchSoon();
+    if (touchesChat(frame)) {
+      staleChats.add(chatOf(frame));
+      refetchChatsSoon();
+    }
+  };
+
+  const stream = followStream({
+    open,
+    after,
+    onFrame,
+    onConnection: (connection) => {
+      canvas.getState().setConnection(connection);
+      if (connection !== 'live') return;
+      // What happened between the last read and this moment came through no event.
+      records.refreshWorkspaces();
+      records.refreshChats();
+    },
+    onRefused: () => {
+      records.refreshSession();
+    },
+  });
+  const round = setInterval(() => void checkWaiting(platform), CHECK_WAITING_MS);
+  return () => {
+    clearInterval(round);
+    stream.stop();
+  };
+}
+
+function settle({ canvas }: Platform, { payload }: Frame): void {
+  const outcome = readAnswer(payload.response_body);
+  canvas.getState().changeOutbox((box) => outbox.settle(box, text(payload.message_id), outcome));
+}

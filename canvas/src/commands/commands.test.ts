@@ -1,0 +1,144 @@
+import { QueryClient } from '@tanstack/react-query';
+import { describe, expect, it } from 'vitest';
+
+import { checkWaiting } from '@/commands/checkWaiting';
+import { agentCommands } from '@/commands/list';
+import { send, sendAgain } from '@/commands/send';
+import { signOut } from '@/commands/signOut';
+import { createApi } from '@/engine/api';
+import { readWorkspaces } from '@/engine/workspaces';
+import { createCanvasStore } from '@/store/canvas';
+import type { Memory } from '@/store/memory';
+import type { Platform } from '@/store/platform';
+import { createRecords } from '@/store/records';
+
+type Answer = (url: string) => { readonly status: number; readonly body: unknown } | 'unreachable';
+
+function ownMemory(): Memory {
+  const values = new Map<string, string>();
+  return { read: (key) => values.get(key) ?? null, write: (key, value) => void values.set(key, value) };
+}
+
+/** The real parts on a platform that answers as told. */
+function house(answer: Answer) {
+  const sent: { url: string; body: string }[] = [];
+  const api = createApi((url, init) => {
+    const reply = answer(url);
+    sent.push({ url, body: typeof init.body === 'string' ? init.body : '' });
+    if (reply === 'unreachable') return Promise.reject(new TypeError('Failed to fetch'));
+    const body = reply.status === 204 ? null : JSON.stringify(reply.body);
+    return Promise.resolve(new Response(body, { status: reply.status }));
+  });
+  const memory = ownMemory();
+  const records = createRecords(new QueryClient());
+  const platform: Platform = { api, memory, records, canvas: createCanvasStore(memory) };
+  const outbox = () => platform.canvas.getState().outbox.lead ?? [];
+  return { platform, sent, outbox };
+}
+
+interface Envelope {
+  readonly params: { readonly message: { readonly messageId: string; readonly contextId: string } };
+}
+
+const messageIn = (request: { readonly body: string } | undefined) =>
+  (JSON.parse(request?.body ?? '') as Envelope).params.message;
+
+const queued = { status: 202, body: { queued: true, message_id: 'm' } };
+
+describe('sending', () => {
+  it('shows the message before the platform has answered', async () => {
+    const { platform, outbox } = house(() => queued);
+    const sending = send(platform, 'lead', 'hi');
+    expect(outbox()).toMatchObject([{ text: 'hi', outcome: { kind: 'sending' } }]);
+    await sending;
+    expect(outbox()).toMatchObject([{ platformId: 'm', outcome: { kind: 'waiting' } }]);
+  });
+
+  it('stays in one context with each agent', async () => {
+    const { platform, sent } = house(() => queued);
+    await send(platform, 'lead', 'one');
+    await send(platform, 'lead', 'two');
+    await send(platform, 'writer', 'three');
+    const [one, two, three] = sent.map((request) => messageIn(request).contextId);
+    expect(one).toBe(two);
+    expect(one).not.toBe(three);
+  });
+
+  it('sends again under the same id when nobody knows whether it arrived', async () => {
+    const { platform, sent, outbox } = house(() => (sent.length === 0 ? 'unreachable' : queued));
+    await send(platform, 'lead', 'hi');
+    expect(outbox()).toMatchObject([{ outcome: { kind: 'unknown' } }]);
+    await sendAgain(platform, 'lead', outbox()[0]?.messageId ?? '', 'hi');
+    expect(messageIn(sent[1])).toEqual(messageIn(sent[0]));
+    expect(outbox()).toMatchObject([{ outcome: { kind: 'waiting' } }]);
+  });
+
+  it('sends again as a new message when it was refused', async () => {
+    const full = { status: 503, body: { error: { message: 'The mailbox is full.' } } };
+    const { platform, sent, outbox } = house(() => (sent.length === 0 ? full : queued));
+    await send(platform, 'lead', 'hi');
+    expect(outbox()).toMatchObject([{ outcome: { kind: 'failed', error: 'The mailbox is full.' } }]);
+    await sendAgain(platform, 'lead', outbox()[0]?.messageId ?? '', 'hi');
+    expect(messageIn(sent[1]).messageId).not.toBe(messageIn(sent[0]).messageId);
+    expect(outbox()).toHaveLength(1);
+  });
+});
+
+describe('checking what still waits', () => {
+  it('finds an answer that no event has brought', async () => {
+    const { platform, outbox } = house((url) =>
+      url === '/messages/m' ? { status: 200, body: { status: 'answered', result: 'hello' } } : queued,
+    );
+    await send(platform, 'lead', 'hi');
+    await checkWaiting(platform);
+    expect(outbox()).toMatchObject([{ outcome: { kind: 'answered', text: 'hello' } }]);
+  });
+
+  it('goes on waiting while the platform is away', async () => {
+    const { platform, outbox } = house((url) => (url === '/messages/m' ? 'unreachable' : queued));
+    await send(platform, 'lead', 'hi');
+    await checkWaiting(platform);
+    expect(outbox()).toMatchObject([{ outcome: { kind: 'waiting' } }]);
+  });
+});
+
+describe('the commands on an agent', () => {
+  const [online, paused] = readWorkspaces([
+    { id: 'a', status: 'online' },
+    { id: 'b', status: 'paused' },
+  ]);
+  const offered = (workspace = online) =>
+    agentCommands.filter((command) => workspace && command.isAvailable(workspace)).map(({ name }) => name);
+
+  it('offer pause or resume, never both', () => {
+    expect(offered(online)).toEqual(['pause']);
+    expect(offered(paused)).toEqual(['resume']);
+  });
+
+  it('say what they take along', () => {
+    const [pause, resume] = agentCommands;
+    expect(pause?.takesAlong(0)).toBeNull();
+    expect(pause?.takesAlong(1)).toBe('Also pauses the agent below it.');
+    expect(pause?.takesAlong(4)).toBe('Also pauses the 4 agents below it.');
+    expect(resume?.takesAlong(4)).toBeNull();
+  });
+
+  it('post to the agent they are for', async () => {
+    const { platform, sent } = house(() => ({ status: 200, body: {} }));
+    for (const command of agentCommands) await command.perform(platform, 'a b');
+    expect(sent.map(({ url }) => url)).toEqual(['/workspaces/a%20b/pause', '/workspaces/a%20b/resume']);
+  });
+});
+
+describe('signing out', () => {
+  it('forgets the conversation, also when the session was already gone', async () => {
+    for (const status of [204, 401]) {
+      const { platform, outbox } = house((url) => (url === '/auth/logout' ? { status, body: {} } : queued));
+      await send(platform, 'lead', 'hi');
+      platform.canvas.getState().select('lead');
+      await signOut(platform);
+      expect(outbox()).toEqual([]);
+      expect(platform.canvas.getState().selectedId).toBeNull();
+    }
+  });
+});

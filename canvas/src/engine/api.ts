@@ -1,0 +1,148 @@
+import { errorText, readMessage, readSendReply, sendEnvelope } from '@/engine/a2a';
+import type { Draft, Outcome } from '@/engine/a2a';
+import { readHistory } from '@/engine/chat';
+import type { HistoryEntry } from '@/engine/chat';
+import { RefusedError, UnreachableError, isUnauthenticated } from '@/engine/errors';
+import { list, object, parse, text } from '@/engine/json';
+import type { JsonObject } from '@/engine/json';
+import { readWorkspaces } from '@/engine/workspaces';
+import type { Workspace } from '@/engine/workspaces';
+
+export interface Session {
+  readonly user: string;
+  readonly role: string;
+  readonly orgId: string;
+  readonly csrfToken: string;
+}
+
+/** Every call the canvas makes. Each rejects with a PlatformError and nothing else. */
+export interface PlatformApi {
+  login(code: string): Promise<void>;
+  logout(): Promise<void>;
+  /** The session of this browser, or null when there is none. Remembers its CSRF token for the other calls. */
+  session(): Promise<Session | null>;
+  workspaces(): Promise<Workspace[]>;
+  pause(id: string): Promise<void>;
+  resume(id: string): Promise<void>;
+  /** Newest last. */
+  history(id: string): Promise<HistoryEntry[]>;
+  send(id: string, draft: Draft): Promise<Outcome>;
+  message(messageId: string): Promise<Outcome>;
+}
+
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+interface Request {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly body?: JsonObject;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+interface Reply {
+  readonly body: unknown;
+  readonly headers: Headers;
+}
+
+const PAGE = 500;
+const MAX_PAGES = 10;
+const HISTORY = 50;
+
+const segment = encodeURIComponent;
+
+export function createApi(fetch: Fetch): PlatformApi {
+  let csrfToken = '';
+
+  const call = async (request: Request): Promise<Reply> => {
+    const response = await answered(fetch, request, csrfToken);
+    const body = parse(response.source);
+    if (!response.ok) throw refusal(response.status, body);
+    return { body, headers: response.headers };
+  };
+  const get = (path: string): Promise<Reply> => call({ method: 'GET', path });
+  const post = (path: string, body: JsonObject, headers: Record<string, string> = {}): Promise<Reply> =>
+    call({ method: 'POST', path, body, headers });
+
+  const workspaces = async (): Promise<Workspace[]> => {
+    const rows: unknown[] = [];
+    let cursor: string | null = '';
+    for (let page = 0; page < MAX_PAGES && cursor !== null; page += 1) {
+      const reply: Reply = await get(`/workspaces?limit=${PAGE}${cursor === '' ? '' : `&cursor=${segment(cursor)}`}`);
+      rows.push(...list(reply.body));
+      cursor = reply.headers.get('X-Next-Cursor');
+    }
+    return readWorkspaces(rows);
+  };
+
+  const session = async (): Promise<Session | null> => {
+    try {
+      const found = readSession((await get('/auth/session')).body);
+      csrfToken = found.csrfToken;
+      return found;
+    } catch (error) {
+      if (isUnauthenticated(error)) return null;
+      throw error;
+    }
+  };
+
+  const done = async (reply: Promise<Reply>): Promise<void> => {
+    await reply;
+  };
+
+  const activity = async (id: string, type: string): Promise<unknown> =>
+    (await get(`/workspaces/${segment(id)}/activity?type=${type}&limit=${HISTORY}`)).body;
+
+  return {
+    login: (code) => done(post('/auth/login', { code })),
+    logout: () => done(post('/auth/logout', {})),
+    session,
+    workspaces,
+    pause: (id) => done(post(`/workspaces/${segment(id)}/pause`, {})),
+    resume: (id) => done(post(`/workspaces/${segment(id)}/resume`, {})),
+    history: async (id) => readHistory(await activity(id, 'a2a_receive'), await activity(id, 'agent_message')),
+    // Not held: a browser opens six connections to one host, and messages to a sleeping agent would take them all.
+    send: async (id, draft) =>
+      readSendReply(
+        (await post(`/workspaces/${segment(id)}/a2a`, sendEnvelope(draft), { Prefer: 'respond-async' })).body,
+      ),
+    message: async (messageId) => readMessage((await get(`/messages/${segment(messageId)}`)).body),
+  };
+}
+
+interface Answered {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly headers: Headers;
+  readonly source: string;
+}
+
+async function answered(fetch: Fetch, request: Request, csrfToken: string): Promise<Answered> {
+  try {
+    const response = await fetch(request.path, requestInit(request, csrfToken));
+    return { ok: response.ok, status: response.status, headers: response.headers, source: await response.text() };
+  } catch {
+    throw new UnreachableError();
+  }
+}
+
+function requestInit({ method, body, headers }: Request, csrfToken: string): RequestInit {
+  const sent: Record<string, string> = { Accept: 'application/json', ...headers };
+  if (method !== 'GET' && csrfToken !== '') sent['X-CSRF-Token'] = csrfToken;
+  if (body === undefined) return { method, headers: sent, credentials: 'same-origin' };
+  sent['Content-Type'] = 'application/json';
+  return { method, headers: sent, credentials: 'same-origin', body: JSON.stringify(body) };
+}
+
+function refusal(status: number, body: unknown): RefusedError {
+  return new RefusedError(status, text(object(body).code), errorText(body));
+}
+
+function readSession(body: unknown): Session {
+  const session = object(body);
+  return {
+    user: text(session.user),
+    role: text(session.role),
+    orgId: text(session.org_id),
+    csrfToken: text(session.csrf_token),
+  };
+}

@@ -1,0 +1,95 @@
+import { count, isObject, object, parse, text, textOrNull } from '@/engine/json';
+import type { JsonObject } from '@/engine/json';
+import { subtreeOf } from '@/engine/workspaces';
+import type { Workspace } from '@/engine/workspaces';
+
+/** One event of the live stream. Ephemeral events have no id and are never replayed. */
+export interface Frame {
+  readonly id: string | null;
+  readonly event: string;
+  readonly workspaceId: string;
+  readonly timestamp: string;
+  readonly payload: JsonObject;
+}
+
+export function readFrame(data: unknown): Frame | null {
+  const frame = typeof data === 'string' ? parse(data) : undefined;
+  if (!isObject(frame) || text(frame.event) === '') return null;
+  return {
+    id: textOrNull(frame.id),
+    event: text(frame.event),
+    workspaceId: text(frame.workspace_id),
+    timestamp: text(frame.timestamp),
+    payload: object(frame.payload),
+  };
+}
+
+const STATUS_AFTER: Readonly<Record<string, string>> = {
+  WORKSPACE_PROVISIONING: 'provisioning',
+  WORKSPACE_WAKING: 'provisioning',
+  WORKSPACE_ONLINE: 'online',
+  WORKSPACE_AWAITING_AGENT: 'awaiting_agent',
+  WORKSPACE_OFFLINE: 'offline',
+  WORKSPACE_DEGRADED: 'degraded',
+  WORKSPACE_PAUSED: 'paused',
+  WORKSPACE_HIBERNATED: 'hibernated',
+  WORKSPACE_PROVISION_FAILED: 'failed',
+};
+
+type Change = (workspace: Workspace, frame: Frame) => Workspace;
+
+const CHANGES: Readonly<Record<string, Change>> = {
+  WORKSPACE_RESUMED: (workspace) => ({
+    ...workspace,
+    status: workspace.external ? 'awaiting_agent' : 'provisioning',
+    statusReason: null,
+  }),
+  WORKSPACE_HEARTBEAT: (workspace, { payload, timestamp }) => ({
+    ...workspace,
+    activeTasks: count(payload.active_tasks),
+    lastHeartbeatAt: timestamp === '' ? workspace.lastHeartbeatAt : timestamp,
+  }),
+  TASK_UPDATED: (workspace, { payload }) => ({
+    ...workspace,
+    currentTask: text(payload.current_task),
+    activeTasks: count(payload.active_tasks),
+  }),
+};
+
+function changeFor(event: string): Change | undefined {
+  const status = STATUS_AFTER[event];
+  if (status === undefined) return CHANGES[event];
+  return (workspace, { payload }) => ({ ...workspace, status, statusReason: textOrNull(payload.reason) });
+}
+
+/** The rows after the event; the same array when the event says nothing about them. */
+export function foldFrame(workspaces: readonly Workspace[], frame: Frame): readonly Workspace[] {
+  if (frame.event === 'WORKSPACE_REMOVED') {
+    const gone = subtreeOf(workspaces, frame.workspaceId);
+    return workspaces.filter(({ id }) => !gone.has(id));
+  }
+  const change = changeFor(frame.event);
+  if (change === undefined || !workspaces.some(({ id }) => id === frame.workspaceId)) return workspaces;
+  return workspaces.map((workspace) =>
+    workspace.id === frame.workspaceId ? change(workspace, frame) : workspace,
+  );
+}
+
+/** An event may say less than the row holds, so what changes a row for good is followed by a fresh read. */
+export function callsForRefetch({ event }: Frame): boolean {
+  if (event === 'RESYNC_REQUIRED' || event === 'AGENT_CARD_UPDATED') return true;
+  return event.startsWith('WORKSPACE_') && event !== 'WORKSPACE_HEARTBEAT';
+}
+
+const CHAT_EVENTS: ReadonlySet<string> = new Set(['A2A_RESPONSE', 'AGENT_MESSAGE', 'RESYNC_REQUIRED']);
+
+/** True when the conversation with the agent may have grown or got an answer. */
+export function touchesChat({ event }: Frame): boolean {
+  return CHAT_EVENTS.has(event) || event.startsWith('MESSAGE_');
+}
+
+/** The agent whose conversation the event belongs to. */
+export function chatOf(frame: Frame): string {
+  const target = text(frame.payload.target_id);
+  return target === '' ? frame.workspaceId : target;
+}

@@ -1,0 +1,60 @@
+import { createStore } from 'zustand/vanilla';
+import type { StoreApi } from 'zustand/vanilla';
+
+import type { Outbox } from '@/engine/outbox';
+import type { Connection } from '@/engine/socket';
+import type { Memory } from '@/store/memory';
+
+export type Theme = 'system' | 'light' | 'dark';
+
+/** What this page knows by itself. What the platform knows is in `records`. */
+export interface CanvasState {
+  readonly connection: Connection;
+  readonly theme: Theme;
+  readonly selectedId: string | null;
+  readonly drafts: Readonly<Record<string, string>>;
+  readonly outbox: Outbox;
+}
+
+export interface CanvasActions {
+  readonly setConnection: (connection: Connection) => void;
+  readonly setTheme: (theme: Theme) => void;
+  readonly select: (agentId: string | null) => void;
+  readonly setDraft: (agentId: string, draft: string) => void;
+  readonly changeOutbox: (change: (outbox: Outbox) => Outbox) => void;
+}
+
+export type CanvasStore = StoreApi<CanvasState & CanvasActions>;
+
+const THEME_KEY = 'molecule.theme';
+
+function rememberedTheme(memory: Memory): Theme {
+  const theme = memory.read(THEME_KEY);
+  return theme === 'light' || theme === 'dark' ? theme : 'system';
+}
+
+export function createCanvasStore(memory: Memory): CanvasStore {
+  return createStore((set) => ({
+    connection: 'connecting',
+    theme: rememberedTheme(memory),
+    selectedId: null,
+    drafts: {},
+    outbox: {},
+    setConnection: (connection) => {
+      set({ connection });
+    },
+    setTheme: (theme) => {
+      memory.write(THEME_KEY, theme);
+      set({ theme });
+    },
+    select: (selectedId) => {
+      set({ selectedId });
+    },
+    setDraft: (agentId, draft) => {
+      set(({ drafts }) => ({ drafts: { ...drafts, [agentId]: draft } }));
+    },
+    changeOutbox: (change) => {
+      set(({ outbox }) => ({ outbox: change(outbox) }));
+    },
+  }));
+}
