@@ -1,0 +1,103 @@
+"""The routes of the agent's door."""
+
+import hashlib
+import json
+from collections.abc import Callable, Hashable
+from urllib.parse import urlsplit
+
+from molecule_agent.a2a_server import admission, card, rpc, turns, web
+from molecule_wire import JSONObject, jsontext
+from molecule_wire.a2a import operations
+
+LEGACY_PATH = "/a2a/inbound"
+
+
+class App:
+    """Decides what a request gets; how it came over the wire is none of its business."""
+
+    def __init__(
+        self,
+        *,
+        admission: admission.Admission,
+        respond: rpc.Respond,
+        running: turns.Turns,
+        handler_timeout: float,
+        inbound_url: str,
+        card: Callable[[], JSONObject],
+    ) -> None:
+        self._admission = admission
+        self._respond = respond
+        self._turns = running
+        self._timeout = handler_timeout
+        self._card = card
+        self._rpc = rpc.Rpc(self._respond_with_parts, running, handler_timeout)
+        self._rpc_paths = {"/", "/a2a", LEGACY_PATH, plain(urlsplit(inbound_url).path)}
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        """What a path can be asked; nothing for a path that is not there."""
+        if path in self._rpc_paths:
+            return ("POST",)
+        return ("GET", "HEAD") if path in (*operations.CARD_PATHS, "/healthz") else ()
+
+    def answer(self, request: web.Incoming) -> web.Outgoing:
+        """Answer one request."""
+        allowed = self.methods(request.path)
+        if not allowed:
+            return web.refusal(404, "not found")
+        if request.method not in allowed:
+            return web.answer(405, {"error": "method not allowed"}, Allow=", ".join(allowed))
+        if request.path == "/healthz":
+            return web.answer(200, {"status": "ok"})
+        if request.path in operations.CARD_PATHS:
+            return card.serve(self._card(), request)
+        return self._admission.refusal(request) or self._give_work(request)
+
+    def _give_work(self, request: web.Incoming) -> web.Outgoing:
+        try:
+            if request.path == LEGACY_PATH:
+                return self._inbound(request)
+            return self._rpc.answer(request)
+        except turns.AgentBusy:
+            return web.busy("the agent is at its capacity", "agent-busy")
+        except turns.AgentStopping:
+            return web.busy("the agent is being stopped", "agent-stopping")
+
+    def _inbound(self, request: web.Incoming) -> web.Outgoing:
+        try:
+            body = jsontext.decode(request.body)
+        except jsontext.NotJSON as problem:
+            return web.refusal(400, f"bad request: {problem}")
+        if not isinstance(body, dict):
+            return web.refusal(400, "bad request: the body must be a JSON object")
+        return self._rpc.answer(request) if "jsonrpc" in body else self._legacy(request, body)
+
+    def _legacy(self, request: web.Incoming, body: JSONObject) -> web.Outgoing:
+        key = _legacy_key(request, body)
+        turn = self._turns.start("a legacy request", key, lambda: _json_ready(self._respond(body, request)))
+        turn.wait(self._timeout)
+        if not turn.failure:
+            return web.answer(200, {"status": "ok", "result": turn.result})
+        if not turn.timed_out:
+            self._turns.forget(key)  # the platform tries again, and then the handler shall run again
+        return web.refusal(500, f"internal error: {turn.failure}")
+
+    def _respond_with_parts(self, payload: rpc.Payload, request: web.Incoming) -> object:
+        return _json_ready(rpc.parts_of(self._respond(payload, request)))
+
+
+def plain(path: str) -> str:
+    """A path without its trailing slash."""
+    return path.rstrip("/") or "/"
+
+
+def _legacy_key(request: web.Incoming, body: JSONObject) -> Hashable | None:
+    named = body.get("idempotency_key")
+    if isinstance(named, str) and named:
+        return ("legacy", named, hashlib.sha256(request.body).digest())
+    return rpc.redelivery_key(request)
+
+
+def _json_ready(value: object) -> object:
+    """The value itself, if it can be sent: a handler's mistake must show in its turn, not in the answer."""
+    json.dumps(value, allow_nan=False)
+    return value

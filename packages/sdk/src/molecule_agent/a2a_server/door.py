@@ -1,0 +1,164 @@
+"""The sockets: the standard library's HTTP server, with limits."""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
+
+from molecule_agent.a2a_server import app, web
+
+IDLE_SECONDS = 60
+MAX_CONNECTIONS = 256
+
+log = logging.getLogger("molecule_agent")
+
+Answer = Callable[[web.Incoming], web.Outgoing]
+
+
+class Server(ThreadingHTTPServer):
+    """One listening socket; what it answers belongs to the instance, so that two never mix."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, host: str, port: int, answer: Answer, max_body_bytes: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.answer = answer
+        self.max_body_bytes = max_body_bytes
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._answers = threading.Condition()
+        self._unanswered = 0
+        super().__init__((host, port), Connection)
+
+    def server_bind(self) -> None:
+        """Bind without the original's look-up of the host's full name, which can take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Take a connection unless there are too many."""
+        with self._lock:
+            if len(self._connections) >= MAX_CONNECTIONS:
+                return False
+            self._connections.add(request)
+            return True
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close one connection."""
+        with self._lock:
+            self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that breaks is no news; the original would print a traceback."""
+        log.debug("a connection from %s broke", client_address, exc_info=True)
+
+    @contextmanager
+    def answering(self) -> Generator[None]:
+        """Answer one request inside this, so that a stop does not cut the answer off."""
+        with self._answers:
+            self._unanswered += 1
+        try:
+            yield
+        finally:
+            with self._answers:
+                self._unanswered -= 1
+                self._answers.notify_all()
+
+    def finish_answers(self, seconds: float) -> None:
+        """Wait until every request that was read is answered."""
+        with self._answers:
+            self._answers.wait_for(lambda: self._unanswered == 0, seconds)
+
+    def hang_up(self) -> None:
+        """End the connections that wait for another request."""
+        with self._lock:
+            waiting = list(self._connections)
+        for connection in waiting:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                log.debug("a connection was already gone")
+
+
+class Connection(BaseHTTPRequestHandler):
+    """Reads requests from one connection and writes the answers."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "molecule-ai-sdk"
+    sys_version = ""
+    timeout = IDLE_SECONDS
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """Answer whatever method it is; the app knows which it takes."""
+        self._serve()
+
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log as everything else does."""
+        log.debug(format, *args)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what is not HTTP; the original would echo it in a page of HTML."""
+        self.close_connection = True
+        self._write(web.refusal(code, "bad request"))
+
+    def _serve(self) -> None:
+        size = self._size()
+        server = cast(Server, self.server)
+        if size is None:
+            return self._write(_closing(web.refusal(411, "send a Content-Length")))
+        if size > server.max_body_bytes:
+            limit = server.max_body_bytes
+            sentence = f"the body is larger than {limit} bytes"
+            return self._write(_closing(web.refusal(413, sentence, "payload-too-large", limit_bytes=limit)))
+        body = self.rfile.read(size)
+        if len(body) < size:
+            self.close_connection = True
+            return None
+        with server.answering():
+            return self._write(server.answer(self._incoming(body)))
+
+    def _size(self) -> int | None:
+        if self.headers.get("Transfer-Encoding"):
+            return None
+        length = self.headers.get("Content-Length", "0")
+        return int(length) if length.isascii() and length.isdigit() else None
+
+    def _incoming(self, body: bytes) -> web.Incoming:
+        parts = urlsplit(self.path)
+        return web.Incoming(
+            method=self.command,
+            path=app.plain(parts.path),
+            query=dict(parse_qsl(parts.query)),
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=body,
+            peer_address=str(self.client_address[0]),
+        )
+
+    def _write(self, outgoing: web.Outgoing) -> None:
+        self.send_response(outgoing.status)
+        for name, value in outgoing.headers.items():
+            self.send_header(name, value)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Length", str(len(outgoing.body)))
+        if outgoing.close or self.close_connection:
+            self.close_connection = True
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(outgoing.body)
+
+
+def _closing(outgoing: web.Outgoing) -> web.Outgoing:
+    """An answer before the body was read: what follows on the connection is no request."""
+    return web.Outgoing(outgoing.status, outgoing.body, outgoing.headers, close=True)

@@ -1,0 +1,199 @@
+"""`A2AServer`: an agent's own door, to which the platform delivers."""
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from molecule_agent import handlers, session
+from molecule_agent.a2a_server import admission, app, card, door, rpc, turns, web
+from molecule_wire import JSONObject
+from molecule_wire.calls import InboundMessage, InboundSource, values
+
+if TYPE_CHECKING:
+    from molecule_agent.client import RemoteAgentClient
+
+PayloadHandler: TypeAlias = Callable[[rpc.Payload], Any]
+
+_WILDCARDS = frozenset({"0.0.0.0", "::", ""})
+_SOURCES: dict[str, InboundSource] = {
+    "workspace": "peer_agent",
+    "user": "canvas_user",
+    "org-token": "canvas_user",
+    "channel": "channel",
+    "webhook": "channel",
+    "system": "system",
+}
+
+_deadline: ContextVar[str] = ContextVar("molecule_deadline", default="")
+
+
+class A2AServer:
+    """Serves messages over HTTP: A2A in both dialects, and the plain form of earlier clients.
+
+    The handler gets one dictionary and returns text, a JSON value, or `None`; it may be a coroutine function.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        inbound_url: str,
+        message_handler: PayloadHandler,
+        host: str = "0.0.0.0",
+        port: int = 0,
+        *,
+        agent_card: JSONObject | None = None,
+        client: "RemoteAgentClient | None" = None,
+        platform_url: str | None = None,
+        verify_callers: admission.VerifyCallers = "auto",
+        dispatch_secret: str | None = None,
+        max_body_bytes: int = 16777216,
+        max_concurrency: int = 16,
+        handler_timeout: float = 300.0,
+    ) -> None:
+        self.agent_id = agent_id
+        self.inbound_url = inbound_url
+        self.host = host
+        self.port = port
+        self.platform_url = platform_url
+        self._agent_card = agent_card
+        self._handler = message_handler
+        self._dispatch_secret = dispatch_secret or ""
+        self._max_body_bytes = max_body_bytes
+        self._max_concurrency = max_concurrency
+        self._timeout = handler_timeout
+        self._admission = admission.Admission(host, verify_callers, dispatch_secret)
+        self._client: RemoteAgentClient | None = None
+        self._own_runner = handlers.LoopThread()
+        self._lock = threading.RLock()
+        self._turns: turns.Turns | None = None
+        self._server: door.Server | None = None
+        self._thread: threading.Thread | None = None
+        if client is not None:
+            self.bind(client)
+
+    @property
+    def url(self) -> str:
+        """Where this process can be called; another machine needs the address that leads here."""
+        host = "127.0.0.1" if self.host in _WILDCARDS else self.host
+        host = f"[{host}]" if ":" in host else host
+        path = urlsplit(self.inbound_url).path or app.LEGACY_PATH
+        return f"http://{host}:{self.port}{path}"
+
+    def bind(self, client: "RemoteAgentClient") -> None:
+        """Belong to a client: its next `register()` tells the platform the dispatch secret."""
+        self._client = client
+        if self._dispatch_secret:
+            client._dispatch_secret = self._dispatch_secret
+
+    def __enter__(self) -> "A2AServer":
+        self.start_in_background()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def start_in_background(self) -> None:
+        """Listen, in a thread of its own; afterwards `port` and `url` are the real ones."""
+        with self._lock:
+            if self._server is not None:
+                return
+            self._admission.check_at_start()
+            self._turns = turns.Turns(self._max_concurrency)
+            self._server = door.Server(self.host, self.port, self._app().answer, self._max_body_bytes)
+            self.port = int(self._server.server_address[1])
+            arguments = {"poll_interval": 0.05}
+            self._thread = threading.Thread(
+                target=self._server.serve_forever, kwargs=arguments, name="molecule-a2a", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Take no more work, let running handlers finish for at most `timeout` seconds, close the door."""
+        with self._lock:
+            server, running, thread = self._server, self._turns, self._thread
+            self._server = self._turns = self._thread = None
+        if server is None or running is None or thread is None:
+            return
+        running.drain(timeout)
+        server.shutdown()
+        server.finish_answers(timeout)
+        server.hang_up()
+        server.server_close()
+        thread.join(timeout)
+        self._own_runner.close()
+
+    def _app(self) -> app.App:
+        assert self._turns is not None
+        return app.App(
+            admission=self._admission,
+            respond=self._respond,
+            running=self._turns,
+            handler_timeout=self._timeout,
+            inbound_url=self.inbound_url,
+            card=self._card,
+        )
+
+    def _card(self) -> JSONObject:
+        given = self._agent_card or (self._client.agent_card if self._client else {})
+        public = self.inbound_url if urlsplit(self.inbound_url).scheme else self.url
+        return card.build(given, self.agent_id, public)
+
+    def _respond(self, payload: rpc.Payload, request: web.Incoming) -> Any:
+        session.traceparent.set(request.header("traceparent"))  # each turn has a context of its own
+        _deadline.set(request.header("X-Molecule-Deadline"))
+        return handlers.resolve(self._handler(payload), self._client or self)
+
+    @property
+    def _async_runner(self) -> handlers.LoopThread:
+        return self._own_runner
+
+
+def start_for(
+    client: "RemoteAgentClient",
+    handler: handlers.MessageHandler,
+    *,
+    public_url: str = "",
+    host: str = "0.0.0.0",
+    port: int = 0,
+    **options: Any,
+) -> A2AServer:
+    """Start a server whose handler gets `(InboundMessage, client)`, and report its URL."""
+
+    def answer(payload: rpc.Payload) -> Any:
+        return handler(_inbound_message(payload), client)
+
+    inbound_url = public_url or app.LEGACY_PATH
+    server = A2AServer(client.workspace_id, inbound_url, answer, host, port, client=client, **options)
+    server.start_in_background()
+    client.reported_url = public_url or server.url
+    return server
+
+
+def _inbound_message(payload: rpc.Payload) -> InboundMessage:
+    message: JSONObject = payload
+    source, source_id = _source(values.text_of(message.get("sender")))
+    key = values.text_of(message.get("idempotency_key"))
+    parts = message.get("parts")
+    return InboundMessage(
+        activity_id=key or values.text_of(message.get("task_id")),
+        source=source,
+        source_id=source_id,
+        text=values.text_of(message.get("message")) or values.text_of(message.get("text")),
+        raw=message,
+        message_id=key,
+        context_id=values.text_of(message.get("context_id")),
+        task_id=values.text_of(message.get("task_id")),
+        parts=parts if isinstance(parts, list) else [],
+        deadline=_deadline.get() or None,
+        caller=values.object_of(message.get("caller")) or None,
+    )
+
+
+def _source(sender: str) -> tuple[InboundSource, str]:
+    kind, _, name = sender.partition(":")
+    if not name:
+        return ("peer_agent", sender) if sender else ("unknown", "")
+    source = _SOURCES.get(kind, "unknown")
+    return source, name if source == "peer_agent" else ""

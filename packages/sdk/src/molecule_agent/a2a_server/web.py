@@ -1,0 +1,54 @@
+"""A request to the agent's door and its answer, as values."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from molecule_wire import JSON, JSONObject
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """One request whose body was read; `headers` has lower-case names."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+    peer_address: str = ""
+
+    def header(self, name: str) -> str:
+        """A header, or `""`."""
+        return self.headers.get(name.lower(), "")
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """One answer."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    close: bool = False
+
+
+def answer(status: int, value: JSON, **headers: str) -> Outgoing:
+    """Answer with JSON; in the names of `headers` an underscore stands for a hyphen."""
+    body = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Outgoing(status, body, {"Content-Type": "application/json", **named})
+
+
+def refusal(status: int, sentence: str, code: str = "", **extras: JSON) -> Outgoing:
+    """Answer with an error in the platform's form."""
+    body: JSONObject = {"error": sentence}
+    if code:
+        body["code"] = code
+    return answer(status, {**body, **extras})
+
+
+def busy(sentence: str, code: str) -> Outgoing:
+    """Ask the platform to come again in a second."""
+    body: JSONObject = {"error": sentence, "code": code, "retry_after": 1}
+    return answer(503, body, Retry_After="1")

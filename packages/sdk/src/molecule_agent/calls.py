@@ -1,0 +1,208 @@
+"""The platform's calls as methods; how they are sent is the client's business."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+from molecule_agent import clocks, errors, peers
+from molecule_wire import JSONObject
+from molecule_wire.calls import (
+    InboundMessage,
+    PeerInfo,
+    Reply,
+    Request,
+    WorkspaceState,
+    activity,
+    inbox,
+    registry,
+    replies,
+    workspaces,
+)
+from molecule_wire.errors import TABLE
+
+STRAY_404_LIMIT = 3
+"""So many 404s in a row that do not come from the platform's own code mean that the workspace is gone."""
+
+T = TypeVar("T")
+
+
+class PlatformCalls(ABC):
+    """Everything an agent can ask of the platform, over one way of sending."""
+
+    workspace_id: str
+    agent_card: JSONObject
+    url_cache_ttl: float
+    _url_cache: dict[str, tuple[str, float]]
+    _lock: threading.RLock
+    _clock: clocks.Clock
+    _born: float
+    _stray_404s: int = 0
+
+    @abstractmethod
+    def _perform(self, request: Request, read: Callable[[Reply], T]) -> T:
+        """Send a request with the workspace's credentials and read its answer."""
+
+    @abstractmethod
+    def _persist_token_again(self) -> None:
+        """Write the token to disk if it has vanished from there."""
+
+    @abstractmethod
+    def proxy_url(self, target_id: str) -> str:
+        """The URL at which the platform takes messages for a workspace."""
+
+    @abstractmethod
+    def _post_message(self, url: str, request: Request) -> JSONObject:
+        """Send an A2A message to a URL, with credentials only if it is the platform's."""
+
+    def pull_secrets(self) -> dict[str, str]:
+        """The secrets of this workspace, name to value."""
+        return self._perform(workspaces.secrets(self.workspace_id), workspaces.read_secrets)
+
+    def poll_state(self) -> WorkspaceState:
+        """What the operator wants of this workspace: run, pause, or be gone."""
+        request = workspaces.state(self.workspace_id)
+        try:
+            state = self._perform(request, lambda reply: workspaces.read_state(reply, self.workspace_id))
+        except errors.NotFoundError as error:
+            return self._removed_after_repeats(error)
+        self._stray_404s = 0
+        return state
+
+    def heartbeat(
+        self,
+        current_task: str = "",
+        active_tasks: int = 0,
+        error_rate: float = 0.0,
+        sample_error: str = "",
+        *,
+        runtime_metadata: JSONObject | None = None,
+    ) -> None:
+        """Say that the agent lives and what it is doing."""
+        request = registry.heartbeat(
+            self.workspace_id,
+            current_task=current_task,
+            active_tasks=active_tasks,
+            error_rate=error_rate,
+            sample_error=sample_error,
+            uptime_seconds=int(self._clock.monotonic() - self._born),
+            runtime_metadata=runtime_metadata,
+        )
+        self._perform(request, workspaces.read_nothing)
+        self._persist_token_again()
+
+    def whoami(self) -> JSONObject:
+        """This workspace as the platform sees it."""
+        return self._perform(workspaces.show(self.workspace_id), workspaces.read_object)
+
+    def update_card(self, card: JSONObject) -> None:
+        """Replace the agent's card."""
+        self._perform(registry.update_card(self.workspace_id, card), workspaces.read_nothing)
+        self.agent_card = card
+
+    def notify(self, text: str, attachments: list[JSONObject] | None = None) -> None:
+        """Tell the people of the organisation something."""
+        request = activity.notify(self.workspace_id, text, attachments=attachments)
+        self._perform(request, workspaces.read_nothing)
+
+    def get_peers(self, query: str | None = None) -> list[PeerInfo]:
+        """The workspaces this one may call; `query` narrows by name, role or skill."""
+        found = self._perform(registry.peers(self.workspace_id, query), registry.read_peers)
+        peers.remember(self, found)
+        return found
+
+    def discover_peer(self, target_id: str) -> str | None:
+        """Where a peer can be called, or `None` when it cannot."""
+        return peers.discover(self, target_id)
+
+    def invalidate_peer_url(self, target_id: str) -> None:
+        """Forget what was discovered about a peer."""
+        with self._lock:
+            self._url_cache.pop(target_id, None)
+
+    def call_peer(
+        self,
+        target_id: str,
+        message: str,
+        prefer_direct: bool = True,
+        *,
+        timeout: float = 30.0,
+        context_id: str | None = None,
+        message_id: str | None = None,
+        metadata: JSONObject | None = None,
+    ) -> JSONObject:
+        """Send a peer a text; returns the JSON-RPC answer as it stands, which may be a task still open."""
+        request = peers.message_to(
+            self.workspace_id,
+            target_id,
+            message,
+            timeout=timeout,
+            context_id=context_id,
+            message_id=message_id,
+            metadata=metadata,
+        )
+        return peers.deliver(self, target_id, request, prefer_direct=prefer_direct)
+
+    def ask_peer(self, target_id: str, message: str, *, timeout: float = 300.0) -> str:
+        """Send a peer a text and wait for the text of its answer."""
+        return peers.ask(self, target_id, message, timeout)
+
+    def fetch_inbound(
+        self,
+        since_id: str | None = None,
+        limit: int = 100,
+        type: str = "a2a_receive",
+        peer_id: str | None = None,
+        before_ts: str | None = None,
+        *,
+        wait: float = 0.0,
+    ) -> list[InboundMessage]:
+        """Rows of the own activity log after a cursor, oldest first."""
+        request = activity.fetch(
+            self.workspace_id,
+            since_id=since_id,
+            limit=limit,
+            type=type,
+            peer_id=peer_id,
+            before_ts=before_ts,
+            wait=wait,
+        )
+        return self._perform(request, activity.read_rows)
+
+    def reply(self, message: InboundMessage, text: str) -> None:
+        """Answer a message, by the way it came."""
+        ids = {"rpc_id": peers.fresh_id(), "message_id": peers.fresh_id()}
+        self._perform(replies.reply(self.workspace_id, message, text, **ids), workspaces.read_nothing)
+
+    def progress(
+        self,
+        message: InboundMessage,
+        text: str | None = None,
+        *,
+        state: str | None = None,
+        artifact: JSONObject | None = None,
+    ) -> None:
+        """Tell the sender of a leased message how far the work is.
+
+        Sets `message.cancelled` when the sender no longer wants it.
+        """
+        if message.lease is None:
+            raise ValueError("progress needs a message with a lease, as InboxDelivery gives them")
+        token = message.lease.token
+        request = inbox.progress(
+            self.workspace_id,
+            message.message_id,
+            lease_token=token,
+            text=text,
+            state=state,
+            artifact=artifact,
+        )
+        if self._perform(request, inbox.read_progress):
+            message.cancelled.set()
+
+    def _removed_after_repeats(self, error: errors.NotFoundError) -> WorkspaceState:
+        # A wrong org header or a misrouting proxy also answers 404; neither may end the agent.
+        self._stray_404s = 0 if error.code in TABLE else self._stray_404s + 1
+        if self._stray_404s < STRAY_404_LIMIT:
+            raise error
+        return workspaces.removed(self.workspace_id)

@@ -1,0 +1,1 @@
+"""The command line: `molecule-agent`, or `python -m molecule_agent`."""

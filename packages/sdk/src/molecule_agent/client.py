@@ -1,0 +1,353 @@
+"""`RemoteAgentClient`: a Python program, anywhere, as a workspace of a Molecule organisation."""
+
+import hashlib
+import logging
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import requests
+
+from molecule_agent import calls, clocks, errors, handlers, registration, responses, token_store
+from molecule_agent import session as sessions
+from molecule_wire import JSONObject
+from molecule_wire.calls import PeerInfo, Reply, Request, RetryPolicy, WorkspaceState, a2a
+from molecule_wire.calls import retry as retries
+from molecule_wire.calls.values import DEFAULT_TIMEOUT
+
+if TYPE_CHECKING:
+    from molecule_agent.a2a_server import A2AServer
+    from molecule_agent.inbound import InboundDelivery
+    from molecule_agent.loops import TaskSupplier
+
+DEFAULT_HEARTBEAT_INTERVAL = 30.0
+DEFAULT_STATE_POLL_INTERVAL = 30.0
+DEFAULT_URL_CACHE_TTL = 300.0
+DEFAULT_GET_MAX_RETRIES = 3
+
+_WORKSPACE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+
+T = TypeVar("T")
+log = logging.getLogger("molecule_agent")
+
+__all__ = [
+    "DEFAULT_GET_MAX_RETRIES",
+    "DEFAULT_HEARTBEAT_INTERVAL",
+    "DEFAULT_STATE_POLL_INTERVAL",
+    "DEFAULT_URL_CACHE_TTL",
+    "PeerInfo",
+    "RemoteAgentClient",
+    "WorkspaceState",
+    "make_idempotency_key",
+]
+
+
+class _ModuleClock:
+    """The module `time`, looked up at each call so that a program's patches of it take effect."""
+
+    def time(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float, /) -> None:
+        time.sleep(seconds)
+
+
+class RemoteAgentClient(calls.PlatformCalls):
+    """One workspace's connection to the platform; every method may be called from any thread.
+
+    `reported_url` is where the platform can reach the agent; without one the agent fetches its messages.
+    """
+
+    def __init__(
+        self,
+        workspace_id: str,
+        platform_url: str,
+        agent_card: JSONObject | None = None,
+        reported_url: str = "",
+        token_dir: str | Path | None = None,
+        heartbeat_interval: float = DEFAULT_HEARTBEAT_INTERVAL,
+        state_poll_interval: float = DEFAULT_STATE_POLL_INTERVAL,
+        url_cache_ttl: float = DEFAULT_URL_CACHE_TTL,
+        session: responses.SessionLike | None = None,
+        org_id: str = "",
+        origin: str | None = "",
+        *,
+        enrolment_token: str | None = None,
+        retry: RetryPolicy | None = None,
+        clock: clocks.Clock | None = None,
+    ) -> None:
+        self.workspace_id = _checked_id(workspace_id)
+        self.platform_url = _checked_url(platform_url)
+        self.agent_card = agent_card or {"name": f"remote-agent-{workspace_id[:8]}"}
+        self.reported_url = reported_url
+        self.heartbeat_interval = heartbeat_interval
+        self.state_poll_interval = state_poll_interval
+        self.url_cache_ttl = url_cache_ttl
+        self.org_id = org_id
+        self.origin = _origin(self.platform_url) if origin == "" else origin
+        self._store = token_store.TokenStore(_token_dir(token_dir, workspace_id))
+        self._session: responses.SessionLike = sessions.PlatformSession() if session is None else session
+        self._retry = retry or RetryPolicy()
+        self._clock = clock or _ModuleClock()
+        self._lock = threading.RLock()
+        self._token: str | None = None
+        self._url_cache = {}
+        self._dispatch_secret = ""
+        self._ladder = registration.Ladder(
+            self, enrolment_token or os.environ.get("MOLECULE_ENROLMENT_TOKEN")
+        )
+        self._stopping = threading.Event()
+        self._async_runner = handlers.LoopThread()
+        self._heartbeat_if_due: Callable[[], None] | None = None
+        self._born = self._clock.monotonic()
+
+    def __repr__(self) -> str:
+        return f"RemoteAgentClient(workspace_id={self.workspace_id!r}, platform_url={self.platform_url!r})"
+
+    def __enter__(self) -> "RemoteAgentClient":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close what the client opened itself: its session and the event loop of async handlers."""
+        self._async_runner.close()
+        if isinstance(self._session, sessions.PlatformSession):
+            self._session.close()
+
+    @property
+    def token_file(self) -> Path:
+        """Where the token is kept."""
+        return self._store.token_file
+
+    @property
+    def plugins_dir(self) -> Path:
+        """Where plugins are installed."""
+        return self._store.directory / "plugins"
+
+    def proxy_url(self, target_id: str) -> str:
+        """The URL at which the platform takes messages for a workspace."""
+        return self.platform_url + a2a.proxy_path(target_id)
+
+    def save_token(self, token: str) -> None:
+        """Use a token from now on and keep it for the next start."""
+        token = token.strip()
+        if not token:
+            raise ValueError("refusing to save empty token")
+        with self._lock:
+            self._token = token
+        self._store.save_token(token)
+
+    def load_token(self) -> str | None:
+        """The token in use: from memory, else from disk."""
+        if self._token:
+            return self._token
+        found = self._store.load_token()
+        with self._lock:
+            self._token = self._token or found
+            return self._token
+
+    def register(self) -> str:
+        """Announce the agent to the platform; returns its token, or `""` when it got none."""
+        return registration.register(self)
+
+    def reenrol(self, token: str | None = None) -> str:
+        """Get a new token now: by the enrolment token given, else by whatever proof is at hand."""
+        return self._ladder.reenrol(token)
+
+    def start_a2a_server(
+        self,
+        handler: handlers.MessageHandler,
+        *,
+        public_url: str = "",
+        host: str = "0.0.0.0",
+        port: int = 0,
+        **options: Any,
+    ) -> "A2AServer":
+        """Serve messages at an own URL, which the next `register()` tells the platform.
+
+        `options` are those of `A2AServer`.
+        """
+        from molecule_agent import a2a_server
+
+        return a2a_server.start_for(self, handler, public_url=public_url, host=host, port=port, **options)
+
+    def run_heartbeat_loop(
+        self, max_iterations: int | None = None, task_supplier: "TaskSupplier | None" = None
+    ) -> str:
+        """Heartbeat until the workspace is paused or removed; returns why it ended."""
+        from molecule_agent import loops
+
+        return loops.Loop(self, task_supplier).run(max_iterations)
+
+    def run_agent_loop(
+        self,
+        handler: handlers.MessageHandler,
+        delivery: "InboundDelivery | None" = None,
+        max_iterations: int | None = None,
+        task_supplier: "TaskSupplier | None" = None,
+    ) -> str:
+        """Heartbeat and handle messages until the workspace is paused or removed; returns why it ended.
+
+        New programs pass `InboxDelivery(client)`; without a delivery it is `PollDelivery(client)`.
+        """
+        from molecule_agent import inbound, loops
+
+        chosen = inbound.PollDelivery(self) if delivery is None else delivery
+        return loops.Loop(self, task_supplier, handler, chosen).run(max_iterations)
+
+    def stop(self) -> None:
+        """End a running loop at its next tick; safe in any thread and in a signal handler."""
+        self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop()` was called and no loop has ended since."""
+        return self._stopping.is_set()
+
+    def _auth_headers(self) -> dict[str, str]:
+        token = self.load_token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _tenant_headers(self) -> dict[str, str]:
+        headers = {"X-Molecule-Org-Id": self.org_id, "Origin": self.origin}
+        return {name: value for name, value in headers.items() if value}
+
+    def _request_headers(self, **extra: str) -> dict[str, str]:
+        return self._auth_headers() | self._tenant_headers() | extra
+
+    def _perform(self, request: Request, read: Callable[[Reply], T]) -> T:
+        return responses.read(self._authenticated(lambda: self._send(request)), read)
+
+    def _authenticated(self, send: Callable[[], requests.Response]) -> requests.Response:
+        used = self.load_token()
+        response = send()
+        if response.status_code == 401 and self._adopt_token_other_than(used):
+            return send()
+        return response
+
+    def _send(self, request: Request) -> requests.Response:
+        if request.method == "POST":
+            return self._post(request, headers=self._request_headers(**request.headers))
+        return self._get(request, headers=self._request_headers(**request.headers))
+
+    def _post(self, request: Request, *, headers: Mapping[str, str], url: str = "") -> requests.Response:
+        url = url or self.platform_url + request.path
+        with errors.translated():
+            return self._session.post(url, json=request.json, headers=headers, timeout=request.timeout)
+
+    def _get(self, request: Request, *, headers: Mapping[str, str]) -> requests.Response:
+        url = self.platform_url + request.path
+        with errors.translated():
+            if request.timeout == DEFAULT_TIMEOUT:
+                return self._get_with_retry(
+                    _with_query(url, request.params), headers, self._retry.max_retries
+                )
+            params = dict(request.params)
+            response = self._session.get(url, headers=headers, params=params, timeout=request.timeout)
+            if response.status_code != 429:
+                return response
+            params.pop("wait", None)
+            return self._get_with_retry(_with_query(url, params), headers)
+
+    def _get_with_retry(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        max_retries: int = DEFAULT_GET_MAX_RETRIES,
+    ) -> requests.Response:
+        return self._repeat(lambda: self._session.get(url, headers=headers or {}, timeout=10.0), max_retries)
+
+    def _repeat(self, send: Callable[[], requests.Response], max_retries: int) -> requests.Response:
+        for repeat in range(1, max_retries + 1):
+            retry_after = ""
+            try:
+                response = send()
+            except (requests.ConnectionError, requests.Timeout):
+                if not self._retry.connection_errors:
+                    raise
+            else:
+                if response.status_code not in self._retry.statuses:
+                    return response
+                retry_after = responses.header(response, "Retry-After")
+            self._clock.sleep(self._wait_before(repeat, retry_after))
+        return send()
+
+    def _wait_before(self, repeat: int, retry_after: str) -> float:
+        now, chance = self._clock.time(), random.random()  # noqa: S311 - it spreads retries, no secret
+        return retries.wait_before(self._retry, repeat, retry_after, now=now, chance=chance)
+
+    def _post_message(self, url: str, request: Request) -> JSONObject:
+        if sessions.origin_of(url) != sessions.origin_of(self.platform_url):
+            response = self._post(request, headers=request.headers, url=url)
+            return responses.read(response, a2a.read_envelope)
+        # Only on the platform path is the same message sent twice still one message.
+        repeats = self._retry.max_retries if url == self.platform_url + request.path else 0
+
+        def send() -> requests.Response:
+            return self._post(request, headers=self._request_headers(**request.headers), url=url)
+
+        response = self._authenticated(lambda: self._repeat(send, repeats))
+        return responses.read(response, a2a.read_envelope)
+
+    def _adopt_token_other_than(self, used: str | None) -> bool:
+        """After a 401: another process, or thread, of this agent may have a newer token."""
+        found = self._store.load_token()
+        with self._lock:
+            if found and found != used:
+                self._token = found
+            return self._token not in (None, used)
+
+    def _persist_token_again(self) -> None:
+        if self._token and not self.token_file.exists():
+            self._store.save_token(self._token)
+
+
+def make_idempotency_key(task_text: str) -> str:
+    """A key that is the same for the same text within one minute."""
+    minute = int(time.time()) // 60 * 60
+    return hashlib.sha256(f"{task_text}:{minute}".encode()).hexdigest()
+
+
+def _checked_id(workspace_id: str) -> str:
+    if not _WORKSPACE_ID.fullmatch(workspace_id):
+        raise errors.ConfigurationError(
+            f"{workspace_id!r} is not a workspace id: letters, digits, '.', '_' and '-', at most 128,"
+            " the first a letter or digit"
+        )
+    return workspace_id
+
+
+def _checked_url(platform_url: str) -> str:
+    parts = urlsplit(platform_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise errors.ConfigurationError(
+            f"{platform_url!r} is not a platform URL: write it like https://molecule.example.org"
+        )
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK_HOSTS:
+        log.warning("%s is not encrypted: the token can be read on the way; use https", parts.hostname)
+    return platform_url.rstrip("/")
+
+
+def _origin(platform_url: str) -> str:
+    parts = urlsplit(platform_url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _with_query(url: str, params: Mapping[str, str]) -> str:
+    return f"{url}?{urlencode(params)}" if params else url
+
+
+def _token_dir(given: str | Path | None, workspace_id: str) -> Path:
+    return Path(given) if given else Path.home() / ".molecule" / workspace_id

@@ -1,0 +1,212 @@
+"""How messages reach the agent: by polling a cursor, by leasing from the inbox, or by being called."""
+
+import logging
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from molecule_agent import handlers
+from molecule_agent.errors import CursorLostError
+from molecule_agent.handlers import MessageHandler
+from molecule_agent.pacing import Pace
+from molecule_wire.calls import InboundMessage, InboundSource, Lease, Request, inbound, inbox, workspaces
+
+if TYPE_CHECKING:
+    from molecule_agent.client import RemoteAgentClient
+
+DEFAULT_POLL_INTERVAL = 5.0
+REMEMBERED_ROWS = 1000
+
+log = logging.getLogger("molecule_agent")
+
+__all__ = [
+    "DEFAULT_POLL_INTERVAL",
+    "CursorLostError",
+    "InboundDelivery",
+    "InboundMessage",
+    "InboundSource",
+    "Lease",
+    "MessageHandler",
+    "PollDelivery",
+    "PushDelivery",
+]
+
+
+@runtime_checkable
+class InboundDelivery(Protocol):
+    """A source of messages for a run loop.
+
+    It may have an attribute `interval`, the seconds the loop sleeps between two calls of `run_once`.
+    """
+
+    def run_once(self, handler: MessageHandler) -> int:
+        """Hand the messages that are there to the handler; returns how many. May raise."""
+        ...
+
+    def stop(self) -> None:
+        """End for good; called once, from any thread."""
+        ...
+
+
+class _Stoppable(Protocol):
+    def stop(self) -> None: ...
+
+
+class PollDelivery:
+    """Reads the activity log after a cursor: each row at most once, no redelivery.
+
+    The cursor moves past a row whatever its handler does, and is kept in `cursor_file` when one is given.
+    """
+
+    def __init__(
+        self,
+        client: "RemoteAgentClient",
+        interval: float = DEFAULT_POLL_INTERVAL,
+        type: str = "a2a_receive",
+        limit: int = 100,
+        cursor_file: str | Path | None = None,
+        *,
+        wait: float = 0.0,
+    ) -> None:
+        self._client = client
+        self._type = type
+        self._limit = limit
+        self._wait = wait
+        self._pace = Pace(interval, wait)
+        self._cursor_file = Path(cursor_file) if cursor_file else None
+        self._cursor: str | None = self._read_cursor()
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._stopped = threading.Event()
+        self._running = threading.Lock()
+
+    @property
+    def interval(self) -> float:
+        """Seconds until the next poll makes sense."""
+        return self._pace.interval
+
+    @property
+    def cursor(self) -> str | None:
+        """The last row that was read."""
+        return self._cursor
+
+    def stop(self) -> None:
+        """Make no further request."""
+        self._stopped.set()
+
+    def run_once(self, handler: MessageHandler) -> int:
+        """Fetch one batch after the cursor and dispatch it; returns how many rows reached the handler."""
+        with self._running:
+            if self._stopped.is_set():
+                return 0
+            try:
+                with self._pace.measured() as poll:
+                    batch = self._fetch()
+                    poll.found(len(batch))
+            except CursorLostError:
+                log.warning(
+                    "the platform no longer knows the cursor %s; reading from the start", self._cursor
+                )
+                self._move_cursor(None)
+                return 0
+            return sum(self._take(message, handler) for message in batch)
+
+    def _fetch(self) -> list[InboundMessage]:
+        if self._wait > 0:
+            return self._client.fetch_inbound(
+                since_id=self._cursor, limit=self._limit, type=self._type, wait=self._wait
+            )
+        return self._client.fetch_inbound(since_id=self._cursor, limit=self._limit, type=self._type)
+
+    def _take(self, message: InboundMessage, handler: MessageHandler) -> bool:
+        if self._stopped.is_set() or self._client.stopping is True:
+            return False
+        fresh = message.activity_id not in self._seen
+        wanted = fresh and not inbound.is_own_echo(message, self._client.workspace_id)
+        try:
+            if wanted:
+                with handlers.work.one():
+                    self._dispatch(message, handler)
+        finally:
+            self._remember(message.activity_id)
+            self._move_cursor(message.activity_id)
+        return wanted
+
+    def _dispatch(self, message: InboundMessage, handler: MessageHandler) -> None:
+        try:
+            answer = handlers.call(handler, message, self._client)
+        except Exception as error:  # noqa: BLE001 - the cursor moves on whatever a handler does
+            name = handlers.log_failure(message, error)
+            self._report(message, error=name)
+            return
+        if isinstance(answer, str) and answer.strip() and not message.is_reply:
+            self._answer(message, answer)
+        else:
+            self._report(message)
+
+    def _answer(self, message: InboundMessage, answer: str) -> None:
+        try:
+            self._client.reply(message, answer)
+        except Exception as error:  # noqa: BLE001 - at most once: a lost reply must not stop the others
+            log.warning("the reply to %s could not be sent: %s", message.activity_id, error)
+
+    def _report(self, message: InboundMessage, error: str | None = None) -> None:
+        """Tell the platform how it ended, where the sender waits for an outcome."""
+        if not message.message_id:
+            return
+        try:
+            self._client._perform(self._outcome(message, error), workspaces.read_nothing)
+        except Exception as trouble:  # noqa: BLE001 - best effort; the deadline of the message remains
+            log.warning("the outcome of %s could not be reported: %s", message.activity_id, trouble)
+
+    def _outcome(self, message: InboundMessage, error: str | None) -> Request:
+        if error is None:
+            return inbox.ack(self._client.workspace_id, message.message_id)
+        return inbox.fail(self._client.workspace_id, message.message_id, error=error, retryable=False)
+
+    def _remember(self, activity_id: str) -> None:
+        self._seen[activity_id] = None
+        if len(self._seen) > REMEMBERED_ROWS:
+            self._seen.popitem(last=False)
+
+    def _read_cursor(self) -> str | None:
+        if self._cursor_file is None or not self._cursor_file.exists():
+            return None
+        return self._cursor_file.read_text(encoding="utf-8").strip() or None
+
+    def _move_cursor(self, cursor: str | None) -> None:
+        self._cursor = cursor
+        if self._cursor_file is None:
+            return
+        if cursor is None:
+            self._cursor_file.unlink(missing_ok=True)
+            return
+        self._cursor_file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._cursor_file.with_name(f"{self._cursor_file.name}.tmp")
+        temporary.write_text(cursor, encoding="utf-8")
+        temporary.replace(self._cursor_file)
+
+
+class PushDelivery:
+    """For an agent that is called at its own URL: there is nothing to fetch, only a server to stop."""
+
+    def __init__(self, client: "RemoteAgentClient", server: _Stoppable) -> None:
+        from molecule_agent import a2a_server
+
+        self._server = server
+        if isinstance(server, a2a_server.A2AServer):
+            server.bind(client)
+
+    def run_once(self, handler: MessageHandler) -> int:
+        """Nothing to do: the server calls its own handler."""
+        return 0
+
+    def stop(self) -> None:
+        """Stop the server."""
+        try:
+            self._server.stop()
+        except Exception:
+            log.exception("the server did not stop cleanly")
+
+
+_parse_activity_row = inbound.parse_row

@@ -1,0 +1,220 @@
+"""`InboxDelivery`: messages by lease. None is lost, whatever dies; one may be handled twice."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import requests
+
+from molecule_agent import errors, handlers, leases
+from molecule_agent.pacing import LONG_POLL_INTERVAL, Pace
+from molecule_wire.calls import InboundMessage, Request, inbound, inbox, workspaces
+
+if TYPE_CHECKING:
+    from molecule_agent.client import RemoteAgentClient
+    from molecule_agent.inbound import PollDelivery
+
+IDLE_INTERVAL = 1.0
+DRAIN_SECONDS = 5.0
+RETRY_FIRST, RETRY_MOST = 0.2, 5.0
+MAX_WAIT, MIN_LEASE, MAX_LEASE, MAX_LIMIT = 60.0, 10.0, 3600.0, 100
+
+_Turn: TypeAlias = Callable[[leases.Held], bool]
+
+log = logging.getLogger("molecule_agent")
+
+
+class InboxDelivery:
+    """Leases messages, keeps the leases while the handler works, and settles them.
+
+    A handler that raises gives its message back: the platform offers it again later, and puts it with the
+    dead letters when that never ends. A handler must therefore bear a repeat (`message.lease.attempt`).
+    """
+
+    def __init__(
+        self,
+        client: "RemoteAgentClient",
+        *,
+        wait: float = 25.0,
+        lease: float = 60.0,
+        limit: int = 10,
+        concurrency: int = 1,
+        interval: float = LONG_POLL_INTERVAL,
+    ) -> None:
+        _check("wait", wait, 0, MAX_WAIT)
+        _check("lease", lease, MIN_LEASE, MAX_LEASE)
+        _check("limit", limit, 1, MAX_LIMIT)
+        _check("concurrency", concurrency, 1, MAX_LIMIT)
+        self._client = client
+        self._wait = wait
+        self._lease = lease
+        self._limit = limit
+        self._concurrency = concurrency
+        self._pace = Pace(max(interval, IDLE_INTERVAL), wait, eager=interval)
+        self._worker = os.urandom(8).hex()
+        self._stopped = threading.Event()
+        self._running = threading.Lock()
+        self._runner = 0
+        self._keeper: leases.Keeper | None = None
+        self._fallback: PollDelivery | None = None
+
+    @property
+    def interval(self) -> float:
+        """Seconds until the next lease call makes sense."""
+        return self._fallback.interval if self._fallback else self._pace.interval
+
+    def run_once(self, handler: handlers.MessageHandler) -> int:
+        """Wait for messages, hand them to the handler and settle them; returns how many it handled."""
+        with self._running:
+            if self._stopped.is_set():
+                return 0
+            self._runner = threading.get_ident()
+            try:
+                return self._run_once(handler)
+            finally:
+                self._runner = 0
+
+    def stop(self) -> None:
+        """Start nothing more, wait for running handlers for 5 s at most, give the rest back."""
+        self._stopped.set()
+        if self._fallback:
+            self._fallback.stop()
+        if self._runner == threading.get_ident():
+            return  # from the handler itself, or a signal in its thread: run_once gives the rest back
+        keeper = self._keeper
+        if keeper is None:
+            return
+        if not self._running.acquire(timeout=DRAIN_SECONDS):
+            for held in keeper.unsettled():
+                if not held.started:
+                    keeper.release(held)
+            return
+        self._running.release()
+
+    def _run_once(self, handler: handlers.MessageHandler) -> int:
+        if self._fallback is None:
+            try:
+                return self._work(self._lease_messages(), handler)
+            except errors.NotFoundError as error:
+                if error.code == "workspace-not-found":
+                    raise
+                self._fall_back()
+        assert self._fallback is not None
+        return self._fallback.run_once(handler)
+
+    def _lease_messages(self) -> list[InboundMessage]:
+        request = inbox.lease(
+            self._client.workspace_id,
+            limit=self._limit,
+            wait=self._wait,
+            lease=self._lease,
+            worker=self._worker,
+        )
+        with self._pace.measured() as poll:
+            leased = self._client._perform(request, inbox.read_leased)
+            poll.found(len(leased.messages))
+        return leased.messages
+
+    def _fall_back(self) -> None:
+        from molecule_agent import inbound as deliveries
+
+        log.warning("the platform has no inbox to lease from; reading the activity log instead")
+        self._fallback = deliveries.PollDelivery(self._client)
+
+    def _work(self, messages: list[InboundMessage], handler: handlers.MessageHandler) -> int:
+        if not messages:
+            return 0
+
+        def turn(held: leases.Held) -> bool:
+            return self._turn(keeper, held, handler)
+
+        with leases.Keeper(self._client, self._lease, messages) as keeper:
+            self._keeper = keeper
+            try:
+                return self._run_turns(keeper.unsettled(), turn)
+            finally:
+                self._keeper = None
+
+    def _run_turns(self, held: list[leases.Held], turn: _Turn) -> int:
+        if self._concurrency == 1:
+            return sum(turn(one) for one in held)
+        from concurrent.futures import ThreadPoolExecutor
+
+        def turns(group: list[leases.Held]) -> int:
+            return sum(turn(one) for one in group)
+
+        with ThreadPoolExecutor(self._concurrency, thread_name_prefix="molecule-turn") as pool:
+            return sum(pool.map(turns, _by_context(held)))
+
+    def _turn(self, keeper: leases.Keeper, held: leases.Held, handler: handlers.MessageHandler) -> bool:
+        if self._stopped.is_set() or self._client.stopping:
+            return False
+        held.started = True
+        with handlers.work.one():
+            handled = self._handle(held, handler)
+            keeper.settled(held)
+        return handled
+
+    def _handle(self, held: leases.Held, handler: handlers.MessageHandler) -> bool:
+        message = held.message
+        if inbound.is_own_echo(message, self._client.workspace_id):
+            self._settle(held, self._ack(held))
+            return False
+        if not held.lives(self._client._clock.monotonic()):
+            log.warning("the lease of %s ended before its turn came", message.message_id)
+            return False
+        self._settle(held, self._outcome(held, handler))
+        return True
+
+    def _outcome(self, held: leases.Held, handler: handlers.MessageHandler) -> Request:
+        message, workspace_id = held.message, self._client.workspace_id
+        try:
+            answer = handlers.call(handler, message, self._client)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises, the message is given back
+            name = handlers.log_failure(message, error)
+            return inbox.fail(
+                workspace_id, message.message_id, error=name, retryable=True, lease_token=held.token
+            )
+        if answer is None or not answer.strip() or message.is_reply:
+            return self._ack(held)
+        return inbox.answer(workspace_id, message.message_id, text=answer, lease_token=held.token)
+
+    def _ack(self, held: leases.Held) -> Request:
+        message_id = held.message.message_id
+        return inbox.ack(self._client.workspace_id, message_id, lease_token=held.token)
+
+    def _settle(self, held: leases.Held, request: Request) -> None:
+        """Send the outcome; while the platform is away, keep trying for as long as the lease lives."""
+        pause = RETRY_FIRST
+        while held.lives(self._client._clock.monotonic()):
+            try:
+                self._client._perform(request, workspaces.read_nothing)
+                return
+            except (errors.MoleculeError, requests.RequestException) as error:
+                if not self._may_pass(error):
+                    log.warning("the result of %s is dropped: %s", held.message.message_id, error)
+                    return
+            self._client._clock.sleep(pause)
+            pause = min(pause * 2, RETRY_MOST)
+        log.warning("the result of %s is dropped: its lease is lost", held.message.message_id)
+
+    def _may_pass(self, error: Exception) -> bool:
+        if isinstance(error, errors.AuthenticationError):
+            return self._client._ladder.climb(self._client.load_token()) is not None
+        if isinstance(error, errors.ApiError):
+            return error.status == 429 or error.status >= 500
+        return not (self._stopped.is_set() or self._client.stopping)
+
+
+def _by_context(held: list[leases.Held]) -> list[list[leases.Held]]:
+    groups: dict[str, list[leases.Held]] = {}
+    for one in held:
+        groups.setdefault(one.message.context_id or one.message.message_id, []).append(one)
+    return list(groups.values())
+
+
+def _check(name: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise errors.ConfigurationError(f"{name} must be between {least:g} and {most:g}, not {value:g}")

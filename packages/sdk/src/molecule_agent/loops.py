@@ -1,0 +1,168 @@
+"""The run loop: heartbeat, handle what came in, look whether to stop, sleep, again; whatever goes wrong."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from molecule_agent import clocks, errors, handlers
+
+if TYPE_CHECKING:
+    from molecule_agent.client import RemoteAgentClient
+    from molecule_agent.inbound import InboundDelivery
+
+TaskSupplier: TypeAlias = Callable[[], "Mapping[str, object] | None"]
+
+REPEAT_LOG_AFTER = 60.0
+_REMEMBERED_LOGS = 100
+
+log = logging.getLogger("molecule_agent")
+
+
+class Loop:
+    """One run of an agent: a heartbeat loop, or with a handler and a delivery an agent loop."""
+
+    def __init__(
+        self,
+        client: "RemoteAgentClient",
+        task_supplier: TaskSupplier | None = None,
+        handler: handlers.MessageHandler | None = None,
+        delivery: "InboundDelivery | None" = None,
+    ) -> None:
+        self._client = client
+        self._supplier = task_supplier
+        self._handler = handler
+        self._delivery = delivery
+        self._complaints = Complaints(client._clock)
+        self._heartbeat = Timer(client._clock, client.heartbeat_interval)
+        self._state_poll = Timer(client._clock, client.state_poll_interval)
+        self._report: Mapping[str, object] = {}
+
+    def run(self, max_iterations: int | None = None) -> str:
+        """Tick until there is a reason to end, and return it."""
+        self._client._heartbeat_if_due = self._beat_if_due
+        ticks = 0
+        try:
+            while True:
+                if self._client._stopping.is_set():
+                    return "stopped"
+                if max_iterations is not None and ticks >= max_iterations:
+                    return "max_iterations"
+                if status := self._tick():
+                    return status
+                ticks += 1
+                self._sleep()
+        finally:
+            self._client._heartbeat_if_due = None
+            self._client._stopping.clear()
+            self._stop_delivery()
+
+    def _tick(self) -> str | None:
+        self._guarded("task supplier", self._ask_supplier)
+        self._beat_if_due()
+        self._guarded("delivery", self._deliver)
+        status: list[str] = []
+        if self._state_poll.due():
+            self._guarded("state poll", lambda: status.extend(self._status_to_stop_with()))
+        return status[0] if status else None
+
+    def _ask_supplier(self) -> None:
+        self._report = {}
+        if self._supplier is not None:
+            self._report = self._supplier() or {}
+
+    def _beat_if_due(self) -> None:
+        if self._heartbeat.due():
+            self._guarded("heartbeat", self._beat)
+
+    def _beat(self) -> None:
+        task, active = self._report.get("current_task"), self._report.get("active_tasks")
+        self._client.heartbeat(current_task=str(task or ""), active_tasks=_whole(active))
+
+    def _deliver(self) -> None:
+        if self._delivery is not None and self._handler is not None:
+            self._delivery.run_once(self._handler)
+
+    def _status_to_stop_with(self) -> list[str]:
+        state = self._client.poll_state()
+        return [state.status] if state.should_stop else []
+
+    def _sleep(self) -> None:
+        interval = self._client.heartbeat_interval
+        between = getattr(self._delivery, "interval", None)
+        if isinstance(between, int | float) and not isinstance(between, bool) and between > 0:
+            interval = min(interval, float(between))
+        self._client._clock.sleep(interval)
+        self._heartbeat.slept(interval)
+        self._state_poll.slept(interval)
+
+    def _guarded(self, what: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except errors.AuthenticationError as error:
+            self._complaints.say(f"{what}: {error}")
+            self._prove_again()
+        except Exception as error:  # noqa: BLE001 - the loop outlives whatever a handler or the network does
+            self._complaints.say(f"{what}: {type(error).__name__}: {error}")
+
+    def _prove_again(self) -> None:
+        try:
+            self._client._ladder.climb(self._client.load_token())
+        except Exception as error:  # noqa: BLE001 - as above; the next 401 tries again
+            self._complaints.say(f"re-enrolment: {error}")
+
+    def _stop_delivery(self) -> None:
+        if self._delivery is None:
+            return
+        try:
+            self._delivery.stop()
+        except Exception:
+            log.exception("the delivery did not stop cleanly")
+
+
+class Timer:
+    """Whether an interval has passed, by the clock or by what was slept; the first time always."""
+
+    def __init__(self, clock: clocks.Clock, interval: float) -> None:
+        self._clock = clock
+        self._interval = interval
+        self._lock = threading.Lock()
+        self._last: float | None = None
+        self._slept = 0.0
+
+    def slept(self, seconds: float) -> None:
+        """Count a sleep, which a test's clock may not show."""
+        with self._lock:
+            self._slept += seconds
+
+    def due(self) -> bool:
+        """Whether it is time; true also starts the next interval."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._last is not None and max(self._slept, now - self._last) < self._interval:
+                return False
+            self._last, self._slept = now, 0.0
+            return True
+
+
+class Complaints:
+    """Logs a trouble once a minute however often it happens."""
+
+    def __init__(self, clock: clocks.Clock) -> None:
+        self._clock = clock
+        self._said: dict[str, float] = {}
+
+    def say(self, text: str) -> None:
+        """Log a WARNING unless the same was said within the last minute."""
+        now = self._clock.monotonic()
+        last = self._said.get(text)
+        if last is not None and now - last < REPEAT_LOG_AFTER:
+            return
+        if len(self._said) >= _REMEMBERED_LOGS:
+            self._said.clear()
+        self._said[text] = now
+        log.warning("%s", text)
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,0 +1,144 @@
+"""What an agent receives: one message, read from a row of the activity log or of the inbox."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, cast
+
+from molecule_wire import JSON, JSONObject
+from molecule_wire.a2a import text
+from molecule_wire.calls import values
+
+InboundSource: TypeAlias = Literal["canvas_user", "peer_agent", "schedule", "channel", "system", "unknown"]
+
+_SOURCES: dict[str, InboundSource] = {
+    "canvas_user": "canvas_user",
+    "user": "canvas_user",
+    "peer_agent": "peer_agent",
+    "schedule": "schedule",
+    "channel": "channel",
+    "system": "system",
+}
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to settle one message; `expires_at` is in seconds since the epoch."""
+
+    token: str = field(repr=False)
+    expires_at: float
+    attempt: int
+    epoch: int = 0
+
+
+@dataclass
+class InboundMessage:
+    """One message to the agent; `raw` is the row as the platform sent it."""
+
+    activity_id: str
+    source: InboundSource
+    source_id: str
+    text: str
+    raw: JSONObject = field(default_factory=dict[str, JSON], repr=False)
+    peer_name: str = ""
+    peer_role: str = ""
+    agent_card_url: str = ""
+    message_id: str = ""
+    context_id: str = ""
+    task_id: str = ""
+    parts: list[JSON] = field(default_factory=list[JSON])
+    deadline: str | None = None
+    lease: Lease | None = None
+    caller: JSONObject | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+
+    @property
+    def is_reply(self) -> bool:
+        """Whether this is a peer's answer, to which nothing is answered."""
+        return self.raw.get("kind") == "reply"
+
+
+def parse_row(row: JSONObject) -> InboundMessage | None:
+    """Read one row; a row without an id is `None`."""
+    activity_id = values.text_of(row.get("id"))
+    if not activity_id:
+        return None
+    data = values.object_of(row.get("data"))
+    source_id = _first(row.get("source_id"), data.get("source_id"))
+    return InboundMessage(
+        activity_id=activity_id,
+        source=_source(_first(data.get("source"), row.get("source")), source_id),
+        source_id=source_id,
+        text=_first(data.get("text"), data.get("message")) or _request_text(row),
+        raw=row,
+        peer_name=values.text_of(data.get("peer_name")),
+        peer_role=values.text_of(data.get("peer_role")),
+        agent_card_url=values.text_of(data.get("agent_card_url")),
+        message_id=values.text_of(data.get("message_id")),
+        context_id=values.text_of(data.get("context_id")),
+        task_id=values.text_of(data.get("task_id")),
+        parts=_parts(row),
+        deadline=values.text_of(row.get("deadline_at")) or None,
+    )
+
+
+def parse_leased(row: JSONObject) -> InboundMessage | None:
+    """Read one item of a lease answer; without an id or a lease it is `None`."""
+    message = parse_row(row)
+    lease = _lease(values.object_of(row.get("lease")))
+    if message is None or lease is None:
+        return None
+    message.lease = lease
+    message.message_id = _first(row.get("message_id"), message.message_id, message.activity_id)
+    message.source_id = message.source_id or values.text_of(row.get("peer_id"))
+    message.text = message.text or values.text_of(row.get("text"))
+    for name in ("peer_name", "peer_role", "agent_card_url", "context_id", "task_id"):
+        setattr(message, name, _first(getattr(message, name), row.get(name)))
+    return message
+
+
+def is_own_echo(message: InboundMessage, workspace_id: str) -> bool:
+    """Whether a row only shows what the workspace itself said; handling it would be a loop."""
+    if message.raw.get("method") == "notify":
+        return True
+    return message.source_id == workspace_id and _request_message(message.raw).get("role") in (
+        "agent",
+        "ROLE_AGENT",
+    )
+
+
+def _first(*candidates: JSON) -> str:
+    return next((text for text in map(values.text_of, candidates) if text), "")
+
+
+def _source(named: str, source_id: str) -> InboundSource:
+    if named in _SOURCES:
+        return _SOURCES[named]
+    if source_id == "user":
+        return "canvas_user"
+    return "peer_agent" if source_id else "unknown"
+
+
+def _request_message(row: JSONObject) -> JSONObject:
+    params = values.object_of(values.object_of(row.get("request_body")).get("params"))
+    return values.object_of(params.get("message"))
+
+
+def _request_text(row: JSONObject) -> str:
+    return text.text_of_message(_request_message(row))
+
+
+def _parts(row: JSONObject) -> list[JSON]:
+    given = row.get("parts") or _request_message(row).get("parts")
+    return cast("list[JSON]", given) if isinstance(given, list) else []
+
+
+def _lease(lease: JSONObject) -> Lease | None:
+    token = values.text_of(lease.get("token"))
+    if not token:
+        return None
+    return Lease(
+        token=token,
+        expires_at=values.moment_of(lease.get("expires_at")),
+        attempt=int(values.number_of(lease.get("attempt")) or 1),
+        epoch=int(values.number_of(lease.get("epoch")) or 0),
+    )

@@ -1,0 +1,53 @@
+"""When to send again: a policy, and the wait before the next try. Clock and chance come from the caller."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Which outcomes are tried again, how often, and how long to wait between the tries."""
+
+    max_retries: int = 3
+    statuses: frozenset[int] = frozenset({429})
+    base: float = 1.0
+    cap: float = 30.0
+    jitter: float = 0.25
+    connection_errors: bool = False
+
+    @classmethod
+    def resilient(cls) -> "RetryPolicy":
+        """Also ride out restarts and short outages of the platform."""
+        return cls(statuses=frozenset({429, 502, 503, 504}), connection_errors=True)
+
+
+def wait_before(policy: RetryPolicy, retry: int, retry_after: str, *, now: float, chance: float) -> float:
+    """Return the seconds to wait before the `retry`-th repeat (from 1).
+
+    `retry_after` is the header's text, `now` the time as seconds since the epoch, `chance` in [0, 1).
+    """
+    told = seconds_of(retry_after, now=now)
+    if told is not None:
+        return min(policy.cap, float(math.ceil(told)))
+    spread = 1 + policy.jitter * (2 * chance - 1)
+    return min(policy.cap, policy.base * 2 ** (retry - 1) * spread)
+
+
+def seconds_of(retry_after: str, *, now: float | None = None) -> float | None:
+    """Read a `Retry-After` header: seconds, or (when `now` is given) a date. Rubbish is `None`."""
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        return None if now is None else _seconds_until(retry_after, now)
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _seconds_until(date: str, now: float) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, aware.timestamp() - now)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,135 @@
+"""Test doubles of existing programs: sessions and responses that have hardly anything."""
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock, patch
+
+import pytest
+import requests
+
+from molecule_agent import RemoteAgentClient, errors
+from molecule_agent import client as client_module
+from molecule_agent import inbound as inbound_module
+
+
+class Bare:
+    """A response with only what the contract names."""
+
+    def __init__(self, status_code: Any, body: Any = None) -> None:
+        self.status_code = status_code
+        self._body = body
+
+    def json(self) -> Any:
+        return self._body
+
+    def raise_for_status(self) -> None:
+        if isinstance(self.status_code, int) and self.status_code >= 400:
+            raise requests.HTTPError(f"{self.status_code} Error")
+
+
+@pytest.fixture
+def session() -> MagicMock:
+    return MagicMock()
+
+
+@pytest.fixture
+def client(session: MagicMock, tmp_path: Path) -> RemoteAgentClient:
+    made = RemoteAgentClient("w1", "https://molecule.example.org", token_dir=tmp_path, session=session)
+    made._token = "token"
+    return made
+
+
+def test_gets_and_posts_have_the_original_shape(client: RemoteAgentClient, session: MagicMock) -> None:
+    session.get.return_value = Bare(200, {"K": "v"})
+    session.post.return_value = Bare(200, {})
+    assert client.pull_secrets() == {"K": "v"}
+    headers = {"Authorization": "Bearer token", "Origin": "https://molecule.example.org"}
+    session.get.assert_called_once_with(
+        "https://molecule.example.org/workspaces/w1/secrets/values", headers=headers, timeout=10.0
+    )
+    client.heartbeat()
+    (url,), options = session.post.call_args
+    assert url == "https://molecule.example.org/registry/heartbeat"
+    assert set(options) == {"json", "headers", "timeout"}
+    session.get.return_value = Bare(200, [])
+    client.fetch_inbound(since_id="1")
+    (url,), options = session.get.call_args
+    assert set(options) == {"headers", "params", "timeout"}
+    assert options["params"] == {"type": "a2a_receive", "limit": "100", "since_id": "1"}
+    assert options["timeout"] == 15.0
+
+
+def test_a_status_that_is_a_mock_is_neither_ordered_nor_compared(
+    client: RemoteAgentClient, session: MagicMock
+) -> None:
+    session.get.return_value = MagicMock(json=lambda: {"status": "online", "paused": False})
+    assert client.poll_state().status == "online"
+    session.post.return_value = MagicMock()
+    client.heartbeat()
+    assert client.register() == "token"
+
+
+def test_an_http_error_raised_by_a_double_is_wrapped(client: RemoteAgentClient, session: MagicMock) -> None:
+    session.get.return_value = Bare(403, {"error": "no", "code": "hierarchy-denied"})
+    with pytest.raises(requests.HTTPError) as caught:
+        client.get_peers()
+    assert isinstance(caught.value, errors.AccessDeniedError)
+    assert caught.value.response is session.get.return_value
+    assert isinstance(caught.value.__cause__, requests.HTTPError)
+    session.get.return_value = Bare(500)
+    with pytest.raises(errors.ServerError, match="500: 500 Error"):
+        client.pull_secrets()
+
+
+def test_builtin_exceptions_of_a_double_pass_through(client: RemoteAgentClient, session: MagicMock) -> None:
+    session.get.side_effect = TimeoutError("mine")
+    with pytest.raises(TimeoutError, match="mine"):
+        client.poll_state()
+
+
+def test_statuses_are_read_also_when_the_double_never_raises(
+    client: RemoteAgentClient, session: MagicMock
+) -> None:
+    for status in (404, 410):
+        session.get.return_value = MagicMock(status_code=status, json=lambda: {"deleted": True})
+        assert client.poll_state().deleted
+    session.get.return_value = MagicMock(status_code=404)
+    assert client.discover_peer("p") is None
+    session.get.return_value = MagicMock(status_code=410)
+    with pytest.raises(errors.CursorLostError):
+        client.fetch_inbound("1")
+
+
+def test_sleep_and_chance_are_those_of_the_module(client: RemoteAgentClient, session: MagicMock) -> None:
+    session.get.side_effect = [Bare(429), Bare(429), Bare(200, {})]
+    with (
+        patch("molecule_agent.client.time.sleep") as sleep,
+        patch("molecule_agent.client.random.random", return_value=0.5),
+    ):
+        response = client._get_with_retry("https://molecule.example.org/x")
+    assert response.status_code == 200
+    assert [call.args for call in sleep.call_args_list] == [(1.0,), (2.0,)]
+    session.get.assert_called_with("https://molecule.example.org/x", headers={}, timeout=10.0)
+
+
+def test_the_whole_module_time_can_be_replaced(client: RemoteAgentClient, session: MagicMock) -> None:
+    session.get.side_effect = [MagicMock(status_code=429, headers={"Retry-After": "4"}), Bare(200, {})]
+    with patch.object(client_module, "time") as time:
+        time.time.return_value = 0.0
+        client._get_with_retry("https://molecule.example.org/x", max_retries=1)
+    time.sleep.assert_called_once_with(4.0)
+
+
+def test_private_names_of_the_original_are_there(client: RemoteAgentClient) -> None:
+    assert client._auth_headers() == {"Authorization": "Bearer token"}
+    assert client._tenant_headers() == {"Origin": "https://molecule.example.org"}
+    assert client._request_headers(Origin="mine")["Origin"] == "mine"
+    client._url_cache["p"] = ("http://x", 9e12)
+    assert client.discover_peer("p") == "http://x"
+    parsed = inbound_module._parse_activity_row({"id": "1", "source_id": "p"})
+    assert parsed is not None
+    assert parsed.source == "peer_agent"
+    assert inbound_module._parse_activity_row({}) is None
+    client._session = replaced = MagicMock()
+    replaced.get.return_value = Bare(200, None)
+    assert client.pull_secrets() == {}
