@@ -1,0 +1,1 @@
+"""The two buses: inside one process, and between replicas over NATS."""

@@ -1,0 +1,86 @@
+"""Which addresses exist to be called, as one table."""
+
+import enum
+import functools
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Reach(enum.Enum):
+    """What the guard thinks of a network."""
+
+    NEVER = "never"
+    LOOPBACK = "loopback"
+    PRIVATE = "private"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row: the addresses of `network` are `what`, and may be reached as far as `reach` says."""
+
+    network: Network
+    reach: Reach
+    what: str
+
+
+def _rule(network: str, reach: Reach, what: str) -> Rule:
+    return Rule(ipaddress.ip_network(network), reach, what)
+
+
+RULES: tuple[Rule, ...] = (
+    _rule("0.0.0.0/8", Reach.NEVER, "an unspecified address"),
+    _rule("10.0.0.0/8", Reach.PRIVATE, "a private address"),
+    _rule("100.64.0.0/10", Reach.NEVER, "an address of a carrier's network"),
+    _rule("127.0.0.0/8", Reach.LOOPBACK, "a loopback address"),
+    _rule("168.63.129.16/32", Reach.NEVER, "a cloud metadata address"),
+    _rule("169.254.0.0/16", Reach.NEVER, "a link-local or cloud metadata address"),
+    _rule("172.16.0.0/12", Reach.PRIVATE, "a private address"),
+    _rule("192.0.0.0/24", Reach.NEVER, "a reserved address"),
+    _rule("192.0.2.0/24", Reach.NEVER, "a documentation address"),
+    _rule("192.168.0.0/16", Reach.PRIVATE, "a private address"),
+    _rule("198.51.100.0/24", Reach.NEVER, "a documentation address"),
+    _rule("203.0.113.0/24", Reach.NEVER, "a documentation address"),
+    _rule("224.0.0.0/4", Reach.NEVER, "a multicast address"),
+    _rule("240.0.0.0/4", Reach.NEVER, "a reserved address"),
+    _rule("::/96", Reach.NEVER, "an unspecified or reserved address"),
+    _rule("::1/128", Reach.LOOPBACK, "a loopback address"),
+    _rule("64:ff9b:1::/48", Reach.NEVER, "a translated address"),
+    _rule("2001:db8::/32", Reach.NEVER, "a documentation address"),
+    _rule("fc00::/8", Reach.NEVER, "a reserved address"),
+    _rule("fd00::/8", Reach.PRIVATE, "a private address"),
+    _rule("fd00:ec2::254/128", Reach.NEVER, "a cloud metadata address"),
+    _rule("fe80::/10", Reach.NEVER, "a link-local address"),
+    _rule("fec0::/10", Reach.NEVER, "a site-local address"),
+    _rule("ff00::/8", Reach.NEVER, "a multicast address"),
+)
+
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+_LOW_32_BITS = 0xFFFFFFFF
+
+
+@functools.lru_cache(maxsize=4096)
+def rule_for(address: Address) -> Rule | None:
+    """The row of the narrowest network that holds the address; none for the open internet."""
+    matching = [rule for rule in RULES if address in rule.network]
+    return max(matching, key=lambda rule: rule.network.prefixlen, default=None)
+
+
+def forms_of(address: Address) -> Iterator[Address]:
+    """The address and every IPv4 address that a packet to it could end at."""
+    if isinstance(address, ipaddress.IPv4Address):
+        yield address
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+        return
+    yield address
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if address in _TRANSLATED:
+        yield ipaddress.IPv4Address(int(address) & _LOW_32_BITS)

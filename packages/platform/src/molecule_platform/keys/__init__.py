@@ -1,0 +1,1 @@
+"""What the house keeps under lock. The only importer of `cryptography`."""

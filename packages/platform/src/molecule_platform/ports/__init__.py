@@ -1,0 +1,1 @@
+"""What the house needs from outside, as protocols. Docstrings are contracts, tested on every adapter."""

@@ -1,0 +1,41 @@
+"""The event log, as the store keeps it."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from molecule_platform.domain.events import Event
+
+
+class EventLog(Protocol):
+    """Verbs on the log. Message transitions and events share one growing counter."""
+
+    def append(self, event: Event) -> Event:
+        """Keep an event under the next number."""
+        ...
+
+    def after(
+        self,
+        event_id: int,
+        limit: int,
+        *,
+        org_id: str | None = None,
+        workspace_id: str | None = None,
+        types: Collection[str] | None = None,
+    ) -> list[Event]:
+        """Events after a number, oldest first, message transitions merged in."""
+        ...
+
+    def newest(
+        self,
+        org_id: str,
+        limit: int,
+        *,
+        workspace_id: str | None = None,
+        types: Collection[str] | None = None,
+    ) -> list[Event]:
+        """The newest events of an organisation, newest first."""
+        ...
+
+    def last_id(self) -> int:
+        """The number of the newest entry; 0 when there is none."""
+        ...

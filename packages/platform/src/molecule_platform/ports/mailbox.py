@@ -1,0 +1,128 @@
+"""The mailbox: messages, leases and fences, as the store keeps them."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Protocol
+
+from molecule_platform.domain.messages import Message, Outcome, Waiting
+
+
+class Mailbox(Protocol):
+    """Verbs on messages. Each that changes a row also writes its transition.
+
+    A lease is held under an epoch that grows with every lease; a verb that names an older epoch changes
+    nothing and says so, which is the fence against a holder that was only slow.
+    """
+
+    def insert(self, message: Message) -> None:
+        """Accept a message."""
+        ...
+
+    def get(self, message_id: str) -> Message | None:
+        """The message with that id."""
+        ...
+
+    def by_activity(self, activity_id: str) -> Message | None:
+        """The message that an activity row stands for."""
+        ...
+
+    def by_key(self, caller: str, target_id: str, idempotency_key: str) -> Message | None:
+        """The first message sent under that key."""
+        ...
+
+    def by_reference(
+        self, caller: str, target_id: str, message_ref: str, body_hash: str, since: datetime
+    ) -> Message | None:
+        """The message that an identical re-POST repeats."""
+        ...
+
+    def by_task(self, target_id: str, task_id: str) -> Message | None:
+        """The newest message of a task, by the platform's task id or the agent's."""
+        ...
+
+    def open_count(self, target_id: str) -> int:
+        """How many open messages a workspace has, replies aside."""
+        ...
+
+    def waiting(self, target_id: str, kinds: Collection[str] | None = None) -> list[Waiting]:
+        """Every open message of a workspace, oldest first, for choosing the next."""
+        ...
+
+    def counts(self, target_id: str) -> tuple[int, int, int]:
+        """How many messages are accepted, leased, and dead letters."""
+        ...
+
+    def list_open(self, target_id: str, limit: int) -> list[Message]:
+        """Open messages, in the order they would be handed out."""
+        ...
+
+    def list_leased(self, target_id: str, kinds: Collection[str]) -> list[Message]:
+        """Messages that the target holds under leases of those kinds, oldest first."""
+        ...
+
+    def targets_to_dispatch(self, now: datetime, limit: int) -> list[str]:
+        """Living workspaces with a URL that have messages ready to be dispatched."""
+        ...
+
+    def lease(
+        self,
+        message_id: str,
+        *,
+        kind: str,
+        at: datetime,
+        deadline_at: datetime,
+        expires_at: datetime | None = None,
+        owner: str | None = None,
+        token_hash: str | None = None,
+        worker: str | None = None,
+    ) -> Message | None:
+        """Take an accepted message under the next epoch; None when it is not to be had."""
+        ...
+
+    def extend(self, message_id: str, epoch: int, expires_at: datetime) -> bool:
+        """Keep an inbox lease longer; False when the epoch is gone."""
+        ...
+
+    def release(self, message_id: str, epoch: int, at: datetime) -> bool:
+        """Give a lease back without spending an attempt."""
+        ...
+
+    def retry(
+        self, message_id: str, epoch: int, at: datetime, not_before: datetime, code: str, sentence: str
+    ) -> bool:
+        """Give a lease back after a failed attempt, to be tried again later."""
+        ...
+
+    def settle(
+        self, message_id: str, outcome: Outcome, at: datetime, epoch: int | None = None
+    ) -> Message | None:
+        """End an open message; None when it is not open or the epoch is gone."""
+        ...
+
+    def seen(self, message_id: str, at: datetime) -> None:
+        """Remember that a cursor passed the message."""
+        ...
+
+    def hold(self, message_id: str, replica: str, until: datetime) -> None:
+        """Remember that a caller waits on a replica for the outcome."""
+        ...
+
+    def end_hold(self, message_id: str, replica: str) -> None:
+        """Forget that a caller waits."""
+        ...
+
+    def request_cancel(self, message_id: str) -> None:
+        """Ask the holder of an inbox lease to stop."""
+        ...
+
+    def overdue(self, now: datetime, limit: int) -> list[Message]:
+        """Open messages whose deadline has passed."""
+        ...
+
+    def lapsed(self, now: datetime, limit: int) -> list[Message]:
+        """Messages whose inbox lease ran out."""
+        ...
+
+    def orphaned(self, alive: Collection[str], limit: int) -> list[Message]:
+        """Messages under a dispatch lease of a replica that is not among the living."""
+        ...

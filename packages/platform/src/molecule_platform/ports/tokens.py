@@ -1,0 +1,48 @@
+"""Credentials, as the store keeps them: digests only."""
+
+from datetime import datetime
+from typing import Protocol
+
+from molecule_platform.domain.credentials import Token
+
+
+class Tokens(Protocol):
+    """Verbs on tokens and on the proofs that replace a lost one."""
+
+    def insert(self, token: Token) -> None:
+        """Keep a new token."""
+        ...
+
+    def by_hash(self, token_hash: str) -> Token | None:
+        """The token with that digest, revoked and expired ones too."""
+        ...
+
+    def by_recovery_hash(self, workspace_id: str, recovery_hash: str) -> Token | None:
+        """The live token of the workspace that was issued with that recovery secret."""
+        ...
+
+    def used(self, token_id: str, at: datetime) -> None:
+        """Remember when a token was last used."""
+        ...
+
+    def any_used(self, workspace_id: str) -> bool:
+        """Whether any token of the workspace has ever been used."""
+        ...
+
+    def revoke(self, token_id: str, at: datetime, reason: str) -> None:
+        """End one token and its recovery secret."""
+        ...
+
+    def revoke_all(self, workspace_id: str, at: datetime, reason: str) -> None:
+        """End every live token of a workspace."""
+        ...
+
+    def insert_enrolment(
+        self, workspace_id: str, org_id: str, token_hash: str, at: datetime, expires_at: datetime
+    ) -> None:
+        """Keep a new enrolment token."""
+        ...
+
+    def use_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
+        """Spend an enrolment token; False when it is unknown, spent, expired or another workspace's."""
+        ...

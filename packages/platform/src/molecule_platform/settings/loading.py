@@ -1,0 +1,144 @@
+"""Reading the settings: flag over environment over molecule.toml over default."""
+
+import dataclasses
+import fnmatch
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from molecule_platform.settings import parsers, table
+
+FILE_NAME = "molecule.toml"
+_DATA_DIR = "MOLECULE_DATA_DIR"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the composition root passes on, as plain values. Secrets do not show in its text form."""
+
+    port: int
+    bind_host: str
+    data_dir: Path
+    database_url: str | None = field(repr=False)
+    nats_url: str | None = field(repr=False)
+    platform_url: str | None
+    external_platform_url: str | None
+    admin_token: str | None = field(repr=False)
+    environment: str
+    deploy_mode: str
+    claim_on_register: bool
+    strict_register: bool
+    claim_window_seconds: int
+    max_body_bytes: int
+    a2a_max_body_bytes: int
+    a2a_max_response_bytes: int
+    allow_private_urls: tuple[str, ...]
+    push_allow_private: bool
+    a2a_idle_timeout_seconds: int
+    a2a_max_run_seconds: int
+    a2a_hold_seconds: float
+    message_ttl_seconds: int
+    mailbox_max_open: int
+    message_max_attempts: int
+    remote_liveness_stale_after: int
+    secrets_encryption_key: str | None = field(repr=False)
+
+
+def load(
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    toml: Mapping[str, object] | Path | None = None,
+) -> tuple[Settings, list[str]]:
+    """The settings and what the operator should be told about them.
+
+    All three sources use the names of the table; a value that is None or empty counts as not given. Without
+    `toml` the file molecule.toml in the data directory is read, if there is one. Raises `SettingProblem`.
+    """
+    file = _file_values(toml, flags, environ)
+    sources = (("", flags), ("", environ), (f" in {FILE_NAME}", file))
+    values = {setting.attribute: _value_of(setting, sources) for setting in table.SETTINGS}
+    settings = Settings(**values)
+    warnings = [*_unknown_names(environ, file), *_notices(settings)]
+    if settings.deploy_mode == "saas":
+        settings = dataclasses.replace(settings, allow_private_urls=())
+    return settings, warnings
+
+
+def _value_of(setting: table.Setting, sources: tuple[tuple[str, Mapping[str, object]], ...]) -> Any:
+    for where, source in sources:
+        given = _as_text(setting.name, where, source.get(setting.name))
+        if given:
+            return _parsed(setting, where, given)
+    return None if setting.default is None else setting.parse(setting.default)
+
+
+def _as_text(name: str, where: str, value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case str() | int() | float() | Path():
+            return str(value).strip()
+        case _:
+            raise parsers.SettingProblem(f"{name}{where} must be a text, a number or true or false.")
+
+
+def _parsed(setting: table.Setting, where: str, given: str) -> object:
+    try:
+        return setting.parse(given)
+    except ValueError as allowed:
+        shown = "" if setting.secret or "@" in given else f", not {given[:80]!r}"
+        raise parsers.SettingProblem(f"{setting.name}{where} must be {allowed}{shown}.") from None
+
+
+def _file_values(
+    toml: Mapping[str, object] | Path | None, flags: Mapping[str, object], environ: Mapping[str, str]
+) -> Mapping[str, object]:
+    place = _data_dir(flags, environ) / FILE_NAME if toml is None else toml
+    values = _read_file(place) if isinstance(place, Path) else place
+    if values.get(_DATA_DIR):
+        raise parsers.SettingProblem(
+            f"{_DATA_DIR} cannot stand in {FILE_NAME}, which lies in that folder: use the environment."
+        )
+    return values
+
+
+def _data_dir(flags: Mapping[str, object], environ: Mapping[str, str]) -> Path:
+    setting = next(setting for setting in table.SETTINGS if setting.name == _DATA_DIR)
+    return _value_of(setting, (("", flags), ("", environ)))
+
+
+def _read_file(path: Path) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as problem:
+        raise parsers.SettingProblem(f"{path} cannot be read: {problem.strerror}.") from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise parsers.SettingProblem(f"{path} is not TOML: write one NAME = value on each line.") from problem
+
+
+def _unknown_names(environ: Mapping[str, str], file: Mapping[str, object]) -> Iterator[str]:
+    for name in sorted({*environ, *file}):
+        where = "" if name in environ else f" in {FILE_NAME}"
+        if name in table.IGNORED:
+            yield f"{name}{where} is ignored: nothing here uses it."
+        elif (name.startswith("MOLECULE_") or where) and not _is_known(name):
+            yield f"{name}{where} is not a setting: check its spelling."
+
+
+def _is_known(name: str) -> bool:
+    own = any(setting.name == name for setting in table.SETTINGS)
+    return own or any(fnmatch.fnmatchcase(name, pattern) for pattern in table.KNOWN_ELSEWHERE)
+
+
+def _notices(settings: Settings) -> Iterator[str]:
+    on_postgres = (settings.database_url or "").startswith("postgresql://")
+    if on_postgres and settings.nats_url is None:
+        yield "PostgreSQL without NATS_URL: run exactly one replica, or set NATS_URL."
+    if settings.deploy_mode == "saas" and settings.allow_private_urls not in ((), ("loopback",)):
+        yield "MOLECULE_ALLOW_PRIVATE_URLS is ignored: in saas mode no private address is called."

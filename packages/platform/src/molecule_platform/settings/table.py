@@ -1,0 +1,252 @@
+"""The table of settings, and the names that belong to other parts of the house."""
+
+from dataclasses import dataclass
+
+from molecule_platform.settings import parsers
+
+_MEBIBYTE = 1024 * 1024
+_DAY = 86_400
+_YEAR = 365 * _DAY
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row. `name` is the environment variable and the key in molecule.toml; None means not given."""
+
+    name: str
+    attribute: str
+    parse: parsers.Parser
+    default: str | None
+    sentence: str
+    secret: bool = False
+
+
+_ENVIRONMENTS = {
+    "prod": "production",
+    "production": "production",
+    "dev": "development",
+    "development": "development",
+}
+_DEPLOY_MODES = {"selfhosted": "selfhosted", "saas": "saas"}
+_bytes = parsers.whole(1024, 1024 * _MEBIBYTE)
+_life = parsers.whole(1, _YEAR)
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("PORT", "port", parsers.whole(1, 65535), "8080", "Port of the API, the streams and the canvas."),
+    Setting(
+        "MOLECULE_BIND_HOST", "bind_host", parsers.host, "127.0.0.1", "Address to listen on; 0.0.0.0 is all."
+    ),
+    Setting(
+        "MOLECULE_DATA_DIR",
+        "data_dir",
+        parsers.folder,
+        "~/.molecule/platform",
+        "Folder of the database, keys and files, with mode 0700.",
+    ),
+    Setting(
+        "DATABASE_URL",
+        "database_url",
+        parsers.database_url,
+        None,
+        "PostgreSQL to share between replicas; without it SQLite in the data folder.",
+        secret=True,
+    ),
+    Setting(
+        "NATS_URL", "nats_url", parsers.nats_url, None, "NATS for wake-ups between replicas.", secret=True
+    ),
+    Setting("PLATFORM_URL", "platform_url", parsers.base_url, None, "Base URL given to local agents."),
+    Setting(
+        "EXTERNAL_PLATFORM_URL",
+        "external_platform_url",
+        parsers.base_url,
+        None,
+        "Base URL put into cards, discovery and tokens.",
+    ),
+    Setting(
+        "ADMIN_TOKEN",
+        "admin_token",
+        parsers.header_token,
+        None,
+        "Credential of the administrator; without it one is made in the data folder.",
+        secret=True,
+    ),
+    Setting(
+        "MOLECULE_ENV",
+        "environment",
+        parsers.choice(_ENVIRONMENTS),
+        "production",
+        "Kind of environment; changes only what is logged.",
+    ),
+    Setting(
+        "MOLECULE_DEPLOY_MODE",
+        "deploy_mode",
+        parsers.choice(_DEPLOY_MODES),
+        "selfhosted",
+        "selfhosted, or saas, which never calls private addresses.",
+    ),
+    Setting(
+        "MOLECULE_CLAIM_ON_REGISTER",
+        "claim_on_register",
+        parsers.flag,
+        "true",
+        "Whether the first register without a credential claims a new workspace.",
+    ),
+    Setting(
+        "MOLECULE_STRICT_REGISTER",
+        "strict_register",
+        parsers.flag,
+        "false",
+        "Whether a register without a credential on a claimed workspace is refused with 401.",
+    ),
+    Setting(
+        "MOLECULE_CLAIM_WINDOW_SECONDS",
+        "claim_window_seconds",
+        _life,
+        str(_DAY),
+        "How long after its creation a workspace may be claimed.",
+    ),
+    Setting(
+        "MOLECULE_MAX_BODY_BYTES", "max_body_bytes", _bytes, str(_MEBIBYTE), "Largest body of an API request."
+    ),
+    Setting(
+        "MOLECULE_A2A_MAX_BODY_BYTES",
+        "a2a_max_body_bytes",
+        _bytes,
+        str(16 * _MEBIBYTE),
+        "Largest body of an A2A request.",
+    ),
+    Setting(
+        "MOLECULE_A2A_MAX_RESPONSE_BYTES",
+        "a2a_max_response_bytes",
+        _bytes,
+        str(64 * _MEBIBYTE),
+        "Largest reply accepted from an agent.",
+    ),
+    Setting(
+        "MOLECULE_ALLOW_PRIVATE_URLS",
+        "allow_private_urls",
+        parsers.private_networks,
+        "loopback",
+        "Local networks in which agents may be called: none, loopback, private, or networks.",
+    ),
+    Setting(
+        "MOLECULE_PUSH_ALLOW_PRIVATE",
+        "push_allow_private",
+        parsers.flag,
+        "false",
+        "Whether URLs named by callers may be loopback or private.",
+    ),
+    Setting(
+        "A2A_IDLE_TIMEOUT_SECONDS",
+        "a2a_idle_timeout_seconds",
+        _life,
+        "300",
+        "How long a running message may be silent.",
+    ),
+    Setting(
+        "A2A_MAX_RUN_SECONDS",
+        "a2a_max_run_seconds",
+        _life,
+        "1800",
+        "How long a message of a workspace may run.",
+    ),
+    Setting(
+        "MOLECULE_A2A_HOLD_SECONDS",
+        "a2a_hold_seconds",
+        parsers.seconds(0, 3600),
+        "25",
+        "How long a call waits for its answer before it is told to ask again.",
+    ),
+    Setting(
+        "MESSAGE_TTL_SECONDS",
+        "message_ttl_seconds",
+        _life,
+        str(_DAY),
+        "How long a message may wait to be taken.",
+    ),
+    Setting(
+        "MAILBOX_MAX_OPEN",
+        "mailbox_max_open",
+        parsers.whole(1, 1_000_000),
+        "1000",
+        "How many open messages one mailbox holds.",
+    ),
+    Setting(
+        "MESSAGE_MAX_ATTEMPTS",
+        "message_max_attempts",
+        parsers.whole(1, 100),
+        "5",
+        "How often delivery of a message is attempted.",
+    ),
+    Setting(
+        "REMOTE_LIVENESS_STALE_AFTER",
+        "remote_liveness_stale_after",
+        _life,
+        "90",
+        "Seconds without a heartbeat after which an external agent is offline.",
+    ),
+    Setting(
+        "SECRETS_ENCRYPTION_KEY",
+        "secrets_encryption_key",
+        parsers.text,
+        None,
+        "Key that seals stored secrets: base64 of 32 bytes, or 32 characters; without it one is made.",
+        secret=True,
+    ),
+)
+
+KNOWN_ELSEWHERE: tuple[str, ...] = (
+    "MOLECULE_A2A_ALLOW_NO_SECRET",
+    "MOLECULE_A2A_BLOCKING_MAX_SECONDS",
+    "MOLECULE_A2A_CALLBACK_*",
+    "MOLECULE_A2A_PLATFORM_*",
+    "MOLECULE_ADMIN_TOKEN",
+    "MOLECULE_AGENT_NAME",
+    "MOLECULE_AGENT_ROLE",
+    "MOLECULE_ALLOW_PRIVILEGED_TIERS",
+    "MOLECULE_ARTIFACT_MAX_BYTES",
+    "MOLECULE_AUTO_ATTACH",
+    "MOLECULE_CONFIGS_DIR",
+    "MOLECULE_CURSOR_FILE",
+    "MOLECULE_DELIVERY",
+    "MOLECULE_DISABLE_IMAGE_INLINING",
+    "MOLECULE_DRAIN_SECONDS",
+    "MOLECULE_ENABLE_TEST_TOKENS",
+    "MOLECULE_ENROLMENT_TOKEN",
+    "MOLECULE_EXTRA_RUNTIMES",
+    "MOLECULE_GITHUB_API_URL",
+    "MOLECULE_HANDLER",
+    "MOLECULE_INTERRUPTED_TASK_HOURS",
+    "MOLECULE_LINK",
+    "MOLECULE_LOG_FORMAT",
+    "MOLECULE_MCP_*",
+    "MOLECULE_MODEL_*",
+    "MOLECULE_OPEN_ENROLMENT",
+    "MOLECULE_ORG_ID",
+    "MOLECULE_ORG_SLUG",
+    "MOLECULE_ORIGIN",
+    "MOLECULE_PLATFORM_URL",
+    "MOLECULE_PLUGIN_*",
+    "MOLECULE_POLL_INTERVAL",
+    "MOLECULE_PROVISIONER",
+    "MOLECULE_REPORTED_URL",
+    "MOLECULE_REQUIRE_CALLER",
+    "MOLECULE_RUN_RETENTION_DAYS",
+    "MOLECULE_SANDBOX_*",
+    "MOLECULE_SETUP_TIMEOUT_SECS",
+    "MOLECULE_SKILL_QUEUE",
+    "MOLECULE_SMOKE_*",
+    "MOLECULE_STOP_GRACE_SECS",
+    "MOLECULE_TASK_EVENT_RETENTION_HOURS",
+    "MOLECULE_TASK_RETENTION_DAYS",
+    "MOLECULE_TOKEN_DIR",
+    "MOLECULE_TRUSTED_PROXIES",
+    "MOLECULE_URL",
+    "MOLECULE_WAIT",
+    "MOLECULE_WORKSPACES",
+    "MOLECULE_WORKSPACE_*",
+)
+"""Names of the agents' side and of later parts of the platform: no mistakes, so no warning."""
+
+IGNORED: tuple[str, ...] = ("REDIS_URL", "CANVAS_PROXY_URL")
+"""Names of the earlier system that mean nothing here, which the operator is told."""

@@ -1,0 +1,1 @@
+"""Shipped test doubles and private real servers. The product never imports this."""
