@@ -58,11 +58,10 @@ docs: $(PYTHON_READY) $(CANVAS_BUILT) ## write docs/reference from the code, the
 	$(BIN)/python -m scripts.reference
 	$(BIN)/pytest tests/architecture/test_reference.py tests/architecture/test_samples.py
 
-lock: $(UV_READY) ## resolve every dependency again into the two lock files
+lock: $(UV_READY) ## resolve every Python dependency again into requirements.lock
 	$(UV) lock --python $(PYTHON)
 	$(UV) export --locked --python $(PYTHON) --all-packages --all-extras --all-groups --format requirements-txt \
 		--no-emit-workspace --no-header --quiet --output-file requirements.lock
-	cd canvas && rm -f package-lock.json && npm install --package-lock-only --ignore-scripts
 
 format: $(PYTHON_READY) ## let ruff format and fix what it can
 	$(BIN)/ruff format .

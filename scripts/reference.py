@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from molecule_platform import settings
-from molecule_platform.http import routes
+from molecule_platform.api import routes
 from molecule_wire import errors
 from scripts import live_platform, repository
 
@@ -24,8 +24,16 @@ def pages() -> dict[str, str]:
 
 
 def routes_page() -> str:
-    rows = sorted((f"`{route.path}`", f"`{route.method}`") for route in routes.TABLE)
-    return _page("Routes", "Every path of the platform and the methods it takes.", ("path", "method"), rows)
+    rows = [
+        (f"`{route.method}`", f"`{route.path}`", ", ".join(str(who) for who in route.who), route.summary)
+        for route in routes.TABLE
+    ]
+    text = (
+        "Every route of the platform. Who may call it: `public` needs no credential, `any` a valid one, "
+        "`self` the workspace of the path, `peer` a workspace that the tree allows, `org` a user or token of "
+        "the organisation; in brackets the scope it needs."
+    )
+    return _page("Routes", text, ("method", "path", "who may call", "what it does"), rows)
 
 
 def settings_page() -> str:

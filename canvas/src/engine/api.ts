@@ -12,6 +12,7 @@ export interface Session {
   readonly user: string;
   readonly role: string;
   readonly orgId: string;
+  readonly orgName: string;
   readonly csrfToken: string;
 }
 
@@ -143,6 +144,7 @@ function readSession(body: unknown): Session {
     user: text(session.user),
     role: text(session.role),
     orgId: text(session.org_id),
+    orgName: text(session.org_name) || text(session.org_id),
     csrfToken: text(session.csrf_token),
   };
 }

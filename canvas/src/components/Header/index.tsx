@@ -21,7 +21,7 @@ export function Header({ session }: { readonly session: Session }): ReactNode {
         Molecule
       </span>
       <span className="header-org" title={`Organisation ${session.orgId}`}>
-        {session.orgId}
+        {session.orgName}
       </span>
       <ConnectionPill />
       <span className="header-space" />

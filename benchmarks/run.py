@@ -1,0 +1,29 @@
+"""Measures every budget, prints a table, exits 1 on a miss.  usage: python -m benchmarks.run [NAME ...]"""
+
+import sys
+from collections.abc import Callable, Sequence
+
+from benchmarks import figure, group_commit, import_agent, start
+
+BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
+    "start": start.measure,
+    "group_commit": group_commit.measure,
+    "import_agent": import_agent.measure,
+}
+
+
+def main(names: Sequence[str]) -> int:
+    unknown = sorted(set(names) - BENCHMARKS.keys())
+    if unknown:
+        print(f"No benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}.")
+        return 1
+    figures: list[figure.Figure] = []
+    for name in names or BENCHMARKS:
+        print(f"measuring {name} ...", flush=True)
+        figures.append(BENCHMARKS[name]())
+    print(f"\n{figure.table(figures)}")
+    return 0 if all(measured.met for measured in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,47 @@
+"""Refusals on the wire: one table, two shapes."""
+
+from molecule_platform.api.calls import Reply
+from molecule_platform.domain.refusals import Refusal
+from molecule_wire import JSON, errors
+from molecule_wire.a2a import envelopes
+from molecule_wire.a2a import errors as a2a_errors
+
+_SIDE_KEYS = ("busy", "retry_after", "waking", "restarting", "status", "native_session", "delivery_confirmed")
+
+
+def rest(refusal: Refusal, request_id: str) -> Reply:
+    """A refusal as the REST routes answer it."""
+    body = errors.body(refusal.code, refusal.sentence, request_id, **refusal.extras)
+    return Reply(body, refusal.status, headers_of(refusal))
+
+
+def jsonrpc(refusal: Refusal, request_id: str, rpc_id: JSON = None) -> Reply:
+    """A refusal as the platform's A2A path answers it: an error object, its facts repeated at the top."""
+    metadata = {"request_id": request_id, **refusal.extras}
+    error = a2a_errors.gateway_error(refusal.code, refusal.sentence, **metadata)
+    side = {key: refusal.extras[key] for key in _SIDE_KEYS if key in refusal.extras}
+    body = envelopes.error_envelope(rpc_id, error) | {"code": refusal.code, "request_id": request_id} | side
+    return Reply(body, refusal.status, headers_of(refusal))
+
+
+def headers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
+    """The headers that go with a refusal."""
+    headers: list[tuple[str, str]] = []
+    if refusal.status == 401:
+        headers.append(("www-authenticate", 'Bearer realm="molecule", error="invalid_token"'))
+    retry_after = refusal.extras.get("retry_after")
+    if isinstance(retry_after, int):
+        headers.append(("retry-after", str(retry_after)))
+    return tuple(headers)
+
+
+def unavailable() -> Refusal:
+    """The database does not answer."""
+    return Refusal(
+        "platform-unavailable", "the platform cannot reach its database: try again soon", retry_after=2
+    )
+
+
+def internal() -> Refusal:
+    """A fault of ours; the log has the rest under the same request id."""
+    return Refusal("internal", "something went wrong here: the log has it under this request id")

@@ -1,0 +1,190 @@
+"""HTTP to the platform: one small client on the standard library. It follows no redirect and no proxy."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+from molecule_platform import __version__
+from molecule_platform.cli import problems
+from molecule_platform.cli.target import Target
+
+TIMEOUT_SECONDS = 10.0
+LARGEST_ANSWER = 64 * 1024 * 1024
+PAGES_MOST = 200
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: the names of headers in small letters, the body as JSON (None if there is none)."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: object
+
+    def object(self) -> dict[str, Any]:
+        """The body, which is a JSON object."""
+        if isinstance(body := self.body, dict):
+            return cast(dict[str, Any], body)
+        raise not_a_platform(self.url)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The body, which is a list of JSON objects."""
+        if isinstance(body := self.body, list):
+            return [cast(dict[str, Any], row) for row in cast(list[Any], body) if isinstance(row, dict)]
+        raise not_a_platform(self.url)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call: `path` has its segments quoted already."""
+
+    method: str
+    path: str
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout: float = TIMEOUT_SECONDS
+
+
+class Client:
+    """Calls one platform with one credential."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def get(
+        self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = TIMEOUT_SECONDS
+    ) -> Answer:
+        """Read something."""
+        return self.send(Request("GET", _with_query(path, query), timeout=timeout))
+
+    def post(self, path: str, body: Any = None) -> Answer:
+        """Make or change something."""
+        return self.send(Request("POST", path, {} if body is None else body))
+
+    def delete(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+        """Remove something."""
+        return self.send(Request("DELETE", _with_query(path, query)))
+
+    def every_row(self, path: str, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        """All pages of a list."""
+        found: list[dict[str, Any]] = []
+        wanted = dict(query or {})
+        for _page in range(PAGES_MOST):
+            answer = self.get(path, wanted)
+            found += answer.rows()
+            cursor = answer.headers.get("x-next-cursor", "")
+            if not cursor:
+                break
+            wanted["cursor"] = cursor
+        return found
+
+    def send(self, request: Request) -> Answer:
+        """Send a request; whatever is not a success is raised as a `Problem`."""
+        answer = self.exchange(request)
+        if 200 <= answer.status < 300:
+            return answer
+        raise self._refusal(answer)
+
+    def exchange(self, request: Request) -> Answer:
+        """Send a request; an answer of any status comes back."""
+        url = self._target.url
+        connection = self._connection(request.timeout)
+        try:
+            connection.request(
+                request.method, urlsplit(url).path + request.path, _encoded(request), self._headers(request)
+            )
+            return _answer(url, connection.getresponse())
+        except TimeoutError as problem:
+            raise problems.Unreachable(
+                f"{url} did not answer within {request.timeout:g} s: look at its log, or try again",
+                "platform-timeout",
+            ) from problem
+        except ssl.SSLError as problem:
+            reason = problem.reason or "TLS failed"
+            raise _unreachable(f"no safe connection to {url} ({reason}): check the URL") from problem
+        except (OSError, http.client.HTTPException) as problem:
+            raise _unreachable(
+                f"no platform answers at {url}: start one with `molecule up`, or name another with --url"
+            ) from problem
+        finally:
+            connection.close()
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        parts = urlsplit(self._target.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        return kind(parts.hostname or "", parts.port, timeout=timeout)
+
+    def _headers(self, request: Request) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": f"molecule-cli/{__version__}"}
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._target.token:
+            headers["Authorization"] = f"Bearer {self._target.token}"
+        return headers | dict(request.headers)
+
+    def _refusal(self, answer: Answer) -> problems.Problem:
+        body = answer.object()
+        sentence, code = _told(body)
+        if answer.status == 401:
+            sentence = f"{sentence}. {self._about_token()}"
+        extras = {name: value for name, value in body.items() if name not in ("error", "jsonrpc", "id")}
+        return problems.Refused(sentence, code, answer.status, extras | {"status": answer.status})
+
+    def _about_token(self) -> str:
+        remedy = (
+            "give one with --token or MOLECULE_ADMIN_TOKEN, or name the platform's folder with --data-dir"
+        )
+        if not self._target.token:
+            return f"No token was found in {self._target.token_from}: {remedy}"
+        return f"The token came from {self._target.token_from}: {remedy}"
+
+
+def segment(text: str) -> str:
+    """A text as one part of a path."""
+    return quote(text, safe="")
+
+
+def _with_query(path: str, query: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _encoded(request: Request) -> bytes | None:
+    return None if request.body is None else json.dumps(request.body).encode()
+
+
+def _answer(url: str, response: http.client.HTTPResponse) -> Answer:
+    raw = response.read(LARGEST_ANSWER + 1)
+    if len(raw) > LARGEST_ANSWER:
+        raise problems.Problem(f"{url} sent more than {LARGEST_ANSWER} bytes", "answer-too-large")
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    try:
+        body = json.loads(raw) if raw else None
+    except ValueError:
+        raise not_a_platform(url) from None
+    return Answer(url, response.status, headers, body)
+
+
+def _told(body: Mapping[str, Any]) -> tuple[str, str]:
+    """The sentence and the code of an error: the plain form, or that of JSON-RPC."""
+    error = body.get("error")
+    if isinstance(error, dict):
+        error = cast(dict[str, Any], error).get("message")
+    request_id = body.get("request_id")
+    sentence = str(error or "the platform gave no reason")
+    if body.get("code") == "internal" and request_id:
+        sentence = f"{sentence} (its log has more: request {request_id})"
+    return sentence, str(body.get("code") or "failed")
+
+
+def _unreachable(sentence: str) -> problems.Unreachable:
+    return problems.Unreachable(sentence, "platform-unreachable")
+
+
+def not_a_platform(url: str) -> problems.Unreachable:
+    """Something answers, but it does not speak our language."""
+    return _unreachable(f"what answers at {url} is not a Molecule platform: name the right one with --url")

@@ -1,0 +1,68 @@
+"""The program `molecule`: its commands, and what happens when one of them fails."""
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+from typer.main import get_command
+
+from molecule_platform.cli import problems, screen
+from molecule_platform.cli.doctor import doctor
+from molecule_platform.cli.house import house
+from molecule_platform.cli.messages import messages, speaking
+from molecule_platform.cli.secrets import secrets
+from molecule_platform.cli.up import starting
+from molecule_platform.cli.workspaces import workspaces
+
+app = typer.Typer(
+    name="molecule",
+    help="Molecule: a control plane for organisations of AI agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they print local values, and those hold tokens
+)
+app.add_typer(starting)
+app.add_typer(house)
+app.add_typer(doctor)
+app.add_typer(workspaces, name="workspace")
+app.add_typer(secrets, name="secret")
+app.add_typer(speaking)
+app.add_typer(messages, name="message")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns the exit code."""
+    try:
+        code = get_command(app).main(list(arguments), prog_name="molecule", standalone_mode=False)
+    except problems.Problem as problem:
+        return _fail(problem, arguments)
+    except typer.TyperException as mistake:
+        return _fail(_misuse(mistake), arguments)
+    except typer.Abort:
+        return _fail(problems.Problem("stopped; nothing was changed", "aborted"), arguments)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(problem: problems.Problem, arguments: Sequence[str]) -> int:
+    if str(problem):
+        screen.failure(problem, as_json="--json" in arguments)
+    return problem.exit_code
+
+
+def _misuse(mistake: typer.TyperException) -> problems.Problem:
+    sentence = mistake.format_message().rstrip(".")
+    if not sentence:
+        return problems.usage("")  # a group without a command has shown its help already
+    context = getattr(mistake, "ctx", None)
+    path = getattr(context, "command_path", None) or "molecule"
+    return problems.usage(f"{sentence}. `{path} --help` tells more.")
+
+
+def main() -> NoReturn:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What a person sees: colours, tables, times in the reader's zone; nothing that steers the terminal."""
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from molecule_platform.cli import problems
+from molecule_wire import times
+
+WIDE = 200
+_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_STYLES = {
+    "online": "green",
+    "ok": "green",
+    "answered": "green",
+    "degraded": "yellow",
+    "warn": "yellow",
+    "offline": "red",
+    "failed": "red",
+    "fail": "red",
+    "expired": "red",
+    "paused": "bright_black",
+    "removed": "bright_black",
+    "cancelled": "bright_black",
+    "awaiting_agent": "cyan",
+    "provisioning": "cyan",
+    "accepted": "cyan",
+    "leased": "cyan",
+}
+
+
+def show(*things: RenderableType) -> None:
+    """Print for a person, on standard output; a plain text stands as it is."""
+    console = _console(sys.stdout)
+    for thing in things:
+        shown = Text(clean(thing)) if isinstance(thing, str) else thing
+        console.print(shown, soft_wrap=not isinstance(shown, Table), highlight=False)
+
+
+def show_json(value: object, *, indent: int | None = 2) -> None:
+    """Print for a machine, on standard output."""
+    print(json.dumps(value, indent=indent), flush=True)
+
+
+def note(sentence: str) -> None:
+    """A remark on standard error."""
+    print(f"molecule: {clean(sentence)}", file=sys.stderr, flush=True)
+
+
+def warning(sentence: str, *, as_json: bool) -> None:
+    """Something that does not stop the command, on standard error."""
+    if as_json:
+        print(json.dumps({"warning": sentence}), file=sys.stderr, flush=True)
+    else:
+        note(sentence)
+
+
+def failure(problem: problems.Problem, *, as_json: bool) -> None:
+    """A problem, always on standard error: standard output holds results and nothing else."""
+    if as_json:
+        print(json.dumps(problem.as_json()), file=sys.stderr, flush=True)
+    else:
+        note(str(problem))
+
+
+def clean(text: str) -> str:
+    """The text without control characters: what others wrote must not move the cursor or hide words."""
+    return "".join(c for c in text if c in "\n\t" or not (_is_control(c) or c in _REORDERING))
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) == "Cc"
+
+
+def status(word: str) -> Text:
+    """A status in its colour."""
+    return Text(clean(word), style=_STYLES.get(word, ""))
+
+
+def moment(text: str | None) -> str:
+    """A time of the wire in the reader's zone; of today only the clock."""
+    if not text:
+        return "never"
+    local = times.parse_time(text).astimezone()
+    is_today = local.date() == datetime.now().astimezone().date()
+    return local.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M %Z")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table without frills."""
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_header=any(columns))
+    for column in columns:
+        made.add_column(column, overflow="fold", no_wrap=column == "id")
+    for row in rows:
+        made.add_row(*(Text(clean(cell)) if isinstance(cell, str) else cell for cell in row))
+    return made
+
+
+def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
+    """Names and values below one another; empty values are left out."""
+    made = Table(box=None, show_header=False, pad_edge=False)
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value:
+            made.add_row(name, Text(clean(value)) if isinstance(value, str) else value)
+    return made
+
+
+def counted(number: int, thing: str) -> str:
+    """A number with its noun."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _console(stream: Any) -> Console:
+    # A pipe has no width of its own; without this, ids would be cut at 80 columns.
+    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDE
+    return Console(file=stream, width=width)

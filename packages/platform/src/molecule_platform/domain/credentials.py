@@ -1,0 +1,81 @@
+"""Secrets that prove identity: how they are made, kept and compared."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+PREFIX_LENGTH = 8
+TOKEN_BYTES = 32
+
+
+def new_token() -> str:
+    """32 random bytes, base64url without padding: 43 characters."""
+    return base64.urlsafe_b64encode(secrets.token_bytes(TOKEN_BYTES)).rstrip(b"=").decode()
+
+
+def digest(token: str) -> str:
+    """What is stored instead of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def same(left: str, right: str) -> bool:
+    """Whether two secrets are equal, in constant time."""
+    return hmac.compare_digest(left.encode(), right.encode())
+
+
+def csrf_token(session_token: str) -> str:
+    """The proof that a page holds the session it was made for: derived from it, so nothing is stored."""
+    keyed = hmac.new(session_token.encode(), b"molecule-csrf", hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(keyed).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True)
+class Token:
+    """A row of `tokens`: never the token itself, only its digest and its first characters."""
+
+    id: str
+    org_id: str
+    kind: str
+    token_hash: str
+    prefix: str
+    scopes: list[str]
+    created_by: str
+    created_at: datetime
+    workspace_id: str | None = None
+    name: str = ""
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
+    revoke_reason: str | None = None
+    recovery_hash: str | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A row of `sessions`: a person's signed-in browser."""
+
+    token_hash: str
+    org_id: str
+    user: str
+    role: str
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime
+    seen_at: datetime
+    revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class LoginCode:
+    """A row of `login_codes`: a one-time link somebody may sign in with."""
+
+    code_hash: str
+    org_id: str
+    user: str
+    role: str
+    created_at: datetime
+    expires_at: datetime
+    used_at: datetime | None = None

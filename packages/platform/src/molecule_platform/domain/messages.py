@@ -1,0 +1,200 @@
+"""A message in the mailbox: its states, who is next, when to try again, how it ends.
+
+accepted --lease--> leased --answer--> answered
+   ^                  |--- not retryable, or attempts used up --> failed
+   '--- expiry, nack, retryable error, release, replica lost ---'
+accepted|leased --deadline--> expired        accepted|leased --cancel--> cancelled
+"""
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+STATUSES = ("accepted", "leased", "answered", "failed", "expired", "cancelled")
+OPEN = frozenset({"accepted", "leased"})
+LEASE_KINDS = ("dispatch", "inbox", "cursor")
+KINDS = ("message", "reply", "delegation", "delegation_result", "schedule", "channel", "system")
+TRANSITIONS = ("accepted", "leased", "retry", "released", "answered", "failed", "expired", "cancelled")
+
+PRIORITY_USER = 100
+PRIORITY_PEER = 50
+PRIORITY_SCHEDULE = 20
+PRIORITY_SYSTEM = 10
+_CLASSES = (PRIORITY_SYSTEM, PRIORITY_SCHEDULE, PRIORITY_PEER, PRIORITY_USER)
+RAISED_AFTER = timedelta(minutes=10)
+
+RETRY_LONGEST_SECONDS = 300.0
+RETRY_JITTER = 0.2
+REPEAT_WINDOW = timedelta(hours=24)
+REPLICA_UNSEEN = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One row of `messages`. `body` and `result` are JSON bytes in the caller's dialect."""
+
+    id: str
+    org_id: str
+    seq: int
+    target_id: str
+    caller: str
+    caller_name: str
+    kind: str
+    method: str
+    dialect: str
+    body: bytes
+    body_hash: str
+    message_ref: str
+    context_id: str
+    priority: int
+    max_attempts: int
+    created_at: datetime
+    deadline_at: datetime
+    run_limit_seconds: int | None = None
+    idempotency_key: str | None = None
+    activity_id: str = ""
+    status: str = "accepted"
+    task_state: str | None = None
+    task_id: str = ""
+    agent_task_id: str | None = None
+    delegation_id: str | None = None
+    parent_message_id: str | None = None
+    attempts: int = 0
+    not_before: datetime | None = None
+    lease_epoch: int = 0
+    lease_kind: str | None = None
+    lease_owner: str | None = None
+    lease_token_hash: str | None = None
+    lease_expires_at: datetime | None = None
+    leased_at: datetime | None = None
+    worker: str | None = None
+    held_by: str | None = None
+    held_until: datetime | None = None
+    seen_at: datetime | None = None
+    result: bytes | None = None
+    error: dict[str, Any] | None = None
+    dead_letter: bool = False
+    cancel_requested: bool = False
+    finished_at: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the message still waits for its outcome."""
+        return self.status in OPEN
+
+    def result_json(self) -> Any:
+        """The outcome's content, parsed; None while there is none."""
+        return None if self.result is None else json.loads(self.result)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a message ends: with content, or with an error that has a code."""
+
+    status: str
+    result: bytes | None = None
+    task_state: str | None = None
+    error: dict[str, Any] | None = None
+    dead_letter: bool = False
+    agent_task_id: str | None = None
+
+
+def failure(
+    code: str, sentence: str, *, retryable: bool = False, dead_letter: bool = True, **more: Any
+) -> Outcome:
+    """An outcome that tells the sender what went wrong."""
+    error = {"code": code, "message": sentence, "retryable": retryable, **more}
+    return Outcome("failed", task_state="failed", error=error, dead_letter=dead_letter)
+
+
+def expiry(message: Message) -> Outcome:
+    """What the deadline makes of a message: a reply needs no answer, anything else has expired."""
+    if message.kind == "reply":
+        return Outcome("answered", task_state="completed")
+    if message.lease_kind == "cursor":
+        error = {"code": "no-reply", "message": "the agent read the message and did not answer in time"}
+    else:
+        error = {"code": "deadline-exceeded", "message": "the deadline passed before the agent answered"}
+    return Outcome("expired", task_state="failed", error=error | {"retryable": False})
+
+
+def cancellation(code: str, sentence: str) -> Outcome:
+    """The outcome of a message that somebody called off."""
+    return Outcome(
+        "cancelled", task_state="canceled", error={"code": code, "message": sentence, "retryable": False}
+    )
+
+
+def retry_delay(attempt: int, chance: float) -> float:
+    """Seconds until the next try: doubling, capped, spread by a fifth. `chance` is in [0, 1)."""
+    base = min(RETRY_LONGEST_SECONDS, 2.0 ** min(attempt, 16))
+    return base * (1 - RETRY_JITTER + 2 * RETRY_JITTER * chance)
+
+
+def running_deadline(message: Message, now: datetime) -> datetime:
+    """The deadline once an agent has the message: the caller's own, else the longest run from now."""
+    if message.run_limit_seconds is None:
+        return message.deadline_at
+    return now + timedelta(seconds=message.run_limit_seconds)
+
+
+def raised_priority(priority: int, waited: timedelta) -> int:
+    """A message that waited too long moves up one class."""
+    if waited < RAISED_AFTER:
+        return priority
+    return next((higher for higher in _CLASSES if higher > priority), priority)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What choosing the next message needs to know of an open one."""
+
+    id: str
+    seq: int
+    priority: int
+    context_id: str
+    status: str
+    created_at: datetime
+    not_before: datetime | None
+    worker: str | None = None
+    kind: str = "message"
+    caller: str = ""
+    seen_at: datetime | None = None
+
+
+def choose(
+    open_messages: Iterable[Waiting],
+    now: datetime,
+    limit: int,
+    *,
+    worker: str | None = None,
+    parallel_contexts: bool = False,
+) -> list[str]:
+    """The next messages to hand out: oldest first inside a priority, and in order inside a context.
+
+    A context that somebody else is working on waits, unless contexts may run in parallel. A named worker
+    may take several messages of one context, because it keeps their order itself; workers without a name are
+    strangers to one another.
+    """
+    everything = list(open_messages)
+    busy = _contexts_in_work(everything, worker)
+    waiting = [m for m in everything if m.status == "accepted"]
+    waiting.sort(key=lambda m: (-raised_priority(m.priority, now - m.created_at), m.seq))
+    chosen: list[str] = []
+    for message in waiting:
+        if len(chosen) == limit:
+            break
+        free = parallel_contexts or message.context_id not in busy
+        ready = message.not_before is None or message.not_before <= now
+        if free and ready:
+            chosen.append(message.id)
+        if not (free and ready) or worker is None:
+            busy.add(message.context_id)
+    return chosen
+
+
+def _contexts_in_work(open_messages: Collection[Waiting], worker: str | None) -> set[str]:
+    others = (m for m in open_messages if m.status == "leased" and (not worker or m.worker != worker))
+    return {m.context_id for m in others}

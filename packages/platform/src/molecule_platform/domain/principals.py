@@ -1,0 +1,72 @@
+"""Who is calling: principals, their scopes, and what a role may do."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+WORKSPACE_SCOPES = frozenset({"workspace"})
+ADMIN_SCOPES = frozenset({"admin"})
+
+ROLE_SCOPES = {
+    "viewer": frozenset({"org.read"}),
+    "member": frozenset({"org.read", "org.send", "org.approve"}),
+    "admin": frozenset(
+        {
+            "org.read",
+            "org.send",
+            "org.approve",
+            "org.write",
+            "org.secrets",
+            "org.tokens",
+            "org.audit",
+            "metrics.read",
+        }
+    ),
+    "owner": frozenset({"org", "metrics.read"}),
+}
+
+FORGED_PREFIXES = ("system:", "webhook:", "channel:", "test:")
+
+
+@dataclass(frozen=True)
+class Principal:
+    """An identity that a credential proved. `org_id` is the organisation it acts in."""
+
+    text: str
+    org_id: str
+    scopes: frozenset[str]
+    name: str
+    role: str = ""
+    expires_at: datetime | None = None
+
+    @property
+    def workspace_id(self) -> str | None:
+        """The workspace behind the credential, if it is a workspace token."""
+        kind, _, rest = self.text.partition(":")
+        return rest if kind == "workspace" else None
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether this is the platform administrator, who may act in every organisation."""
+        return "admin" in self.scopes
+
+    def may(self, scope: str) -> bool:
+        """Whether the scopes held imply `scope`."""
+        return implies(self.scopes, scope)
+
+
+def implies(held: Iterable[str], wanted: str) -> bool:
+    """Whether a held scope implies the wanted one: itself, its umbrella, `admin` for all but `ws.*`."""
+    for scope in held:
+        if scope == wanted or wanted.startswith(scope + "."):
+            return True
+        if scope == "workspace" and wanted.startswith("ws."):
+            return True
+        if scope == "admin" and not wanted.startswith("ws."):
+            return True
+    return False
+
+
+def workspace_principal(workspace_id: str) -> str:
+    """The text form of a workspace as a principal."""
+    return f"workspace:{workspace_id}"

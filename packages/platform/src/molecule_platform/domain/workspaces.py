@@ -1,0 +1,169 @@
+"""A workspace: one agent's place in the tree. Its fields, its field rules, its row on the wire."""
+
+import re
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any
+
+from molecule_platform.domain.access import Member
+from molecule_platform.domain.refusals import Refusal
+from molecule_wire import times
+
+STATUSES = (
+    "provisioning",
+    "online",
+    "degraded",
+    "offline",
+    "paused",
+    "hibernating",
+    "hibernated",
+    "awaiting_agent",
+    "failed",
+    "removed",
+)
+DELIVERY_MODES = ("push", "poll")
+VISIBILITIES = ("private", "public")
+WORKSPACE_ACCESS = ("none", "read_only", "read_write")
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_FORBIDDEN_IN_NAMES = frozenset("{}[]|>*&!")
+
+_PRIVATE_TO_PEERS = (
+    "budget_limit",
+    "monthly_spend",
+    "current_task",
+    "last_sample_error",
+    "workspace_dir",
+    "url",
+)
+_NOT_ON_THE_WIRE = (
+    "dispatch_secret_sealed",
+    "awareness_namespace",
+    "spend_period",
+    "hibernation_idle_minutes",
+    "idle_timeout_seconds",
+    "runtime_metadata",
+    "needs_restart",
+    "liveness_expires_at",
+    "claimed_at",
+    "claim_until",
+    "removed_at",
+    "version",
+    "protocols",
+)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """One row of `workspaces`, field by field."""
+
+    id: str
+    org_id: str
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    role: str = ""
+    tier: int = 2
+    status: str = "awaiting_agent"
+    status_reason: str = ""
+    runtime: str = "external"
+    external: bool = True
+    url: str = ""
+    delivery_mode: str = "poll"
+    protocols: list[str] | None = None
+    dispatch_secret_sealed: str | None = None
+    agent_card: dict[str, Any] | None = None
+    parent_id: str | None = None
+    visibility: str = "private"
+    isolated: bool = False
+    awareness_namespace: str = ""
+    workspace_dir: str | None = None
+    workspace_access: str = "none"
+    budget_limit: int | None = None
+    monthly_spend: int = 0
+    spend_period: str = ""
+    max_concurrent_tasks: int = 1
+    hibernation_idle_minutes: int | None = None
+    capabilities: dict[str, Any] | None = None
+    idle_timeout_seconds: int | None = None
+    runtime_metadata: dict[str, Any] | None = None
+    needs_restart: bool = False
+    active_tasks: int = 0
+    current_task: str = ""
+    last_error_rate: float = 0.0
+    last_sample_error: str = ""
+    uptime_seconds: int = 0
+    last_heartbeat_at: datetime | None = None
+    liveness_expires_at: datetime | None = None
+    last_activity_at: datetime | None = None
+    last_outbound_at: datetime | None = None
+    claimed_at: datetime | None = None
+    claim_until: datetime | None = None
+    removed_at: datetime | None = None
+    x: float = 0.0
+    y: float = 0.0
+    collapsed: bool = False
+    version: int = 1
+
+    @property
+    def removed(self) -> bool:
+        """Whether the workspace is gone for good."""
+        return self.status == "removed"
+
+    def as_member(self) -> Member:
+        """What the access rule needs of it."""
+        return Member(self.id, self.org_id, self.parent_id, self.isolated, self.removed)
+
+    def changed(self, **changes: Any) -> "Workspace":
+        """A copy with other values and the next version."""
+        return replace(self, version=self.version + 1, **changes)
+
+
+def full_row(workspace: Workspace, pending: int) -> dict[str, Any]:
+    """The row that the workspace itself and its operators see."""
+    row = {f.name: _on_the_wire(getattr(workspace, f.name)) for f in fields(workspace)}
+    for name in _NOT_ON_THE_WIRE:
+        del row[name]
+    return row | {"pending": pending}
+
+
+def peer_row(workspace: Workspace, pending: int) -> dict[str, Any]:
+    """The reduced row that peers see."""
+    row = full_row(workspace, pending)
+    for name in _PRIVATE_TO_PEERS:
+        del row[name]
+    return row
+
+
+def _on_the_wire(value: Any) -> Any:
+    return times.format_time(value) if isinstance(value, datetime) else value
+
+
+def check_label(field: str, value: str, longest: int) -> str:
+    """A name or role: bounded, on one line, free of characters that templates give a meaning."""
+    check_text(field, value, longest)
+    bad = sorted(_FORBIDDEN_IN_NAMES.intersection(value))
+    if bad:
+        raise invalid(field, f"{field} may not contain {' '.join(bad)}")
+    return value
+
+
+def check_text(field: str, value: str, longest: int) -> str:
+    """A text on one line, bounded."""
+    if len(value) > longest:
+        raise invalid(field, f"{field} is longer than {longest} characters")
+    if _CONTROL.search(value):
+        raise invalid(field, f"{field} may not contain line breaks or control characters")
+    return value
+
+
+def check_choice(field: str, value: str, allowed: tuple[str, ...]) -> str:
+    """One of a closed list of values."""
+    if value not in allowed:
+        raise invalid(field, f"{field} is one of {', '.join(allowed)}")
+    return value
+
+
+def invalid(field: str, detail: str) -> Refusal:
+    """A request whose field breaks a rule."""
+    return Refusal("invalid-request", detail, field=field, detail=detail)

@@ -1,0 +1,49 @@
+"""The heartbeat door."""
+
+from molecule_platform.api import shapes
+from molecule_platform.api.calls import Call, Reply
+from molecule_platform.domain import authorisation
+from molecule_platform.domain.lifecycle import Beat
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.ports.clock import Clock
+from molecule_platform.services import heartbeats
+from molecule_platform.services.heartbeats import Heartbeats
+
+
+class HeartbeatDoor:
+    """Serves POST /registry/heartbeat."""
+
+    def __init__(self, heartbeats: Heartbeats, clock: Clock) -> None:
+        self._heartbeats = heartbeats
+        self._clock = clock
+
+    async def handle(self, call: Call) -> Reply:
+        """Take a heartbeat of the token's own workspace."""
+        body: shapes.Heartbeat = call.body
+        workspace_id = own_workspace(call, body.workspace_id)
+        heard = await self._heartbeats.beat(workspace_id, _beat(body))
+        return Reply(heard.body(heartbeats.server_time(self._clock)))
+
+
+def own_workspace(call: Call, named: str) -> str:
+    """The workspace that the body names, when it is the token's own."""
+    named = named.lower()
+    if call.principal.workspace_id is None:
+        raise Refusal("forbidden", "only a workspace token may do this")
+    if call.principal.workspace_id != named:
+        raise Refusal("identity-mismatch", "workspace_id is not the workspace of this token")
+    authorisation.permit(call.principal, call.route.who, named, None)
+    return named
+
+
+def _beat(body: shapes.Heartbeat) -> Beat:
+    return Beat(
+        error_rate=body.error_rate or 0.0,
+        sample_error=body.sample_error or "",
+        active_tasks=body.active_tasks or 0,
+        uptime_seconds=int(body.uptime_seconds or 0),
+        current_task=body.current_task or "",
+        monthly_spend=int(body.monthly_spend or 0),
+        runtime_state=body.runtime_state or "",
+        runtime_metadata=body.runtime_metadata,
+    )

@@ -1,0 +1,123 @@
+"""The inbox doors: an agent behind any NAT takes its mail and answers it."""
+
+from typing import Any
+
+from molecule_platform.api import shapes
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.domain import messages
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import invalid
+from molecule_platform.services.inbox import Answer, Inbox, LeaseWish
+from molecule_wire import errors, times
+from molecule_wire.a2a import convert
+
+WAIT_MOST_SECONDS = 60.0
+LEASE_SHORTEST, LEASE_LONGEST = 10.0, 3600.0
+LIMIT_MOST = 100
+DELAY_MOST = 3600.0
+ERROR_LONGEST = 4000
+
+
+class InboxDoors:
+    """Serves /workspaces/{id}/inbox and what is below it."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {
+            "inbox.peek": self.peek,
+            "inbox.lease": self.lease,
+            "inbox.extend": self.extend,
+            "inbox.answer": self.answer,
+            "inbox.ack": self.ack,
+            "inbox.fail": self.fail,
+            "inbox.release": self.release,
+        }
+
+    async def peek(self, call: Call) -> Reply:
+        """What is open, without any effect."""
+        limit = int(call.number("limit", 10, 1, LIMIT_MOST))
+        wait = call.number("wait", 0, 0, WAIT_MOST_SECONDS)
+        return Reply(await self._inbox.peek(call.workspace, call.base_url, limit, wait))
+
+    async def lease(self, call: Call) -> Reply:
+        """Claim the next messages."""
+        body: shapes.LeaseInbox = call.body
+        _check_bounds("limit", body.limit, 1, LIMIT_MOST)
+        _check_bounds("lease", body.lease, LEASE_SHORTEST, LEASE_LONGEST)
+        wish = LeaseWish(
+            limit=body.limit,
+            lease_seconds=body.lease,
+            kinds=tuple(body.kinds),
+            peer_id=body.peer_id,
+            context_id=body.context_id,
+            worker=body.worker,
+            parallel_contexts=body.parallel_contexts,
+        )
+        wait = min(max(body.wait, 0.0), WAIT_MOST_SECONDS)
+        async with call.watching() as left:
+            return Reply(await self._inbox.lease(call.workspace, call.base_url, wish, wait, left))
+
+    async def extend(self, call: Call) -> Reply:
+        """Keep a lease longer."""
+        body: shapes.ExtendLease = call.body
+        _check_bounds("seconds", body.seconds, 1, LEASE_LONGEST)
+        message = await self._inbox.extend(call.workspace, _name(call), body.lease_token, body.seconds)
+        assert message.lease_expires_at is not None
+        until = times.format_time(message.lease_expires_at)
+        return Reply({"expires_at": until, "cancel_requested": message.cancel_requested})
+
+    async def answer(self, call: Call) -> Reply:
+        """Settle with what the agent said."""
+        body: shapes.AnswerMessage = call.body
+        answer = Answer(_parts(body), body.state, tuple(body.artifacts))
+        message = await self._inbox.answer(call.workspace, _name(call), body.lease_token, answer)
+        return Reply({"status": "answered", "message_id": message.id})
+
+    async def ack(self, call: Call) -> Reply:
+        """Settle without words."""
+        body: shapes.AckMessage = call.body
+        message = await self._inbox.ack(call.workspace, _name(call), body.lease_token)
+        return Reply({"status": "answered", "message_id": message.id})
+
+    async def fail(self, call: Call) -> Reply:
+        """Give up on this attempt."""
+        body: shapes.FailMessage = call.body
+        sentence = (body.error or body.reason or "the agent could not handle the message")[:ERROR_LONGEST]
+        code = body.code if body.code and body.code in errors.TABLE else "skill-failed"
+        failure = messages.failure(code, sentence, retryable=body.retryable)
+        delay = None if body.delay_seconds is None else min(max(body.delay_seconds, 0.0), DELAY_MOST)
+        message = await self._inbox.fail(call.workspace, _name(call), body.lease_token, failure, delay)
+        return Reply(_after_failure(message))
+
+    async def release(self, call: Call) -> Reply:
+        """Give a message back unstarted."""
+        body: shapes.ReleaseMessage = call.body
+        await self._inbox.release(call.workspace, _name(call), body.lease_token)
+        return Reply({"status": "accepted"})
+
+
+def _name(call: Call) -> str:
+    return call.path["message_id"]
+
+
+def _parts(body: shapes.AnswerMessage) -> list[Any]:
+    if body.text is not None:
+        return [{"text": body.text}]
+    parts: Any = body.parts if body.parts is not None else (body.message or {}).get("parts")
+    if not isinstance(parts, list):
+        raise Refusal("invalid-request", "an answer has text, parts or a message with parts", field="text")
+    return [convert.FROM_0_3.part(part) for part in parts if isinstance(part, dict)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _after_failure(message: Message) -> dict[str, Any]:
+    again = None if message.not_before is None else times.format_time(message.not_before)
+    return {"status": message.status, "attempts": message.attempts, "next_attempt_at": again}
+
+
+def _check_bounds(field: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise invalid(field, f"{field} is between {least:g} and {most:g}")

@@ -1,0 +1,1 @@
+"""Ways to an agent. They implement ports and never call a door."""

@@ -1,0 +1,95 @@
+"""What agents answer, in all the forms they do, read into one."""
+
+from collections.abc import Mapping
+
+from molecule_platform.domain.messages import Message
+from molecule_platform.ports.links import Answered, Unanswered
+from molecule_wire import JSON, JSONObject, ids, jsontext
+from molecule_wire.a2a import convert, operations, tasks, text
+from molecule_wire.a2a.operations import Dialect
+
+RETRIED_STATUSES = frozenset({429, 503})
+OPEN_STATES = frozenset({"submitted", "working"})
+RETRY_AFTER_LONGEST = 300.0
+
+
+def read(
+    status: int, headers: Mapping[str, str], body: bytes, message: Message, dialect: Dialect
+) -> Answered | Unanswered:
+    """An agent's HTTP answer as the outcome of a dispatch."""
+    try:
+        value: JSON = jsontext.decode(body) if body.strip() else None
+    except jsontext.NotJSON:
+        value = body.decode("utf-8", "replace") if status < 300 else None
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, dict) and isinstance(error.get("code"), int):
+        return Answered(error=jsontext.encode(error))
+    if status in RETRIED_STATUSES:
+        sentence = f"the agent is busy (HTTP {status})"
+        return Unanswered("peer-busy", sentence, True, retry_after=_retry_after(headers), agent_status=status)
+    if status == 401:
+        return Unanswered(
+            "invalid-agent-response", "the agent refused the caller (HTTP 401)", False, agent_status=401
+        )
+    if status >= 300:
+        sentence = f"the agent answered HTTP {status}"
+        return Unanswered(
+            "invalid-agent-response", sentence, status >= 500, status < 500, agent_status=status
+        )
+    return _result(value, message, dialect)
+
+
+def _result(value: JSON, message: Message, dialect: Dialect) -> Answered | Unanswered:
+    result = value["result"] if isinstance(value, dict) and "result" in value else value
+    converter = convert.between(dialect, "1.0")
+    modern: JSON = converter.result(operations.SEND, result) if converter is not None else result
+    known = modern if isinstance(modern, dict) else {}
+    task, said = known.get("task"), known.get("message")
+    if isinstance(task, dict):
+        return _task_answer(task, _stored(result, known, message, dialect))
+    if isinstance(said, dict):
+        return Answered(_stored(result, known, message, dialect))
+    return Answered(_for_caller({"message": _said(result, message)}, message))
+
+
+def _task_answer(task: JSONObject, stored: bytes) -> Answered | Unanswered:
+    state, task_id = _state_of(task), task.get("id")
+    if state in OPEN_STATES:
+        sentence = "the agent took the work and answered before it was done; it must answer when it is"
+        return Unanswered("invalid-agent-response", sentence, retryable=False, delivery_confirmed=True)
+    return Answered(stored, None, state, task_id if isinstance(task_id, str) else None)
+
+
+def _stored(result: JSON, modern: JSONObject, message: Message, dialect: Dialect) -> bytes:
+    return jsontext.encode(result) if dialect == message.dialect else _for_caller(modern, message)
+
+
+def _for_caller(modern: JSONObject, message: Message) -> bytes:
+    if message.dialect == "1.0":
+        return jsontext.encode(modern)
+    return jsontext.encode(convert.TO_0_3.result(operations.SEND, modern))
+
+
+def _said(result: JSON, message: Message) -> JSONObject:
+    words = text.text_of(result)
+    parts: list[JSON] = [{"text": words}] if words else []
+    if not words and result not in (None, "", {}, []):
+        parts = [{"data": result}]
+    return {
+        "messageId": ids.uuid7(),
+        "role": "ROLE_AGENT",
+        "parts": parts,
+        "contextId": message.context_id,
+    }
+
+
+def _state_of(task: JSONObject) -> str:
+    try:
+        return tasks.state_of(task).value.removeprefix("TASK_STATE_").lower().replace("_", "-")
+    except tasks.EventRefused:
+        return "completed"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    given = headers.get("retry-after", "")
+    return min(float(given), RETRY_AFTER_LONGEST) if given.isdigit() else None

@@ -1,0 +1,33 @@
+"""Health and readiness."""
+
+from molecule_platform import __version__
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.ports.storage import Storage, StorageDown
+
+
+class HealthRoutes:
+    """Serves /health and /ready."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.draining = False
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {"health": self.health, "ready": self.ready}
+
+    async def health(self, _call: Call) -> Reply:
+        """The process is up; nothing else is touched."""
+        return Reply({"status": "ok", "version": __version__})
+
+    async def ready(self, _call: Call) -> Reply:
+        """It can serve. Keys and migrations were checked at the start; without them there is no process."""
+        storage = "ok"
+        try:
+            await self._storage.read(lambda tx: tx.events.last_id())
+        except StorageDown:
+            storage = "failed"
+        checks = {"storage": storage, "keys": "ok", "migrations": "ok"}
+        if storage == "ok" and not self.draining:
+            return Reply({"status": "ready", "checks": checks})
+        return Reply({"status": "not_ready", "checks": checks}, 503)

@@ -1,0 +1,103 @@
+"""Signing in and out."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from molecule_platform.api import shapes
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.pipeline import SESSION_COOKIE, Fallback
+from molecule_platform.domain import credentials, principals
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import check_choice, invalid
+from molecule_platform.services.identity import SESSION_ENDS
+from molecule_platform.services.login import Login, SignedIn
+from molecule_wire import times
+
+CODE_LIVES_MOST = 86_400
+_USER = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
+
+
+class LoginRoutes:
+    """Serves /auth."""
+
+    def __init__(self, login: Login, pages: Fallback) -> None:
+        self._login = login
+        self._pages = pages
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {
+            "login": self.sign_in,
+            "login.page": self.page,
+            "login.code": self.new_code,
+            "login.session": self.session,
+            "login.out": self.sign_out,
+        }
+
+    async def page(self, _call: Call) -> Reply:
+        """The canvas, which posts the code; opening the link never spends it."""
+        page = self._pages("GET", "/")
+        if page is None:
+            raise Refusal("not-found", "the canvas is not built: run `make up`")
+        return page
+
+    async def sign_in(self, call: Call) -> Reply:
+        """Exchange a code or a token for a session."""
+        body: shapes.SignIn = call.body
+        if (body.code is None) == (body.token is None):
+            raise invalid("code", "send either code or token")
+        if body.code is not None:
+            signed_in = await self._login.with_code(body.code)
+        else:
+            signed_in = await self._login.with_token(body.token or "")
+        return _welcome(signed_in, secure=call.base_url.startswith("https:"))
+
+    async def new_code(self, call: Call) -> Reply:
+        """A one-time link for a user."""
+        body: shapes.NewLoginCode = call.body
+        if not _USER.fullmatch(body.user):
+            raise invalid("user", "user has 1 to 64 small letters, digits and . _ @ -")
+        check_choice("role", body.role, tuple(principals.ROLE_SCOPES))
+        lives = timedelta(seconds=min(max(body.ttl_seconds, 1), CODE_LIVES_MOST))
+        org_id = body.org_id if body.org_id and call.principal.is_admin else call.principal.org_id
+        code, expires_at = await self._login.new_code(body.user, body.role, org_id, lives)
+        link = f"{call.base_url}/auth/login?code={code}"
+        return Reply({"code": code, "url": link, "expires_at": times.format_time(expires_at)}, 201)
+
+    async def session(self, call: Call) -> Reply:
+        """Who this credential is."""
+        principal = call.principal
+        body: dict[str, Any] = {
+            "principal": principal.text,
+            "user": principal.name,
+            "role": principal.role,
+            "org_id": principal.org_id,
+            "org_name": await self._login.org_name(principal.org_id),
+            "scopes": sorted(principal.scopes),
+            "expires_at": None if principal.expires_at is None else times.format_time(principal.expires_at),
+        }
+        if call.session_token is not None and "authorization" not in call.headers:
+            body["csrf_token"] = credentials.csrf_token(call.session_token)
+        return Reply(body)
+
+    async def sign_out(self, call: Call) -> Reply:
+        """End the session."""
+        if call.session_token is not None:
+            await self._login.sign_out(call.session_token)
+        return Reply(
+            None, 204, (("set-cookie", f"{SESSION_COOKIE}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0"),)
+        )
+
+
+def _welcome(signed_in: SignedIn, *, secure: bool) -> Reply:
+    session = signed_in.session
+    seconds = int(SESSION_ENDS.total_seconds())
+    cookie = f"{SESSION_COOKIE}={signed_in.token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}"
+    body = {
+        "user": session.user,
+        "role": session.role,
+        "org_id": session.org_id,
+        "csrf_token": credentials.csrf_token(signed_in.token),
+    }
+    return Reply(body, 200, (("set-cookie", cookie + ("; Secure" if secure else "")),))

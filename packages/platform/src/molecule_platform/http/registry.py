@@ -1,0 +1,107 @@
+"""Registering, cards, discovery."""
+
+from typing import Any
+
+from molecule_platform.api import shapes
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.domain import authorisation
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import invalid
+from molecule_platform.services import directory
+from molecule_platform.services.authority import Authority
+from molecule_platform.services.directory import Directory
+from molecule_platform.services.registration import CARD_MOST_BYTES, Application, Membership, Registration
+from molecule_wire import ids, jsontext
+
+URL_LONGEST = 2048
+_RELATIONS = ("parent", "sibling", "child", "ancestor", "descendant", "grant")
+
+
+class RegistryRoutes:
+    """Serves /registry, heartbeats aside."""
+
+    def __init__(self, registration: Registration, directory: Directory, authority: Authority) -> None:
+        self._registration = registration
+        self._directory = directory
+        self._authority = authority
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {
+            "registry.register": self.register,
+            "registry.card": self.update_card,
+            "registry.discover": self.discover,
+            "registry.peers": self.peers,
+        }
+
+    async def register(self, call: Call) -> Reply:
+        """Let an agent in, by claim, token or proof."""
+        application = _application(call.body)
+        if call.caller is not None and call.caller.workspace_id is None:
+            raise Refusal("identity-mismatch", "an agent registers with its workspace's own token")
+        membership = await self._registration.register(application, call.caller)
+        return Reply(_membership(membership))
+
+    async def update_card(self, call: Call) -> Reply:
+        """Replace the card of the token's own workspace."""
+        body: shapes.UpdateCard = call.body
+        _check_card(body.agent_card)
+        named = body.workspace_id.lower()
+        if call.principal.workspace_id != named:
+            raise Refusal("identity-mismatch", "workspace_id is not the workspace of this token")
+        authorisation.permit(call.principal, call.route.who, named, None)
+        workspace = await self._authority.same_org(call.principal, named)
+        await self._registration.update_card(workspace, body.agent_card)
+        return Reply({"status": "updated"})
+
+    async def discover(self, call: Call) -> Reply:
+        """Where a workspace is reached."""
+        return Reply(directory.discovered(call.workspace, call.base_url))
+
+    async def peers(self, call: Call) -> Reply:
+        """Whom this workspace may call."""
+        relation = call.query.get("relation") or None
+        if relation is not None and relation not in _RELATIONS:
+            raise invalid("relation", f"relation is one of {', '.join(_RELATIONS)}")
+        found = await self._directory.peers(call.workspace, call.base_url, call.query.get("q"), relation)
+        return Reply(found)
+
+
+def _application(body: shapes.Register) -> Application:
+    named = (body.id or body.workspace_id or "").lower()
+    if not named:
+        raise invalid("id", "id is missing: the id of the workspace to register")
+    if not ids.is_uuid(named):
+        raise Refusal("invalid-id", f"{named[:64]} is not a workspace id: it is a UUID")
+    _check_card(body.agent_card)
+    url = (body.url or "").strip()
+    if len(url) > URL_LONGEST:
+        raise Refusal("invalid-url", f"url is longer than {URL_LONGEST} characters")
+    return Application(
+        workspace_id=named,
+        agent_card=body.agent_card,
+        url=url,
+        delivery_mode=body.delivery_mode,
+        protocols=body.protocols,
+        enrolment_token=body.enrolment_token,
+        recovery_secret=body.recovery_secret,
+        dispatch_secret=body.dispatch_secret,
+    )
+
+
+def _check_card(card: dict[str, Any]) -> None:
+    if len(jsontext.encode(card)) > CARD_MOST_BYTES:
+        raise invalid("agent_card", f"agent_card is larger than {CARD_MOST_BYTES} bytes")
+
+
+def _membership(membership: Membership) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "status": "registered",
+        "workspace_id": membership.workspace.id,
+        "delivery_mode": membership.workspace.delivery_mode,
+    }
+    if not membership.applied:
+        body["applied"] = False
+    if membership.auth_token is not None:
+        body |= {"auth_token": membership.auth_token, "recovery_secret": membership.recovery_secret}
+    return body

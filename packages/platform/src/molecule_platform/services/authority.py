@@ -1,0 +1,105 @@
+"""Deny by default: whether a principal may use a route on a workspace."""
+
+from dataclasses import dataclass, replace
+
+from molecule_platform.domain import access, authorisation, principals, refusals
+from molecule_platform.domain.access import Verdict
+from molecule_platform.domain.authorisation import Who
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_wire import ids, times
+
+
+@dataclass(frozen=True)
+class Admission:
+    """A caller that was let in, by which rule, and the workspace of the path."""
+
+    principal: Principal
+    by: Who
+    workspace: Workspace | None = None
+
+
+class Authority:
+    """Applies the rules that routes state."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    async def admit(
+        self, principal: Principal, rules: tuple[Who, ...], workspace_id: str | None
+    ) -> Admission:
+        """Let the principal in, or raise the refusal that says why not."""
+        if workspace_id is None:
+            return Admission(principal, authorisation.permit(principal, rules, None, None))
+        own = principal.workspace_id == workspace_id
+        ask_tree = not own and any(who.kind == "peer" for who in rules)
+        workspace, verdict = await self._storage.read(
+            lambda tx: self._look(tx, principal, workspace_id, ask_tree)
+        )
+        if workspace.removed:
+            raise refusals.workspace_removed(workspace_id, removed_at(workspace))
+        return Admission(principal, authorisation.permit(principal, rules, workspace_id, verdict), workspace)
+
+    def _look(
+        self, tx: Transaction, principal: Principal, workspace_id: str, ask_tree: bool
+    ) -> tuple[Workspace, Verdict | None]:
+        workspace = tx.workspaces.get(workspace_id)
+        if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
+            raise refusals.workspace_not_found(workspace_id)
+        if not ask_tree or principal.workspace_id is None:
+            return workspace, None
+        return workspace, verdict(tx, principal.workspace_id, workspace, self._clock)
+
+    async def gone(self, workspace_id: str) -> bool:
+        """Whether an id is unknown or removed: the one thing `/state` tells before it knows who asks."""
+        workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
+        return workspace is None or workspace.removed
+
+    async def acting_as(self, principal: Principal, named: str) -> Principal:
+        """Check the workspace a request names for itself: a cross-check, never an identity."""
+        if named.startswith(principals.FORGED_PREFIXES):
+            raise Refusal(
+                "forged-identity", "no request may name itself a system, webhook or channel identity"
+            )
+        named = named.lower()
+        if principal.workspace_id is not None:
+            if principal.workspace_id != named:
+                raise Refusal("identity-mismatch", "the named workspace is not the one of this token")
+            return principal
+        if not principal.may("org.impersonate"):
+            raise authorisation.scope_required([Who("org", "org.impersonate")])
+        workspace = await self.same_org(principal, named)
+        return replace(
+            principal,
+            text=principals.workspace_principal(workspace.id),
+            org_id=workspace.org_id,
+            scopes=principals.WORKSPACE_SCOPES,
+            name=workspace.name,
+        )
+
+    async def same_org(self, principal: Principal, workspace_id: str) -> Workspace:
+        """A workspace of the principal's organisation, whatever the tree says."""
+        workspace = None
+        if ids.is_uuid(workspace_id):
+            workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
+        if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
+            raise refusals.workspace_not_found(workspace_id)
+        return workspace
+
+
+def verdict(tx: Transaction, caller_id: str, target: Workspace, clock: Clock) -> Verdict:
+    """What the tree says of one workspace calling another."""
+    caller = tx.workspaces.get(caller_id)
+    if caller is None:
+        return Verdict(False, "denied", f"{caller_id} is unknown here")
+    granted = target.id in tx.workspaces.granted_from(caller_id, clock.now())
+    return access.judge(caller.as_member(), target.as_member(), tx.workspaces.parents(caller.org_id), granted)
+
+
+def removed_at(workspace: Workspace) -> str | None:
+    """When the workspace was removed, for the wire."""
+    return None if workspace.removed_at is None else times.format_time(workspace.removed_at)

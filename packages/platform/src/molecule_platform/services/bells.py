@@ -1,0 +1,107 @@
+"""Bells: how a commit on one replica wakes whoever waits for it, on any replica."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from molecule_platform.ports.bus import Bus
+
+T = TypeVar("T")
+
+ROOT = "bell"
+LOOK_AGAIN_SECONDS = 1.0
+
+
+def settled(message_id: str) -> str:
+    """Rings when a message has its outcome."""
+    return f"settled.{message_id}"
+
+
+def mail(workspace_id: str) -> str:
+    """Rings when a workspace's mailbox or its readiness changed."""
+    return f"mail.{workspace_id}"
+
+
+EVENTS = "events"
+CREDENTIALS = "credentials"
+
+
+class Bells:
+    """Subjects that ring. A ring may be lost; whoever listens looks again each second anyway."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._listeners: dict[str, set[asyncio.Event]] = {}
+        self._watchers: list[tuple[str, Callable[[str], None]]] = []
+        self._ringing: set[asyncio.Task[None]] = set()
+        self._hushed = False
+
+    async def start(self) -> None:
+        """Begin to hear the other replicas."""
+        await self._bus.subscribe(f"{ROOT}.>", self._heard)
+
+    def watch(self, prefix: str, callback: Callable[[str], None]) -> None:
+        """Call back with the rest of every subject that begins with the prefix."""
+        self._watchers.append((prefix, callback))
+
+    def ring(self, subjects: Sequence[str]) -> None:
+        """Wake everyone who listens for one of the subjects."""
+        if subjects:
+            task = asyncio.get_running_loop().create_task(self._publish(subjects))
+            self._ringing.add(task)
+            task.add_done_callback(self._ringing.discard)
+
+    async def _publish(self, subjects: Sequence[str]) -> None:
+        for subject in subjects:
+            await self._bus.publish(f"{ROOT}.{subject}", b"")
+
+    def _heard(self, subject: str, _payload: bytes) -> None:
+        name = subject.removeprefix(f"{ROOT}.")
+        for listener in self._listeners.get(name, ()):
+            listener.set()
+        for prefix, callback in self._watchers:
+            if name.startswith(prefix):
+                callback(name.removeprefix(prefix))
+
+    def hush(self) -> None:
+        """Nobody waits any longer: whoever does looks once more and goes on. For the end of the house."""
+        self._hushed = True
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                listener.set()
+
+    @contextmanager
+    def listen(self, subject: str) -> Generator[asyncio.Event]:
+        """An event that is set whenever the subject rings."""
+        listener = asyncio.Event()
+        self._listeners.setdefault(subject, set()).add(listener)
+        try:
+            yield listener
+        finally:
+            listeners = self._listeners[subject]
+            listeners.discard(listener)
+            if not listeners:
+                del self._listeners[subject]
+
+    async def wait_for(
+        self, subject: str, look: Callable[[], Awaitable[T | None]], seconds: float
+    ) -> T | None:
+        """Look now, at each ring and each second, until there is something to see or the time is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        with self.listen(subject) as rung:
+            while True:
+                rung.clear()
+                seen = await look()
+                left = until - loop.time()
+                if seen is not None or left <= 0 or self._hushed:
+                    return seen
+                await _heard_within(rung, min(left, LOOK_AGAIN_SECONDS))
+
+
+async def _heard_within(rung: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(rung.wait(), seconds)
+    except TimeoutError:
+        return

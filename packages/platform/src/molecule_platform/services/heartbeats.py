@@ -1,0 +1,148 @@
+"""Heartbeats: who is alive, how busy, how well. What no decision needs at once is written behind."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+from molecule_platform.domain import lifecycle, refusals
+from molecule_platform.domain.events import Event
+from molecule_platform.domain.lifecycle import Beat
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.log import Log
+from molecule_platform.ports.storage import Storage, StorageDown, Transaction
+from molecule_platform.services import authority, bells, journal
+from molecule_platform.services.feed import Feed
+from molecule_wire import times
+
+WRITE_BEHIND_SECONDS = 0.5
+
+# What a heartbeat repeats each time, and no rule reads before the next one: it may be written a moment later.
+_PRESENCE = (
+    "last_heartbeat_at",
+    "liveness_expires_at",
+    "uptime_seconds",
+    "last_error_rate",
+    "last_sample_error",
+    "current_task",
+)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The answer to a heartbeat."""
+
+    workspace: Workspace
+    pending: int
+
+    def body(self, now: str) -> dict[str, Any]:
+        """The answer on the wire."""
+        return {
+            "status": "ok",
+            "workspace_status": self.workspace.status,
+            "paused": self.workspace.status == "paused",
+            "pending": self.pending,
+            "server_time": now,
+        }
+
+
+class Heartbeats:
+    """Evaluates heartbeats in the order the contract gives."""
+
+    def __init__(self, storage: Storage, clock: Clock, log: Log, feed: Feed, remote_seconds: int) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._log = log
+        self._feed = feed
+        self._remote_seconds = remote_seconds
+        self._behind: dict[str, Workspace] = {}
+        self._flusher: asyncio.Task[None] | None = None
+
+    async def beat(self, workspace_id: str, beat: Beat) -> Heard:
+        """Take one heartbeat."""
+        before, pending = await self._storage.read(lambda tx: _look(tx, workspace_id))
+        now = self._clock.now()
+        after = lifecycle.beaten(before, beat, now, self._remote_seconds)
+        if self._only_presence_changed(before, after):
+            self._behind[workspace_id] = after
+        else:
+            after = await self._storage.write(lambda tx: self._write(tx, workspace_id, beat))
+            self._behind.pop(workspace_id, None)
+        self._show(before, after)
+        return Heard(after, pending)
+
+    def _only_presence_changed(self, before: Workspace, after: Workspace) -> bool:
+        same = {name: getattr(before, name) for name in _PRESENCE}
+        return replace(after, **same, version=before.version, updated_at=before.updated_at) == before
+
+    def _write(self, tx: Transaction, workspace_id: str, beat: Beat) -> Workspace:
+        now = self._clock.now()
+        before, _pending = _look(tx, workspace_id)
+        after = lifecycle.beaten(before, beat, now, self._remote_seconds)
+        payload: dict[str, Any] = {"name": before.name, "external": before.external}
+        if after.status == "degraded":
+            payload |= {"error_rate": after.last_error_rate, "sample_error": after.last_sample_error}
+        elif before.status != after.status:
+            payload["recovered_from"] = before.status
+        journal.move(tx, before, after, now, **payload)
+        tx.signal(bells.mail(workspace_id))
+        return after
+
+    def _show(self, before: Workspace, after: Workspace) -> None:
+        now = self._clock.now()
+        counts = {"active_tasks": after.active_tasks, "uptime_seconds": after.uptime_seconds}
+        self._feed.show(Event("WORKSPACE_HEARTBEAT", after.org_id, after.id, counts, now))
+        if (before.current_task, before.active_tasks) != (after.current_task, after.active_tasks):
+            work = {"current_task": after.current_task, "active_tasks": after.active_tasks}
+            self._feed.show(Event("TASK_UPDATED", after.org_id, after.id, work, now))
+
+    # Writing behind
+
+    def start(self) -> None:
+        """Begin to write behind."""
+        self._flusher = asyncio.get_running_loop().create_task(self._flush_for_ever())
+
+    async def stop(self) -> None:
+        """Write what is left."""
+        if self._flusher is not None:
+            self._flusher.cancel()
+            await asyncio.gather(self._flusher, return_exceptions=True)
+        await self.flush()
+
+    async def _flush_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_BEHIND_SECONDS)
+            try:
+                await self.flush()
+            except StorageDown as problem:
+                self._log.warning("heartbeats are not written", problem=str(problem))
+
+    async def flush(self) -> None:
+        """Write the newest presence of everyone who was heard."""
+        behind, self._behind = self._behind, {}
+        if not behind:
+            return
+
+        def work(tx: Transaction) -> None:
+            for workspace_id, seen in behind.items():
+                tx.workspaces.touch(workspace_id, **{name: getattr(seen, name) for name in _PRESENCE})
+
+        try:
+            await self._storage.write(work)
+        except StorageDown:
+            self._behind = behind | self._behind
+            raise
+
+
+def _look(tx: Transaction, workspace_id: str) -> tuple[Workspace, int]:
+    workspace = tx.workspaces.get(workspace_id)
+    if workspace is None:
+        raise refusals.workspace_not_found(workspace_id)
+    if workspace.removed:
+        raise refusals.workspace_removed(workspace_id, authority.removed_at(workspace))
+    return workspace, tx.workspaces.pending([workspace_id]).get(workspace_id, 0)
+
+
+def server_time(clock: Clock) -> str:
+    """The time as heartbeats answer it."""
+    return times.format_time(clock.now())

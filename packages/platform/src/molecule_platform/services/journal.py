@@ -1,0 +1,26 @@
+"""What happened, written with what happened: events and status changes in one transaction."""
+
+from datetime import datetime
+from typing import Any
+
+from molecule_platform.domain.events import STATUS_EVENT_OF, Event
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.services import bells
+
+
+def note(tx: Transaction, event_type: str, workspace: Workspace, now: datetime, **payload: Any) -> None:
+    """Write an event and ring for it."""
+    tx.events.append(Event(event_type, workspace.org_id, workspace.id, payload, now))
+    tx.signal(bells.EVENTS)
+
+
+def move(tx: Transaction, before: Workspace, after: Workspace, now: datetime, **payload: Any) -> Workspace:
+    """Write a workspace's next version, with the event of its new status if that changed."""
+    if not tx.workspaces.update(after):
+        raise Refusal("state-conflict", f"workspace {before.id} changed at the same moment: try again")
+    if before.status != after.status:
+        note(tx, STATUS_EVENT_OF[after.status], after, now, **payload)
+        tx.signal(bells.mail(after.id))
+    return after

@@ -1,0 +1,200 @@
+"""Joining: how an agent claims its workspace, proves itself again, and says where it is reached."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from molecule_platform.domain import credentials, lifecycle, principals, refusals
+from molecule_platform.domain.credentials import Token
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import DELIVERY_MODES, Workspace, check_choice
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import authority, bells, journal
+from molecule_wire import ids
+
+CARD_MOST_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Application:
+    """What an agent says when it registers."""
+
+    workspace_id: str
+    agent_card: dict[str, Any]
+    url: str = ""
+    delivery_mode: str | None = None
+    protocols: list[str] | None = None
+    enrolment_token: str | None = None
+    recovery_secret: str | None = None
+    dispatch_secret: str | None = None
+
+
+@dataclass(frozen=True)
+class Membership:
+    """What registering led to. `auth_token` and `recovery_secret` are shown once, when minted."""
+
+    workspace: Workspace
+    applied: bool
+    auth_token: str | None = None
+    recovery_secret: str | None = None
+
+
+@dataclass(frozen=True)
+class ClaimRules:
+    """When a workspace may be claimed without a token."""
+
+    claim_on_register: bool = True
+    strict: bool = False
+
+
+class Registration:
+    """Keeps the register decision table."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        rules: ClaimRules,
+        check_url: Callable[[str], Awaitable[None]],
+        seal: Callable[[str, str], str],
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._rules = rules
+        self._check_url = check_url
+        self._seal = seal
+
+    async def register(self, application: Application, principal: Principal | None) -> Membership:
+        """Let an agent in by its token, by a claim or by a proof; or tell it that nothing changed."""
+        mode = self._delivery_mode(application)
+        if application.url and not application.url.startswith("remote://"):
+            await self._check_url(application.url)
+        now = self._clock.now()
+        return await self._storage.write(lambda tx: self._decide(tx, application, principal, mode, now))
+
+    def _delivery_mode(self, application: Application) -> str:
+        if application.delivery_mode is not None:
+            check_choice("delivery_mode", application.delivery_mode, DELIVERY_MODES)
+        if not application.url or application.url.startswith("remote://"):
+            return "poll"
+        if not application.url.startswith(("http://", "https://")):
+            raise Refusal(
+                "invalid-url", "url begins with http://, https:// or remote://, or is empty for polling"
+            )
+        return application.delivery_mode or "push"
+
+    def _decide(
+        self, tx: Transaction, application: Application, principal: Principal | None, mode: str, now: datetime
+    ) -> Membership:
+        workspace = tx.workspaces.get(application.workspace_id)
+        if workspace is None:
+            raise refusals.workspace_not_found(application.workspace_id)
+        if workspace.removed:
+            raise refusals.workspace_removed(workspace.id, authority.removed_at(workspace))
+        if principal is not None:
+            if principal.workspace_id != workspace.id:
+                raise Refusal("identity-mismatch", "this token belongs to another workspace")
+            return Membership(self._apply(tx, workspace, application, mode, now), True)
+        if application.recovery_secret or application.enrolment_token:
+            self._spend_proof(tx, application, now)
+            return self._minted(tx, workspace, application, mode, now)
+        if workspace.claimed_at is not None or tx.tokens.any_used(workspace.id):
+            if self._rules.strict:
+                raise Refusal("unauthenticated", "this workspace is claimed: register with its token")
+            return Membership(workspace, False)
+        return self._claimed(tx, workspace, application, mode, now)
+
+    def _claimed(
+        self, tx: Transaction, workspace: Workspace, application: Application, mode: str, now: datetime
+    ) -> Membership:
+        open_still = workspace.claim_until is None or workspace.claim_until > now
+        if not self._rules.claim_on_register or not open_still:
+            raise Refusal(
+                "unauthenticated",
+                f"workspace {workspace.id} can no longer be claimed: "
+                f"an administrator can run `molecule workspace enrol {workspace.id}`",
+            )
+        return self._minted(tx, workspace, application, mode, now)
+
+    def _spend_proof(self, tx: Transaction, application: Application, now: datetime) -> None:
+        if application.recovery_secret:
+            old = tx.tokens.by_recovery_hash(
+                application.workspace_id, credentials.digest(application.recovery_secret)
+            )
+            if old is not None:
+                tx.tokens.revoke(old.id, now, "recovered")
+                tx.signal(bells.CREDENTIALS)
+                return
+        if application.enrolment_token:
+            spent = credentials.digest(application.enrolment_token)
+            if tx.tokens.use_enrolment(application.workspace_id, spent, now):
+                return
+        raise Refusal(
+            "enrolment-invalid", "this proof is unknown, used or expired: ask an administrator for a new one"
+        )
+
+    def _minted(
+        self, tx: Transaction, workspace: Workspace, application: Application, mode: str, now: datetime
+    ) -> Membership:
+        secret, recovery = mint(tx, workspace, "system:registration", now)
+        claimed = self._apply(tx, workspace, application, mode, now)
+        return Membership(claimed, True, secret, recovery)
+
+    def _apply(
+        self, tx: Transaction, workspace: Workspace, application: Application, mode: str, now: datetime
+    ) -> Workspace:
+        sealed = workspace.dispatch_secret_sealed
+        if application.dispatch_secret:
+            sealed = self._seal(application.dispatch_secret, dispatch_seal_context(workspace))
+        after = workspace.changed(
+            url=application.url if mode == "push" else "",
+            delivery_mode=mode,
+            protocols=application.protocols,
+            agent_card=application.agent_card,
+            dispatch_secret_sealed=sealed,
+            status=lifecycle.after_register(workspace.status),
+            status_reason="",
+            claimed_at=workspace.claimed_at or now,
+            updated_at=now,
+        )
+        journal.move(tx, workspace, after, now, agent_card=application.agent_card, name=workspace.name)
+        tx.signal(bells.mail(workspace.id))
+        return after
+
+    async def update_card(self, workspace: Workspace, agent_card: dict[str, Any]) -> None:
+        """Keep a new card."""
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> None:
+            tx.workspaces.touch(workspace.id, agent_card=agent_card, updated_at=now)
+            journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=agent_card)
+
+        await self._storage.write(work)
+
+
+def mint(tx: Transaction, workspace: Workspace, created_by: str, now: datetime) -> tuple[str, str]:
+    """A new token of a workspace and its recovery secret; both are returned once and kept only as digests."""
+    secret, recovery = credentials.new_token(), credentials.new_token()
+    token = Token(
+        id=ids.uuid7(),
+        org_id=workspace.org_id,
+        kind="workspace",
+        token_hash=credentials.digest(secret),
+        prefix=secret[: credentials.PREFIX_LENGTH],
+        scopes=sorted(principals.WORKSPACE_SCOPES),
+        created_by=created_by,
+        created_at=now,
+        workspace_id=workspace.id,
+        name=workspace.name,
+        recovery_hash=credentials.digest(recovery),
+    )
+    tx.tokens.insert(token)
+    return secret, recovery
+
+
+def dispatch_seal_context(workspace: Workspace) -> str:
+    """What a sealed dispatch secret is bound to."""
+    return f"{workspace.org_id}|{workspace.id}|dispatch"

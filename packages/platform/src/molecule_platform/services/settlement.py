@@ -1,0 +1,59 @@
+"""The end of a message: one place where an outcome is written, with everything that follows from it."""
+
+from datetime import datetime
+from typing import Any
+
+from molecule_platform.domain.events import Event
+from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.services import bells
+from molecule_wire.a2a import envelopes, errors
+
+SHOWN_MOST_BYTES = 64 * 1024
+
+_ACTIVITY_STATUS = {"answered": "ok", "failed": "error", "expired": "timeout", "cancelled": "error"}
+
+
+def settle(
+    tx: Transaction, message_id: str, outcome: Outcome, now: datetime, epoch: int | None = None
+) -> Message | None:
+    """End an open message, with all that follows. None when the lease or the moment is gone."""
+    message = tx.mailbox.settle(message_id, outcome, now, epoch)
+    if message is None:
+        return None
+    duration_ms = int((now - message.created_at).total_seconds() * 1000)
+    detail = "" if message.error is None else str(message.error["message"])
+    tx.activity.finish(message.activity_id, _ACTIVITY_STATUS[message.status], duration_ms, detail)
+    if message.kind != "reply":
+        payload = {
+            "message_id": message.id,
+            "response_body": response_body(message),
+            "method": message.method,
+            "duration_ms": duration_ms,
+        }
+        tx.events.append(Event("A2A_RESPONSE", message.org_id, message.target_id, payload, now))
+    for subject in (bells.settled(message.id), bells.mail(message.target_id), bells.EVENTS):
+        tx.signal(subject)
+    return message
+
+
+def response_body(message: Message) -> dict[str, Any] | None:
+    """The answer as a JSON-RPC envelope; None while there is none, or when it is too large for a log."""
+    if message.is_open or len(message.result or b"") > SHOWN_MOST_BYTES:
+        return None
+    if message.error is not None:
+        return envelopes.error_envelope(message.message_ref, error_of(message))
+    return envelopes.result_envelope(message.message_ref, message.result_json())
+
+
+def error_of(message: Message) -> errors.A2AError:
+    """The error that a message ended with: the agent's own where it gave one, else the platform's."""
+    error = message.error or {}
+    if "agent_error" in error:
+        return errors.from_object(error["agent_error"])
+    return errors.gateway_error(_status_code(str(error["code"])), str(error["message"]))
+
+
+def _status_code(code: str) -> str:
+    """Outcomes without an HTTP status of their own, as the code that has one."""
+    return {"no-reply": "deadline-exceeded", "wake-failed": "peer-unavailable"}.get(code, code)

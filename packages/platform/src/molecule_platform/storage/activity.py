@@ -1,0 +1,87 @@
+"""The activity log in SQL, each row with the message it stands for."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, insert, or_, select, update
+
+from molecule_platform.domain.messages import OPEN
+from molecule_platform.ports.activity import ActivityFilter, ActivityRow
+from molecule_platform.storage import counters
+from molecule_platform.storage.mailbox import message_from
+from molecule_platform.storage.prepared import Prepared
+from molecule_platform.storage.tables import activity_logs, messages
+
+_COLUMNS = [f.name for f in fields(ActivityRow) if f.name != "message"]
+_OWN = [activity_logs.c[name].label(f"row_{name}") for name in _COLUMNS]
+_INSERT = Prepared(insert(activity_logs), names=_COLUMNS)
+_FINISH = Prepared(
+    update(activity_logs)
+    .where(activity_logs.c.id == bindparam("activity_id"))
+    .values(status=bindparam("new_status"), duration_ms=bindparam("took"), error_detail=bindparam("detail"))
+)
+
+
+class SqlActivityLog:
+    """See `ports.activity.ActivityLog`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def insert(self, row: ActivityRow) -> None:
+        """Keep a new row."""
+        self._connection.execute(
+            insert(activity_logs).values({name: getattr(row, name) for name in _COLUMNS})
+        )
+
+    def finish(self, activity_id: str, status: str, duration_ms: int, error_detail: str) -> None:
+        """Write the outcome."""
+        outcome = {"status": status, "duration_ms": duration_ms, "error_detail": error_detail}
+        self._connection.execute(
+            update(activity_logs).where(activity_logs.c.id == activity_id).values(outcome)
+        )
+
+    def seq_of(self, workspace_id: str, activity_id: str) -> int | None:
+        """The place of a row."""
+        mine = (activity_logs.c.workspace_id == workspace_id) & (activity_logs.c.id == activity_id)
+        return self._connection.execute(select(activity_logs.c.seq).where(mine)).scalar_one_or_none()
+
+    def rows(self, workspace_id: str, wanted: ActivityFilter) -> list[ActivityRow]:
+        """Rows with their messages."""
+        joined = activity_logs.outerjoin(messages, messages.c.id == activity_logs.c.message_id)
+        order = activity_logs.c.seq.asc() if wanted.oldest_first else activity_logs.c.seq.desc()
+        statement = (
+            select(*_OWN, *messages.c)
+            .select_from(joined)
+            .where(activity_logs.c.workspace_id == workspace_id, *_conditions(wanted))
+            .order_by(order)
+            .limit(wanted.limit)
+        )
+        return [_row(row) for row in self._connection.execute(statement).mappings()]
+
+    def next_seq(self) -> int:
+        """The next number."""
+        return counters.draw(self._connection)
+
+
+def _row(mapping: RowMapping) -> ActivityRow:
+    message = None if mapping["row_message_id"] is None else message_from(mapping)
+    return ActivityRow(**{name: mapping[f"row_{name}"] for name in _COLUMNS}, message=message)
+
+
+def _conditions(wanted: ActivityFilter) -> list[ColumnElement[bool]]:
+    column = activity_logs.c
+    optional: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
+        (wanted.activity_type, lambda asked: column.activity_type == asked),
+        (wanted.peer_id, lambda asked: column.source_id == asked),
+        (wanted.after_seq, lambda asked: column.seq > asked),
+        (wanted.before, lambda asked: column.created_at < asked),
+        (wanted.since, lambda asked: column.created_at >= asked),
+        (wanted.source, lambda asked: column.source_id != "" if asked == "agent" else column.source_id == ""),
+        (
+            wanted.only_open or None,
+            lambda _: or_(messages.c.id.is_(None), messages.c.status.in_(sorted(OPEN))),
+        ),
+    ]
+    return [condition(asked) for asked, condition in optional if asked is not None]

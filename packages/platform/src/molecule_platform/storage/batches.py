@@ -1,0 +1,63 @@
+"""Group commit: everything that waits is committed together, and each job still stands or falls alone."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection
+
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.storage.transaction import SqlTransaction
+
+MOST_JOBS = 512
+
+
+@dataclass
+class Job:
+    """One caller's transaction, and where its outcome goes."""
+
+    work: Callable[[Transaction], Any]
+    done: asyncio.Future[Any]
+    value: Any = None
+    problem: BaseException | None = None
+    signals: list[str] = field(default_factory=list[str])
+
+
+def run_batch(connection: Connection, jobs: Sequence[Job]) -> None:
+    """Run the jobs one after another on an open transaction, a savepoint around each."""
+    cursor = connection.connection.cursor()
+    for job in jobs:
+        cursor.execute("SAVEPOINT job")
+        transaction = SqlTransaction(connection)
+        try:
+            job.value = job.work(transaction)
+        except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it
+            job.problem = problem
+            cursor.execute("ROLLBACK TO SAVEPOINT job")
+        else:
+            job.signals = transaction.signals
+        cursor.execute("RELEASE SAVEPOINT job")
+
+
+def signals_of(jobs: Sequence[Job]) -> list[str]:
+    """The bells to ring for a batch, each once, in order."""
+    return list(dict.fromkeys(subject for job in jobs for subject in job.signals))
+
+
+def resolve(jobs: Sequence[Job]) -> None:
+    """Tell every caller how its job ended; one that stopped waiting is passed over."""
+    for job in jobs:
+        if job.done.done():
+            continue
+        if job.problem is not None:
+            job.done.set_exception(job.problem)
+        else:
+            job.done.set_result(job.value)
+
+
+def fail(jobs: Sequence[Job], problem: BaseException) -> None:
+    """Tell every caller of a batch that nothing was written."""
+    for job in jobs:
+        job.problem = problem
+    resolve(jobs)

@@ -1,0 +1,106 @@
+"""The event log in SQL: events and message transitions, merged by their shared number."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from sqlalchemy import ColumnElement, Connection, Select, false, insert, select
+
+from molecule_platform.domain.events import MESSAGE_EVENT_OF, Event, Transition
+from molecule_platform.storage import counters
+from molecule_platform.storage.tables import events, message_transitions
+
+_KIND_OF = {event_type: kind for kind, event_type in MESSAGE_EVENT_OF.items()}
+
+
+class SqlEventLog:
+    """See `ports.events.EventLog`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, event: Event) -> Event:
+        """Keep an event under the next number."""
+        numbered = replace(event, id=counters.draw(self._connection))
+        self._connection.execute(
+            insert(events).values(
+                id=numbered.id,
+                org_id=event.org_id,
+                event_type=event.event_type,
+                workspace_id=event.workspace_id,
+                payload=event.payload,
+                created_at=event.created_at,
+            )
+        )
+        return numbered
+
+    def after(
+        self,
+        event_id: int,
+        limit: int,
+        *,
+        org_id: str | None = None,
+        workspace_id: str | None = None,
+        types: Collection[str] | None = None,
+    ) -> list[Event]:
+        """Events after a number, oldest first."""
+        plain = _filtered_events(org_id, workspace_id, types).where(events.c.id > event_id)
+        steps = _filtered_steps(org_id, workspace_id, types).where(message_transitions.c.event_id > event_id)
+        found = self._events(plain.order_by(events.c.id).limit(limit))
+        found += self._steps(steps.order_by(message_transitions.c.event_id).limit(limit))
+        return sorted(found, key=_number)[:limit]
+
+    def newest(
+        self,
+        org_id: str,
+        limit: int,
+        *,
+        workspace_id: str | None = None,
+        types: Collection[str] | None = None,
+    ) -> list[Event]:
+        """The newest events, newest first."""
+        plain = _filtered_events(org_id, workspace_id, types)
+        steps = _filtered_steps(org_id, workspace_id, types)
+        found = self._events(plain.order_by(events.c.id.desc()).limit(limit))
+        found += self._steps(steps.order_by(message_transitions.c.event_id.desc()).limit(limit))
+        return sorted(found, key=_number, reverse=True)[:limit]
+
+    def last_id(self) -> int:
+        """The number of the newest entry."""
+        return counters.current(self._connection)
+
+    def _events(self, wanted: Select[*tuple[object, ...]]) -> list[Event]:
+        return [Event(**row) for row in self._connection.execute(wanted).mappings()]
+
+    def _steps(self, wanted: Select[*tuple[object, ...]]) -> list[Event]:
+        steps = (Transition(**row).as_event() for row in self._connection.execute(wanted).mappings())
+        return [event for event in steps if event is not None]
+
+
+def _number(event: Event) -> int:
+    return event.id or 0
+
+
+def _filtered_events(
+    org_id: str | None, workspace_id: str | None, types: Collection[str] | None
+) -> Select[*tuple[object, ...]]:
+    conditions: list[ColumnElement[bool]] = []
+    if org_id is not None:
+        conditions.append(events.c.org_id == org_id)
+    if workspace_id is not None:
+        conditions.append(events.c.workspace_id == workspace_id)
+    if types:
+        conditions.append(events.c.event_type.in_(types))
+    return select(events).where(*conditions)
+
+
+def _filtered_steps(
+    org_id: str | None, workspace_id: str | None, types: Collection[str] | None
+) -> Select[*tuple[object, ...]]:
+    step = message_transitions.c
+    kinds = [_KIND_OF[name] for name in types if name in _KIND_OF] if types else sorted(MESSAGE_EVENT_OF)
+    conditions: list[ColumnElement[bool]] = [step.kind.in_(kinds) if kinds else false()]
+    if org_id is not None:
+        conditions.append(step.org_id == org_id)
+    if workspace_id is not None:
+        conditions.append(step.target_id == workspace_id)
+    return select(message_transitions).where(*conditions)

@@ -1,0 +1,237 @@
+"""The mailbox in SQL: messages, leases and fences."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, select, update
+
+from molecule_platform.domain.lifecycle import ALIVE
+from molecule_platform.domain.messages import OPEN, Message, Outcome, Waiting
+from molecule_platform.storage import counters
+from molecule_platform.storage import mailbox_sql as sql
+from molecule_platform.storage.prepared import Prepared
+from molecule_platform.storage.tables import messages, workspaces
+
+
+def message_from(mapping: Mapping[Any, Any]) -> Message:
+    """A message from a row that holds its columns."""
+    return Message(**{name: mapping[name] for name in sql.COLUMNS})
+
+
+class SqlMailbox:
+    """See `ports.mailbox.Mailbox`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    # Looking up
+
+    def get(self, message_id: str) -> Message | None:
+        """The message with that id."""
+        return self._one(sql.GET, message_id=message_id)
+
+    def by_activity(self, activity_id: str) -> Message | None:
+        """The message that an activity row stands for."""
+        return self._one(sql.BY_ACTIVITY, activity=activity_id)
+
+    def by_key(self, caller: str, target_id: str, idempotency_key: str) -> Message | None:
+        """The first message sent under that key."""
+        return self._one(sql.BY_KEY, sender=caller, target=target_id, key=idempotency_key)
+
+    def by_reference(
+        self, caller: str, target_id: str, message_ref: str, body_hash: str, since: datetime
+    ) -> Message | None:
+        """The message that an identical re-POST repeats."""
+        return self._one(
+            sql.BY_REFERENCE,
+            sender=caller,
+            target=target_id,
+            reference=message_ref,
+            hash=body_hash,
+            since=since,
+        )
+
+    def by_task(self, target_id: str, task_id: str) -> Message | None:
+        """The newest message of a task."""
+        return self._one(sql.BY_TASK, target=target_id, task=task_id, agent_task=task_id)
+
+    def _one(self, statement: Prepared, **parameters: Any) -> Message | None:
+        row = statement.first(self._connection, parameters)
+        return None if row is None else Message(**row)
+
+    def _many(self, statement: Prepared, **parameters: Any) -> list[Message]:
+        return [Message(**row) for row in statement.rows(self._connection, parameters)]
+
+    # Choosing
+
+    def open_count(self, target_id: str) -> int:
+        """How many open messages a workspace has, replies aside."""
+        return sql.OPEN_COUNT.scalar(self._connection, {"target": target_id})
+
+    def waiting(self, target_id: str, kinds: Collection[str] | None = None) -> list[Waiting]:
+        """Every open message, oldest first."""
+        found = [Waiting(**row) for row in sql.WAITING.rows(self._connection, {"target": target_id})]
+        return [message for message in found if not kinds or message.kind in kinds]
+
+    def counts(self, target_id: str) -> tuple[int, int, int]:
+        """How many are accepted, leased, and dead letters."""
+        wanted = (
+            select(messages.c.status, messages.c.dead_letter, func.count().label("many"))
+            .where(messages.c.target_id == target_id)
+            .group_by(messages.c.status, messages.c.dead_letter)
+        )
+        rows = list(self._connection.execute(wanted))
+        many = {status: sum(row.many for row in rows if row.status == status) for status in OPEN}
+        return many["accepted"], many["leased"], sum(row.many for row in rows if row.dead_letter)
+
+    def list_open(self, target_id: str, limit: int) -> list[Message]:
+        """Open messages, in the order they would be handed out."""
+        return self._many(sql.LIST_OPEN, target=target_id, most=limit)
+
+    def list_leased(self, target_id: str, kinds: Collection[str]) -> list[Message]:
+        """Messages that the target holds."""
+        held = (messages.c.status == "leased") & messages.c.lease_kind.in_(kinds)
+        wanted = select(messages).where(messages.c.target_id == target_id, held).order_by(messages.c.seq)
+        return [message_from(row) for row in self._connection.execute(wanted).mappings()]
+
+    def targets_to_dispatch(self, now: datetime, limit: int) -> list[str]:
+        """Living workspaces with a URL that have messages ready."""
+        ready = (messages.c.status == "accepted") & (messages.c.kind != "reply")
+        due = messages.c.not_before.is_(None) | (messages.c.not_before <= now)
+        able = (workspaces.c.delivery_mode == "push") & workspaces.c.status.in_(sorted(ALIVE))
+        wanted = select(messages.c.target_id).join(workspaces, workspaces.c.id == messages.c.target_id)
+        return list(
+            self._connection.execute(wanted.where(ready, due, able).distinct().limit(limit)).scalars()
+        )
+
+    # Changing
+
+    def insert(self, message: Message) -> None:
+        """Accept a message."""
+        sql.INSERT.run(self._connection, vars(message))
+        self._record(message, "accepted", message.created_at)
+
+    def lease(
+        self,
+        message_id: str,
+        *,
+        kind: str,
+        at: datetime,
+        deadline_at: datetime,
+        expires_at: datetime | None = None,
+        owner: str | None = None,
+        token_hash: str | None = None,
+        worker: str | None = None,
+    ) -> Message | None:
+        """Take an accepted message under the next epoch."""
+        return self._change(
+            sql.LEASE,
+            "leased",
+            at,
+            message_id=message_id,
+            kind_of_lease=kind,
+            at=at,
+            deadline=deadline_at,
+            expires_at=expires_at,
+            owner=owner,
+            token_hash=token_hash,
+            by_worker=worker,
+        )
+
+    def extend(self, message_id: str, epoch: int, expires_at: datetime) -> bool:
+        """Keep an inbox lease longer."""
+        parameters = {"message_id": message_id, "epoch": epoch, "expires_at": expires_at}
+        return sql.EXTEND.first(self._connection, parameters) is not None
+
+    def release(self, message_id: str, epoch: int, at: datetime) -> bool:
+        """Give a lease back without spending an attempt."""
+        return self._change(sql.RELEASE, "released", at, message_id=message_id, epoch=epoch) is not None
+
+    def retry(
+        self, message_id: str, epoch: int, at: datetime, not_before: datetime, code: str, sentence: str
+    ) -> bool:
+        """Give a lease back after a failed attempt."""
+        problem = {"code": code, "message": sentence, "retryable": True}
+        given_back = self._change(
+            sql.RETRY, "retry", at, message_id=message_id, epoch=epoch, again_at=not_before, problem=problem
+        )
+        return given_back is not None
+
+    def settle(
+        self, message_id: str, outcome: Outcome, at: datetime, epoch: int | None = None
+    ) -> Message | None:
+        """End an open message."""
+        return self._change(
+            sql.SETTLE if epoch is None else sql.SETTLE_HELD,
+            outcome.status,
+            at,
+            message_id=message_id,
+            epoch=epoch,
+            new_status=outcome.status,
+            content=outcome.result,
+            state=outcome.task_state,
+            agent_task=outcome.agent_task_id,
+            problem=outcome.error,
+            is_dead=outcome.dead_letter,
+            at=at,
+        )
+
+    def _change(self, statement: Prepared, kind: str, moment: datetime, **parameters: Any) -> Message | None:
+        message = self._one(statement, **parameters)
+        if message is not None:
+            self._record(message, kind, moment)
+        return message
+
+    def _record(self, message: Message, kind: str, at: datetime) -> None:
+        sql.RECORD.run(
+            self._connection,
+            {
+                "event_id": counters.draw(self._connection),
+                "org_id": message.org_id,
+                "message_id": message.id,
+                "target_id": message.target_id,
+                "caller": message.caller,
+                "kind": kind,
+                "attempt": message.attempts,
+                "lease_epoch": message.lease_epoch,
+                "created_at": at,
+            },
+        )
+
+    # Marks that are no transition
+
+    def seen(self, message_id: str, at: datetime) -> None:
+        """Remember that a cursor passed the message."""
+        self._mark(message_id, seen_at=at)
+
+    def hold(self, message_id: str, replica: str, until: datetime) -> None:
+        """Remember that a caller waits."""
+        sql.HOLD.run(self._connection, {"message_id": message_id, "replica": replica, "until": until})
+
+    def end_hold(self, message_id: str, replica: str) -> None:
+        """Forget that a caller waits."""
+        sql.END_HOLD.run(self._connection, {"message_id": message_id, "replica": replica})
+
+    def request_cancel(self, message_id: str) -> None:
+        """Ask the holder to stop."""
+        self._mark(message_id, cancel_requested=True)
+
+    def _mark(self, message_id: str, **values: Any) -> None:
+        self._connection.execute(update(messages).where(messages.c.id == message_id).values(values))
+
+    # What time has done
+
+    def overdue(self, now: datetime, limit: int) -> list[Message]:
+        """Open messages whose deadline has passed."""
+        return self._many(sql.OVERDUE, now=now, most=limit)
+
+    def lapsed(self, now: datetime, limit: int) -> list[Message]:
+        """Messages whose inbox lease ran out."""
+        return self._many(sql.LAPSED, now=now, most=limit)
+
+    def orphaned(self, alive: Collection[str], limit: int) -> list[Message]:
+        """Messages under a dispatch lease of a replica that is gone."""
+        mine = (messages.c.status == "leased") & (messages.c.lease_kind == "dispatch")
+        wanted = select(messages).where(mine, messages.c.lease_owner.not_in(alive)).limit(limit)
+        return [message_from(row) for row in self._connection.execute(wanted).mappings()]

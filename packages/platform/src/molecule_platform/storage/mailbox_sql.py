@@ -1,0 +1,126 @@
+"""The statements of the mailbox, by name."""
+
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, Text, Update, bindparam, func, insert, or_, select, update
+
+from molecule_platform.domain.messages import Message, Waiting
+from molecule_platform.storage.prepared import Prepared
+from molecule_platform.storage.tables import activity_logs, message_transitions, messages
+
+column = messages.c
+
+COLUMNS = [field.name for field in fields(Message)]
+_ALL = [column[name] for name in COLUMNS]
+_WAITING = [column[field.name] for field in fields(Waiting)]
+_IS_OPEN = or_(column.status == "accepted", column.status == "leased")
+_TARGET = column.target_id == bindparam("target")
+_ID = column.id == bindparam("message_id")
+_HELD = (column.status == "leased") & (column.lease_epoch == bindparam("epoch"))
+_NO_LEASE: dict[str, Any] = {
+    "lease_kind": None,
+    "lease_owner": None,
+    "lease_token_hash": None,
+    "lease_expires_at": None,
+    "worker": None,
+}
+
+
+def _newest(*conditions: ColumnElement[bool]) -> Prepared:
+    return Prepared(select(*_ALL).where(*conditions).order_by(column.seq.desc()).limit(1), _ALL)
+
+
+def _messages(wanted: Select[*tuple[Any, ...]]) -> Prepared:
+    return Prepared(wanted, _ALL)
+
+
+def _changing(statement: Update) -> Prepared:
+    return Prepared(statement.returning(*_ALL), _ALL)
+
+
+GET = _newest(_ID)
+BY_ACTIVITY = _newest(
+    column.id
+    == select(activity_logs.c.message_id).where(activity_logs.c.id == bindparam("activity")).scalar_subquery()
+)
+BY_KEY = _newest(column.caller == bindparam("sender"), _TARGET, column.idempotency_key == bindparam("key"))
+BY_REFERENCE = _newest(
+    column.caller == bindparam("sender"),
+    _TARGET,
+    column.message_ref == bindparam("reference"),
+    column.body_hash == bindparam("hash"),
+    column.created_at >= bindparam("since"),
+)
+BY_TASK = _newest(
+    _TARGET, or_(column.task_id == bindparam("task"), column.agent_task_id == bindparam("agent_task"))
+)
+
+OPEN_COUNT = Prepared(
+    select(func.count()).select_from(messages).where(_TARGET, _IS_OPEN, column.kind != "reply")
+)
+WAITING = Prepared(select(*_WAITING).where(_TARGET, _IS_OPEN).order_by(column.seq), _WAITING)
+LIST_OPEN = _messages(
+    select(*_ALL)
+    .where(_TARGET, _IS_OPEN)
+    .order_by(column.priority.desc(), column.seq)
+    .limit(bindparam("most"))
+)
+OVERDUE = _messages(
+    select(*_ALL).where(_IS_OPEN, column.deadline_at <= bindparam("now")).limit(bindparam("most"))
+)
+LAPSED = _messages(
+    select(*_ALL)
+    .where(
+        column.status == "leased", column.lease_kind == "inbox", column.lease_expires_at <= bindparam("now")
+    )
+    .limit(bindparam("most"))
+)
+
+INSERT = Prepared(insert(messages), names=COLUMNS)
+RECORD = Prepared(insert(message_transitions), names=[c.name for c in message_transitions.c])
+
+LEASE = _changing(
+    update(messages)
+    .where(_ID, column.status == "accepted")
+    .values(
+        status="leased",
+        lease_epoch=column.lease_epoch + 1,
+        attempts=column.attempts + 1,
+        lease_kind=bindparam("kind_of_lease"),
+        lease_owner=bindparam("owner"),
+        lease_token_hash=bindparam("token_hash"),
+        lease_expires_at=bindparam("expires_at"),
+        worker=bindparam("by_worker"),
+        leased_at=bindparam("at"),
+        deadline_at=bindparam("deadline"),
+        not_before=None,
+    )
+)
+EXTEND = _changing(update(messages).where(_ID, _HELD).values(lease_expires_at=bindparam("expires_at")))
+RELEASE = _changing(
+    update(messages).where(_ID, _HELD).values(status="accepted", attempts=column.attempts - 1, **_NO_LEASE)
+)
+RETRY = _changing(
+    update(messages)
+    .where(_ID, _HELD)
+    .values(status="accepted", not_before=bindparam("again_at"), error=bindparam("problem"), **_NO_LEASE)
+)
+_OUTCOME: dict[str, Any] = {
+    "status": bindparam("new_status"),
+    "result": bindparam("content"),
+    "task_state": bindparam("state"),
+    "agent_task_id": func.coalesce(bindparam("agent_task", type_=Text), column.agent_task_id),
+    "error": bindparam("problem"),
+    "dead_letter": bindparam("is_dead"),
+    "finished_at": bindparam("at"),
+    "lease_expires_at": None,
+}
+SETTLE = _changing(update(messages).where(_ID, _IS_OPEN).values(_OUTCOME))
+SETTLE_HELD = _changing(update(messages).where(_ID, _HELD).values(_OUTCOME))
+HOLD = Prepared(
+    update(messages).where(_ID).values(held_by=bindparam("replica"), held_until=bindparam("until"))
+)
+END_HOLD = Prepared(
+    update(messages).where(_ID, column.held_by == bindparam("replica")).values(held_by=None, held_until=None)
+)

@@ -1,0 +1,116 @@
+"""PostgreSQL: a writer task that commits in groups, and a pool for reads.
+
+Every writing transaction of every replica takes one advisory lock first. That makes writes serial, as on
+SQLite: numbers drawn inside grow in the order of the commits, so a reader's cursor never skips a row that was
+committed late, and no two replicas can deadlock. Group commit keeps it fast.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from sqlalchemy import Connection, exc, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from molecule_platform.ports.storage import StorageDown, Transaction
+from molecule_platform.storage import batches, schema
+from molecule_platform.storage.batches import Job
+from molecule_platform.storage.transaction import SqlTransaction
+
+T = TypeVar("T")
+Ring = Callable[[Sequence[str]], None]
+
+POOL = 8
+_ONE_WRITER = text("SELECT pg_advisory_xact_lock(7231968001)")
+_GONE = (exc.DBAPIError, OSError, asyncio.TimeoutError)
+
+
+class PostgresStorage:
+    """See `ports.storage.Storage`. Open it with `await PostgresStorage.open(url, ring)`."""
+
+    def __init__(self, url: str, ring: Ring) -> None:
+        self._ring = ring
+        driver_url = "postgresql+asyncpg://" + url.split("://", 1)[1]
+        self._engine: AsyncEngine = create_async_engine(driver_url, pool_size=POOL, pool_pre_ping=True)
+        self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, url: str, ring: Ring) -> "PostgresStorage":
+        """Bring the database's schema up to date and start serving."""
+        storage = cls(url, ring)
+        try:
+            async with storage._engine.begin() as connection:
+                await connection.execute(_ONE_WRITER)
+                await connection.run_sync(schema.upgrade)
+        except _GONE as problem:
+            await storage._engine.dispose()
+            raise StorageDown(
+                "the PostgreSQL database of DATABASE_URL does not answer: "
+                "check that it runs, and the host, name and password in the URL"
+            ) from problem
+        except BaseException:
+            await storage._engine.dispose()
+            raise
+        storage._task = asyncio.create_task(storage._write_for_ever())
+        return storage
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """Hand the job to the writer; it is on disk when this returns."""
+        if self._closed:
+            raise StorageDown("the store is closed")
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.put_nowait(Job(work, done))
+        return await done
+
+    async def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run the work on a pooled connection."""
+
+        def run(connection: Connection) -> T:
+            return work(SqlTransaction(connection))
+
+        try:
+            async with self._engine.connect() as connection:
+                return await connection.run_sync(run)
+        except _GONE as problem:
+            raise StorageDown("the PostgreSQL database does not answer") from problem
+
+    async def _write_for_ever(self) -> None:
+        while jobs := await self._next_jobs():
+            await self._commit(jobs)
+
+    async def _next_jobs(self) -> list[Job]:
+        jobs: list[Job] = []
+        job = await self._jobs.get()
+        while job is not None:
+            jobs.append(job)
+            if len(jobs) == batches.MOST_JOBS or self._jobs.empty():
+                return jobs
+            job = self._jobs.get_nowait()
+        if jobs:
+            self._jobs.put_nowait(None)
+        return jobs
+
+    async def _commit(self, jobs: list[Job]) -> None:
+        try:
+            async with self._engine.begin() as connection:
+                await connection.execute(_ONE_WRITER)
+                await connection.run_sync(batches.run_batch, jobs)
+        except _GONE as problem:
+            down = StorageDown("the PostgreSQL database does not answer")
+            down.__cause__ = problem
+            batches.fail(jobs, down)
+        else:
+            batches.resolve(jobs)
+            self._ring(batches.signals_of(jobs))
+
+    async def close(self) -> None:
+        """Commit what is waiting, then let go of the connections."""
+        if self._closed:
+            return
+        self._closed = True
+        self._jobs.put_nowait(None)
+        if self._task is not None:
+            await self._task
+        await self._engine.dispose()

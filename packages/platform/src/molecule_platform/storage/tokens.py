@@ -1,0 +1,89 @@
+"""Credentials in SQL."""
+
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy import Connection, insert, select, update
+
+from molecule_platform.domain.credentials import Token
+from molecule_platform.storage.tables import enrolment_tokens, tokens
+
+
+class SqlTokens:
+    """See `ports.tokens.Tokens`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def insert(self, token: Token) -> None:
+        """Keep a new token."""
+        self._connection.execute(insert(tokens).values(asdict(token)))
+
+    def by_hash(self, token_hash: str) -> Token | None:
+        """The token with that digest."""
+        row = (
+            self._connection.execute(select(tokens).where(tokens.c.token_hash == token_hash))
+            .mappings()
+            .first()
+        )
+        return None if row is None else Token(**row)
+
+    def by_recovery_hash(self, workspace_id: str, recovery_hash: str) -> Token | None:
+        """The live token issued with that recovery secret."""
+        mine = tokens.c.workspace_id == workspace_id
+        live = tokens.c.revoked_at.is_(None)
+        row = (
+            self._connection.execute(
+                select(tokens).where(mine, live, tokens.c.recovery_hash == recovery_hash)
+            )
+            .mappings()
+            .first()
+        )
+        return None if row is None else Token(**row)
+
+    def used(self, token_id: str, at: datetime) -> None:
+        """Remember the last use."""
+        self._connection.execute(update(tokens).where(tokens.c.id == token_id).values(last_used_at=at))
+
+    def any_used(self, workspace_id: str) -> bool:
+        """Whether any token of the workspace was used."""
+        used = tokens.c.last_used_at.is_not(None)
+        wanted = select(tokens.c.id).where(tokens.c.workspace_id == workspace_id, used).limit(1)
+        return self._connection.execute(wanted).first() is not None
+
+    def revoke(self, token_id: str, at: datetime, reason: str) -> None:
+        """End one token."""
+        self._connection.execute(
+            update(tokens)
+            .where(tokens.c.id == token_id)
+            .values(revoked_at=at, revoke_reason=reason, recovery_hash=None)
+        )
+
+    def revoke_all(self, workspace_id: str, at: datetime, reason: str) -> None:
+        """End every live token of a workspace."""
+        live = (tokens.c.workspace_id == workspace_id) & tokens.c.revoked_at.is_(None)
+        self._connection.execute(
+            update(tokens).where(live).values(revoked_at=at, revoke_reason=reason, recovery_hash=None)
+        )
+
+    def insert_enrolment(
+        self, workspace_id: str, org_id: str, token_hash: str, at: datetime, expires_at: datetime
+    ) -> None:
+        """Keep a new enrolment token."""
+        self._connection.execute(
+            insert(enrolment_tokens).values(
+                workspace_id=workspace_id,
+                org_id=org_id,
+                token_hash=token_hash,
+                created_at=at,
+                expires_at=expires_at,
+            )
+        )
+
+    def use_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
+        """Spend an enrolment token."""
+        column = enrolment_tokens.c
+        mine = (column.token_hash == token_hash) & (column.workspace_id == workspace_id)
+        fresh = column.used_at.is_(None) & (column.expires_at > now)
+        spent = self._connection.execute(update(enrolment_tokens).where(mine, fresh).values(used_at=now))
+        return spent.rowcount == 1

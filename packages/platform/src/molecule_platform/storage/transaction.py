@@ -1,0 +1,64 @@
+"""One transaction, as services see it: the nouns, over one connection."""
+
+from sqlalchemy import Connection
+
+from molecule_platform.storage.activity import SqlActivityLog
+from molecule_platform.storage.events import SqlEventLog
+from molecule_platform.storage.mailbox import SqlMailbox
+from molecule_platform.storage.people import SqlPeople
+from molecule_platform.storage.presence import SqlPresence
+from molecule_platform.storage.secrets import SqlSecrets
+from molecule_platform.storage.tokens import SqlTokens
+from molecule_platform.storage.workspaces import SqlWorkspaces
+
+
+class SqlTransaction:
+    """See `ports.storage.Transaction`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.signals: list[str] = []
+
+    @property
+    def workspaces(self) -> SqlWorkspaces:
+        """The org tree."""
+        return SqlWorkspaces(self._connection)
+
+    @property
+    def tokens(self) -> SqlTokens:
+        """Credentials."""
+        return SqlTokens(self._connection)
+
+    @property
+    def people(self) -> SqlPeople:
+        """Organisations, users, sessions and login codes."""
+        return SqlPeople(self._connection)
+
+    @property
+    def mailbox(self) -> SqlMailbox:
+        """Messages and their leases."""
+        return SqlMailbox(self._connection)
+
+    @property
+    def activity(self) -> SqlActivityLog:
+        """What each workspace did and received."""
+        return SqlActivityLog(self._connection)
+
+    @property
+    def events(self) -> SqlEventLog:
+        """What happened, in order."""
+        return SqlEventLog(self._connection)
+
+    @property
+    def secrets(self) -> SqlSecrets:
+        """Sealed values."""
+        return SqlSecrets(self._connection)
+
+    @property
+    def presence(self) -> SqlPresence:
+        """Which replicas are alive."""
+        return SqlPresence(self._connection)
+
+    def signal(self, subject: str) -> None:
+        """Ring that bell after the commit."""
+        self.signals.append(subject)

@@ -1,0 +1,54 @@
+"""The whole house in one process, on both engines, driven through HTTP and the SDK."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molecule_platform.testing import servers
+from tests.spec.house import Engine, Platform, Running, Start
+from tests.spec.scripted_agent import ScriptedAgent
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """SQLite with the in-process bus, or PostgreSQL with NATS."""
+    return request.param
+
+
+@pytest.fixture
+def start(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Start]:
+    """Opens a house; each call is another replica, or another life of the one that was stopped."""
+    platforms: list[Platform] = []
+    shared: dict[str, Any] = {"MOLECULE_DATA_DIR": tmp_path / "data"}
+    if engine == "postgres":
+        shared["DATABASE_URL"] = request.getfixturevalue("postgres_database")
+        shared["NATS_URL"] = request.getfixturevalue("nats_url")
+
+    def begin(**flags: Any) -> Platform:
+        port = servers.free_port()
+        house = Running({**shared, "PORT": port, **flags})
+        house.start()
+        token = (tmp_path / "data" / "admin.token").read_text().strip()
+        url = f"http://127.0.0.1:{port}"
+        platforms.append(Platform(house, url, token, tmp_path / "data", tmp_path / "homes"))
+        return platforms[-1]
+
+    yield begin
+    for platform in platforms:
+        platform.stop()
+
+
+@pytest.fixture
+def agent() -> Iterator[ScriptedAgent]:
+    """An agent with a URL."""
+    scripted = ScriptedAgent()
+    yield scripted
+    scripted.close()
+
+
+@pytest.fixture
+def platform(start: Start) -> Platform:
+    """A house with default settings, but a short hold."""
+    return start(MOLECULE_A2A_HOLD_SECONDS=1)

@@ -1,0 +1,76 @@
+"""A sender that would rather be refused than wait in a queue."""
+
+import pytest
+
+from molecule_agent import RemoteAgentClient
+from molecule_wire.a2a import text
+from tests.spec.house import Platform, message
+from tests.spec.scripted_agent import ScriptedAgent, join_push
+
+NEVER = {"X-Molecule-Queue": "never"}
+
+
+def open_messages(platform: Platform, client: RemoteAgentClient) -> int:
+    peeked = platform.ok("GET", f"/workspaces/{client.workspace_id}/inbox")
+    return peeked["pending"] + peeked["leased"]
+
+
+def test_an_agent_that_is_free_answers(platform: Platform, agent: ScriptedAgent) -> None:
+    client = join_push(platform, agent)
+    answer = platform.send(client.workspace_id, "hello", headers=NEVER)
+    assert answer.status_code == 200
+    assert text.text_of(answer.json()["result"]) == "re: hello"
+
+
+def test_a_paused_agent_is_unavailable_and_nothing_is_stored(platform: Platform) -> None:
+    client = platform.join("a")
+    platform.ok("POST", f"/workspaces/{client.workspace_id}/pause")
+    answer = platform.send(client.workspace_id, "hello", headers=NEVER)
+    assert (answer.status_code, answer.json()["code"]) == (503, "peer-unavailable")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert open_messages(platform, client) == 0
+
+
+def test_an_agent_that_never_came_is_unavailable(platform: Platform) -> None:
+    created = platform.create("a")
+    answer = platform.send(created["id"], "hello", headers=NEVER)
+    assert (answer.status_code, answer.json()["code"]) == (503, "peer-unavailable")
+    assert "awaiting_agent" in answer.json()["error"]["message"]
+
+
+def test_a_busy_agent_is_busy_and_gets_nothing_more(platform: Platform, agent: ScriptedAgent) -> None:
+    client = join_push(platform, agent)
+    busy = agent.keep_busy()
+    first = platform.send(client.workspace_id, "one", headers={"Prefer": "respond-async"}).json()
+    assert busy.arrived.wait(10)
+    answer = platform.send(client.workspace_id, "two", headers=NEVER)
+    busy.leave.set()
+    body = answer.json()
+    assert (answer.status_code, body["code"]) == (503, "peer-busy")
+    assert (body["busy"], body["retry_after"], answer.headers["Retry-After"]) == (True, 30, "30")
+    assert platform.ok("GET", f"/messages/{first['message_id']}?wait=10")["status"] == "answered"
+    assert len(agent.received) == 1
+
+
+def test_sending_the_message_again_that_the_agent_is_busy_with_attaches_to_it(
+    platform: Platform, agent: ScriptedAgent
+) -> None:
+    client = join_push(platform, agent)
+    busy = agent.keep_busy()
+    path = f"/workspaces/{client.workspace_id}/a2a"
+    headers = NEVER | {"Prefer": "respond-async"}
+    first = platform.ok("POST", path, json=message("one", "m1"), headers=headers)
+    assert busy.arrived.wait(10)
+    again = platform.call("POST", path, json=message("one", "m1"), headers=headers)
+    busy.leave.set()
+    assert again.json()["message_id"] == first["message_id"]
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
+@pytest.mark.parametrize("spelling", ["never", "NEVER"])
+def test_the_refusal_answers_the_request_whatever_the_spelling(platform: Platform, spelling: str) -> None:
+    client = platform.join("a")
+    platform.ok("POST", f"/workspaces/{client.workspace_id}/pause")
+    body = platform.send(client.workspace_id, "x", headers={"X-Molecule-Queue": spelling}).json()
+    assert body["error"]["data"][0]["reason"] == "PEER_UNAVAILABLE"
+    assert body["id"] == "1"

@@ -1,0 +1,144 @@
+"""Two replicas on one database are one house: it does not matter to which of them anybody talks."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import requests
+from websockets.sync.client import connect
+
+from molecule_agent import InboxDelivery, RemoteAgentClient
+from molecule_wire.a2a import text
+from tests.spec.house import Engine, Platform, Start
+from tests.spec.scripted_agent import ScriptedAgent, join_push
+
+AT_ONCE = {"Prefer": "respond-async"}
+
+
+class Pair(NamedTuple):
+    """Two replicas."""
+
+    here: Platform
+    there: Platform
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """Only a shared database can have two replicas."""
+    return "postgres"
+
+
+@pytest.fixture
+def pair(start: Start) -> Pair:
+    """Two replicas that hold a call for as long as a test may need."""
+    return Pair(start(MOLECULE_A2A_HOLD_SECONDS=20), start(MOLECULE_A2A_HOLD_SECONDS=20))
+
+
+def elsewhere(client: RemoteAgentClient, platform: Platform) -> RemoteAgentClient:
+    """The same agent, talking to another replica."""
+    return platform.client(client.workspace_id)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        threading.Event().wait(0.02)
+
+
+def test_a_message_accepted_by_one_is_leased_and_answered_through_the_other(pair: Pair) -> None:
+    client = pair.here.join("a")
+    sent = pair.here.send(client.workspace_id, "hello", headers=AT_ONCE).json()
+    delivery = InboxDelivery(elsewhere(client, pair.there), wait=10)
+    assert delivery.run_once(lambda message, _client: f"re: {message.text}") == 1
+    delivery.stop()
+    ended = pair.here.ok("GET", f"/messages/{sent['message_id']}?wait=10")
+    assert (ended["status"], text.text_of(ended["result"])) == ("answered", "re: hello")
+
+
+def test_a_hold_on_one_ends_when_the_agent_replies_to_the_other(pair: Pair) -> None:
+    client = pair.here.join("a")
+    answers: list[dict[str, Any]] = []
+    asking = threading.Thread(
+        target=lambda: answers.append(pair.here.send(client.workspace_id, "hello?").json())
+    )
+    asking.start()
+    there = elsewhere(client, pair.there)
+    received = there.fetch_inbound(wait=10)
+    there.reply(received[0], "hello from there")
+    asking.join(10)
+    assert "queued" not in answers[0]
+    assert text.text_of(answers[0]["result"]) == "hello from there"
+
+
+def test_what_a_replica_that_went_away_had_accepted_is_carried_by_the_other(
+    pair: Pair, agent: ScriptedAgent
+) -> None:
+    client = join_push(pair.here, agent)
+    pair.here.ok("POST", f"/workspaces/{client.workspace_id}/pause")
+    sent = pair.here.send(client.workspace_id, "hello").json()
+    pair.here.stop()
+    pair.there.ok("POST", f"/workspaces/{client.workspace_id}/resume")
+    elsewhere(client, pair.there).heartbeat()
+    ended = pair.there.ok("GET", f"/messages/{sent['message_id']}?wait=10")
+    assert (ended["status"], text.text_of(ended["result"])) == ("answered", "re: hello")
+
+
+def test_both_together_carry_each_message_once_and_one_at_a_time(pair: Pair, agent: ScriptedAgent) -> None:
+    client = join_push(pair.here, agent)
+    lock = threading.Lock()
+    overlaps: list[bool] = []
+
+    def slow(_body: dict[str, Any]) -> dict[str, Any]:
+        alone = lock.acquire(blocking=False)
+        overlaps.append(not alone)
+        threading.Event().wait(0.05)
+        if alone:
+            lock.release()
+        return {"result": "ok"}
+
+    agent.respond = slow
+    sent = [
+        pair[turn % 2].send(client.workspace_id, f"{turn}", headers=AT_ONCE).json()["message_id"]
+        for turn in range(8)
+    ]
+    for message_id in sent:
+        assert pair.there.ok("GET", f"/messages/{message_id}?wait=15")["status"] == "answered"
+    assert sorted(headers["X-Molecule-Message-Id"] for headers, _ in agent.received) == sorted(sent)
+    assert not any(overlaps)
+
+
+def test_an_event_on_one_reaches_a_listener_of_the_other(pair: Pair) -> None:
+    headers = {"Authorization": f"Bearer {pair.there.admin_token}"}
+    with connect(pair.there.url.replace("http", "ws") + "/ws", additional_headers=headers) as socket:
+        client = pair.here.join("a")
+        seen: list[tuple[str, str]] = []
+        while ("WORKSPACE_ONLINE", client.workspace_id) not in seen:
+            frame = json.loads(socket.recv(timeout=10))
+            seen.append((frame["event"], frame.get("workspace_id", "")))
+    told = [event for event, workspace_id in seen if workspace_id == client.workspace_id]
+    assert told == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_ONLINE"]
+
+
+def test_signing_out_of_one_signs_out_of_the_other(pair: Pair) -> None:
+    browser = requests.Session()
+    token = {"token": pair.here.admin_token}
+    signed_in = browser.post(f"{pair.here.url}/auth/login", json=token, timeout=10).json()
+    cookies = {"molecule_session": browser.cookies["molecule_session"]}
+
+    def status_there() -> int:
+        return requests.get(f"{pair.there.url}/auth/session", cookies=cookies, timeout=10).status_code
+
+    assert status_there() == 200
+    headers = {"X-CSRF-Token": signed_in["csrf_token"], "Origin": pair.here.url}
+    assert browser.post(f"{pair.here.url}/auth/logout", headers=headers, timeout=10).status_code == 204
+    wait_until(lambda: status_there() == 401)
+
+
+def test_an_agent_joined_through_one_is_paused_through_the_other(pair: Pair) -> None:
+    client = pair.here.join("a")
+    pair.there.ok("POST", f"/workspaces/{client.workspace_id}/pause")
+    assert client.poll_state().paused
