@@ -18,8 +18,8 @@ from benchmarks import figure
 from molecule_platform.domain.messages import PRIORITY_PEER, Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
+from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage.sqlite import SqliteStorage
-from molecule_platform.storage.transaction import SqlTransaction
 from molecule_wire import ids
 from scripts import repository
 
@@ -65,7 +65,7 @@ def _ring(subjects: Sequence[str]) -> None:
     assert not subjects
 
 
-def _furnish(transaction: SqlTransaction) -> None:
+def _furnish(transaction: Transaction) -> None:
     transaction.people.insert_org(ORG)
     transaction.workspaces.insert(TARGET)
 
