@@ -100,6 +100,7 @@ def _message(number: int) -> Message:
         max_attempts=5,
         created_at=NOW,
         deadline_at=NOW + timedelta(hours=1),
+        waits_until=NOW + timedelta(hours=1),
     )
 
 

@@ -129,6 +129,7 @@ class House:
             storage,
             bells,
             clock,
+            ground.log,
             link,
             ground.replica_id,
             settings.a2a_idle_timeout_seconds,
@@ -136,14 +137,14 @@ class House:
             random.random,
         )
         shared = settings.database_url is not None and settings.database_url.startswith("postgresql")
-        self._sweeps = Sweeps(storage, clock, ground.log, ground.replica_id, self._courier.wake, shared)
+        self._sweeps = Sweeps(storage, clock, ground.log, ground.replica_id, self._courier, shared)
         self._health = HealthRoutes(storage)
         pages = Pages(STATIC)
         handlers = _handlers(ground, identity, authority, self._heartbeats, self._feed)
         handlers |= LoginRoutes(self._login, pages).handlers() | self._health.handlers()
         edge = Edge(settings.max_body_bytes, settings.a2a_max_body_bytes, settings.external_platform_url)
         self._pipeline = Pipeline(handlers, identity, authority, ground.log, edge, pages)
-        self._live = LiveDoor(identity, self._feed, settings.external_platform_url)
+        self._live = LiveDoor(identity, bells, self._feed, settings.external_platform_url)
 
     @classmethod
     async def open(cls, settings: Settings) -> "House":
@@ -228,7 +229,14 @@ def _handlers(
     delivery = Delivery(storage, bells, clock, ground.replica_id, _limits(settings))
     replies = Replies(storage, clock, delivery, ground.replica_id)
     rules = ClaimRules(settings.claim_on_register, settings.strict_register)
-    joining = Registration(storage, clock, rules, _url_check(settings), _text_sealer(ground.keyring))
+    joining = Registration(
+        storage,
+        clock,
+        rules,
+        _url_check(settings),
+        _text_sealer(ground.keyring),
+        settings.remote_liveness_stale_after,
+    )
     claim_window = timedelta(seconds=settings.claim_window_seconds)
     lifecycle = Lifecycle(
         storage,
@@ -326,7 +334,10 @@ def _make_data_dir(folder: Path) -> None:
 def _admin_token(path: Path) -> str:
     """The administrator's token, made at the first start."""
     if not path.exists():
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(credentials.new_token())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
     return path.read_text().strip()

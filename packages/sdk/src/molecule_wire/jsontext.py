@@ -1,21 +1,53 @@
-"""JSON as bytes: a strict reader, a compact writer, and edits that leave every other byte as it was."""
+"""JSON as bytes: a strict reader, a compact writer, and edits that leave every other byte as it was.
 
+A text may be as large and as hostile as a door lets in, so whatever is proportional to it runs in C, and
+reading a text in order to edit it (`locate`, then `with_members`) decodes it only once.
+"""
+
+import gc
 import json
 import math
-from collections.abc import Iterable, Mapping
-from typing import NoReturn
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
-from molecule_wire import JSON
+from molecule_wire import JSON, JSONObject
 
 MAX_DEPTH = 256
 """How deep objects and arrays may nest: what was read can then also be written, on any stack."""
 
+Path: TypeAlias = tuple[str, ...]
+"""The names that lead from the outermost object of a text to an object inside it."""
+
 _TOO_DEEP = f"the text is nested more than {MAX_DEPTH} deep"
-_WHITESPACE = " \t\n\r"
+_SPACE = r"[ \t\n\r]*+"
+_NAME = rf'{_SPACE}"((?:[^"\\\x00-\x1f]++|\\.)*+)"{_SPACE}:{_SPACE}'
+_BLANK = re.compile(_SPACE)
+_FIRST_MEMBER = re.compile(_NAME)
+_NEXT_MEMBER = re.compile(f"{_SPACE},{_NAME}")
+_CLOSING = re.compile(rf"{_SPACE}\}}")
+_PAIR = r"\\u[dD][89abAB]..\\u[dD][c-fC-F].."
+_PAIRED = re.compile(rf"(?:[^\\]++|\\[^u]|\\u[^dD]|\\u[dD][0-7]|{_PAIR})*+")
 
 
 class NotJSON(ValueError):
     """The bytes are no JSON text: send UTF-8 JSON without NaN, Infinity or unpaired surrogates."""
+
+
+class Place(NamedTuple):
+    """Where an object stands in a text: its opening brace, and the values of the members asked for."""
+
+    opening: int
+    spans: Mapping[str, tuple[int, int]]
+    empty: bool
+
+
+class Located(NamedTuple):
+    """A decoded text that knows the places of some of its objects; `text` is the whole of it."""
+
+    value: JSON
+    text: str
+    places: Mapping[Path, Place]
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -38,13 +70,38 @@ def decode(body: bytes) -> JSON:
     try:
         text = body.decode()
         value: JSON = _DECODER.decode(text)
-        if "\\ud" in text or "\\uD" in text:
-            encode(value)
+        return _checked(value, text)
     except (ValueError, RecursionError) as problem:
         raise NotJSON(_sentence(problem)) from problem
-    if text.count("[") + text.count("{") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
-        raise NotJSON(_TOO_DEEP)
-    return value
+
+
+def locate(body: bytes, path: Path, names: Collection[str]) -> Located:
+    """Read like `decode`, and note the places of the objects along `path` with their members `names`.
+
+    An object on the path that is missing, or is no object, has no place.
+    """
+    try:
+        located = _located(body.decode(), path, names)
+        _checked(located.value, located.text)
+    except (ValueError, RecursionError) as problem:
+        raise NotJSON(_sentence(problem)) from problem
+    return located
+
+
+def with_members(located: Located, edits: Mapping[Path, Mapping[str, JSON]]) -> bytes:
+    """The text with members set in objects that have a place; all other bytes stay.
+
+    A name that `locate` was not told of must not be a member yet.
+    """
+    changes = [
+        change for path, members in edits.items() for change in _changes(located.places[path], members)
+    ]
+    pieces: list[str] = []
+    done = 0
+    for start, end, replacement in sorted(changes):
+        pieces += (located.text[done:start], replacement)
+        done = end
+    return "".join([*pieces, located.text[done:]]).encode()
 
 
 def encode(value: JSON) -> bytes:
@@ -52,62 +109,87 @@ def encode(value: JSON) -> bytes:
     return _ENCODER.encode(value).encode()
 
 
-def set_members(body: bytes, path: tuple[str, ...], members: Mapping[str, JSON]) -> bytes:
+def set_members(body: bytes, path: Path, members: Mapping[str, JSON]) -> bytes:
     """Set members of the object at `path` in a JSON text that `decode` accepted; all other bytes stay."""
-    text = body.decode()
-    opening = _object_at(text, path)
-    spans = _spans(text, opening)
-    added = {name: value for name, value in members.items() if name not in spans}
-    replaced = [(spans[name], members[name]) for name in members if name in spans]
-    for (start, end), value in sorted(replaced, key=lambda edit: edit[0], reverse=True):
-        text = text[:start] + encode(value).decode() + text[end:]
+    return with_members(_located(body.decode(), path, members), {path: members})
+
+
+def _changes(place: Place, members: Mapping[str, JSON]) -> list[tuple[int, int, str]]:
+    changes = [
+        (*place.spans[name], _ENCODER.encode(value)) for name, value in members.items() if name in place.spans
+    ]
+    added = {name: value for name, value in members.items() if name not in place.spans}
     if added:
-        separator = "," if spans else ""
-        text = text[: opening + 1] + encode(added).decode()[1:-1] + separator + text[opening + 1 :]
-    return text.encode()
+        after = place.opening + 1
+        changes.append((after, after, _ENCODER.encode(added)[1:-1] + ("" if place.empty else ",")))
+    return changes
 
 
-def _object_at(text: str, path: tuple[str, ...]) -> int:
-    opening = _skip_whitespace(text, 0)
-    for name in path:
-        opening = _spans(text, opening)[name][0]
-    return opening
+def _located(text: str, path: Path, names: Collection[str]) -> Located:
+    opening = _end_of(_BLANK, text, 0)
+    if not text.startswith("{", opening):
+        return Located(_DECODER.decode(text), text, {})
+    value, end, places = _opened(text, opening, path, names)
+    end = _end_of(_BLANK, text, end)
+    if end != len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return Located(value, text, {path[:steps]: place for steps, place in enumerate(places)})
 
 
-def _spans(text: str, opening: int) -> dict[str, tuple[int, int]]:
-    """Where each member's value begins and ends; of repeated names the last counts, as for `decode`."""
+def _opened(
+    text: str, opening: int, path: Path, names: Collection[str]
+) -> tuple[JSONObject, int, list[Place]]:
+    """Decode one object member by member; its place comes first, then those further along the path.
+
+    Of repeated names the last counts, as for `decode`.
+    """
+    members: JSONObject = {}
     spans: dict[str, tuple[int, int]] = {}
-    position = _skip_whitespace(text, opening + 1)
-    while text[position] != "}":
-        name, position = _DECODER.raw_decode(text, position)
-        start = _skip_whitespace(text, _skip_whitespace(text, position) + 1)
-        _, end = _DECODER.raw_decode(text, start)
-        spans[name] = (start, end)
-        position = _skip_whitespace(text, end)
-        if text[position] == ",":
-            position = _skip_whitespace(text, position + 1)
-    return spans
+    further: list[Place] = []
+    position, match = opening + 1, _FIRST_MEMBER.match
+    while found := match(text, position):
+        name, start = found[1], found.end()
+        if "\\" in name:
+            name, _ = _DECODER.raw_decode(text, found.start(1) - 1)
+        if path and name == path[0]:
+            members[name], position, further = _stepped(text, start, path[1:], names)
+        else:
+            members[name], position = _DECODER.raw_decode(text, start)
+        if name in names:
+            spans[name] = (start, position)
+        match = _NEXT_MEMBER.match
+    return members, _end_of(_CLOSING, text, position), [Place(opening, spans, empty=not members), *further]
 
 
-def _skip_whitespace(text: str, position: int) -> int:
-    while text[position] in _WHITESPACE:
-        position += 1
-    return position
+def _stepped(text: str, start: int, path: Path, names: Collection[str]) -> tuple[JSON, int, list[Place]]:
+    if text.startswith("{", start):
+        return _opened(text, start, path, names)
+    return *_DECODER.raw_decode(text, start), []
+
+
+def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
+    found = pattern.match(text, position)
+    if found is None:
+        raise json.JSONDecodeError("Expecting a member or the end of the object", text, position)
+    return found.end()
+
+
+def _checked(value: JSON, text: str) -> JSON:
+    if "\\" in text and ("\\ud" in text or "\\uD" in text) and not _PAIRED.fullmatch(text):
+        raise UnicodeError
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
+        raise RecursionError
+    return value
 
 
 def _depth_exceeds(value: JSON, limit: int) -> bool:
-    level = [value]
+    """Walks level by level in C: the collector knows what a container holds."""
+    level: list[Any] = [value]
     for _ in range(limit):
-        level = [child for container in level for child in _children(container)]
+        level = gc.get_referents(*level)
         if not level:
             return False
-    return any(isinstance(value, dict | list) for value in level)
-
-
-def _children(value: JSON) -> Iterable[JSON]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+    return any(isinstance(child, dict | list) for child in level)
 
 
 def _sentence(problem: Exception) -> str:

@@ -29,6 +29,9 @@ def headers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
     headers: list[tuple[str, str]] = []
     if refusal.status == 401:
         headers.append(("www-authenticate", 'Bearer realm="molecule", error="invalid_token"'))
+    allowed = refusal.extras.get("allow")
+    if isinstance(allowed, str):
+        headers.append(("allow", allowed))
     retry_after = refusal.extras.get("retry_after")
     if isinstance(retry_after, int):
         headers.append(("retry-after", str(retry_after)))

@@ -3,15 +3,15 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from molecule_platform.api import errors, router
 from molecule_platform.api.calls import Call, Handler, Reply, decode
 from molecule_platform.api.router import Match, Router
 from molecule_platform.api.routes import TABLE, Route
 from molecule_platform.domain import credentials
+from molecule_platform.domain.authorisation import PUBLIC
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.log import Log
@@ -26,6 +26,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Fallback = Callable[[str, str], Reply | None]
 
 SESSION_COOKIE = "molecule_session"
+LIVE = "/ws"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -59,7 +60,7 @@ class Pipeline:
         edge: Edge,
         fallback: Fallback,
     ) -> None:
-        named = {route.name for route in TABLE if route.path != "/ws"}
+        named = {route.name for route in TABLE if route.path != LIVE}
         if named != set(handlers):
             raise RuntimeError(f"routes and handlers differ: {sorted(named ^ set(handlers))}")
         self._handlers = handlers
@@ -68,7 +69,7 @@ class Pipeline:
         self._log = log
         self._edge = edge
         self._fallback = fallback
-        self._router = Router(TABLE)
+        self._router = Router([route for route in TABLE if route.path != LIVE])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -107,8 +108,8 @@ class Pipeline:
         route = match.route
         call = Call(
             route=route,
-            path={name: unquote(value) for name, value in match.path.items()},
-            query=dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            path=match.path,
+            query=_query(scope),
             headers=headers,
             request_id=request_id,
             base_url=self._edge.external_url or base_url(scope, headers),
@@ -134,7 +135,7 @@ class Pipeline:
 
     async def _admit(self, call: Call, workspace_id: str | None) -> None:
         presented = Presented(bearer_token(call.headers), call.session_token)
-        if call.route.is_public and presented.bearer is None:
+        if call.route.is_public and (presented.bearer is None or call.route.who == (PUBLIC,)):
             return
         call.caller = await self._authenticate_or_gone(call, presented)
         if not call.route.is_public and not call.route.admits_itself and not _names_itself(call.route):
@@ -144,7 +145,7 @@ class Pipeline:
         try:
             return await self._authenticate(call, presented)
         except Refusal as refusal:
-            if refusal.extras.get("removed") is True and _names_itself(call.route):
+            if refusal.extras.get("removed") is True and (_names_itself(call.route) or call.route.is_public):
                 raise Refusal("workspace-removed", "the workspace of this token was removed") from refusal
             raise
 
@@ -152,6 +153,7 @@ class Pipeline:
         principal = await self._identity.authenticate(presented)
         if presented.bearer is None and call.route.method not in _SAFE_METHODS:
             _check_csrf(call)
+        await self._authority.check_org(principal, call.headers.get("x-molecule-org-id"))
         for header in ("x-workspace-id", "x-source-workspace-id"):
             named = call.headers.get(header)
             if named:
@@ -163,7 +165,7 @@ class Pipeline:
             return b""
         most = self._edge.a2a_max_body_bytes if route.a2a_body else self._edge.max_body_bytes
         announced = headers.get("content-length", "0")
-        if announced.isdigit() and int(announced) > most:
+        if announced.isdecimal() and int(announced) > most:
             raise too_large(most)
         chunks: list[bytes] = []
         size = 0
@@ -198,11 +200,11 @@ def bearer_token(headers: Mapping[str, str]) -> str | None:
 
 def session_cookie(headers: Mapping[str, str]) -> str | None:
     """The session of the Cookie header, if there is one."""
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(SESSION_COOKIE)
-    except CookieError:
-        return None
-    return cookie.value if cookie is not None and cookie.value else None
+    for pair in headers.get("cookie", "").split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == SESSION_COOKIE and value:
+            return value.strip('"')
+    return None
 
 
 def is_own_origin(headers: Mapping[str, str], base: str) -> bool:
@@ -210,6 +212,13 @@ def is_own_origin(headers: Mapping[str, str], base: str) -> bool:
     said = headers.get("origin") or headers.get("referer", "")
     parts = urlsplit(said)
     return f"{parts.scheme}://{parts.netloc}" == base
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+    if "\0" in scope["path"] or any("\0" in value for value in query.values()):
+        raise Refusal("invalid-request", "no path and no query may contain NUL", field="path")
+    return query
 
 
 def _check_csrf(call: Call) -> None:

@@ -35,12 +35,11 @@ class Router:
         ]
         if not found:
             return None
-        exact = [match for match in found if len(match.path) == min(len(m.path) for m in found)]
-        for match in exact:
-            if match.route.method == method or (method == "HEAD" and match.route.method == "GET"):
+        for match in sorted(found, key=lambda match: len(match.path)):
+            if match.route.method == method or (method == "HEAD" and match.route.is_page):
                 return match
-        allowed = ", ".join(sorted({match.route.method for match in exact}))
-        raise Refusal("method-not-allowed", f"{method} is not served here: use {allowed}")
+        allowed = ", ".join(sorted({match.route.method for match in found}))
+        raise Refusal("method-not-allowed", f"{method} is not served here: use {allowed}", allow=allowed)
 
 
 def checked_id(match: Match) -> str | None:

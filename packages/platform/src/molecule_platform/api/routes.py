@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from molecule_platform.api import shapes
-from molecule_platform.domain.authorisation import ANY, PUBLIC, Who, org_with, peer_with, self_with
+from molecule_platform.domain.authorisation import (
+    ANY,
+    PUBLIC,
+    Who,
+    org_with,
+    peer_with,
+    self_with,
+    workspace_with,
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,11 @@ class Route:
     gone_first: bool = False
     # The handler applies `who` itself, because what is asked decides which rules hold.
     admits_itself: bool = False
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it can be asked for its headers alone: reading it has no effect for anyone."""
+        return self.method == "GET" and self.who == (PUBLIC,)
 
     @property
     def is_public(self) -> bool:
@@ -113,7 +126,7 @@ TABLE: tuple[Route, ...] = (
         "workspace.list",
         "GET",
         "/workspaces",
-        (ANY,),
+        (workspace_with(""), org_with("org.read")),
         "The organisation; a workspace sees itself and its peers.",
     ),
     Route(

@@ -134,6 +134,8 @@ class AnswerMessage(NewBody):
     message: dict[str, Any] | None = None
     state: str = "completed"
     artifacts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    evidence: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    usage: dict[str, Any] | None = None
 
 
 class AckMessage(NewBody):

@@ -12,7 +12,7 @@ from molecule_platform.domain.refusals import Refusal
 class Who:
     """One kind of caller, with the scope it needs."""
 
-    kind: Literal["public", "any", "self", "peer", "org"]
+    kind: Literal["public", "any", "workspace", "self", "peer", "org"]
     scope: str = ""
 
     def __str__(self) -> str:
@@ -21,6 +21,11 @@ class Who:
 
 PUBLIC = Who("public")
 ANY = Who("any")
+
+
+def workspace_with(scope: str) -> Who:
+    """Any workspace's token."""
+    return Who("workspace", scope)
 
 
 def self_with(scope: str) -> Who:
@@ -62,8 +67,8 @@ def _fits(principal: Principal, who: Who, target_id: str | None, verdict: Verdic
         return mine is not None and mine == target_id
     if who.kind == "peer":
         return mine is not None and mine != target_id and verdict is not None and verdict.allowed
-    if who.kind == "org":
-        return mine is None
+    if who.kind in ("org", "workspace"):
+        return (mine is None) == (who.kind == "org")
     return True
 
 

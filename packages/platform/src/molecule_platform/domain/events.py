@@ -1,10 +1,15 @@
 """The log of what happened: persisted events, and the ones derived from message transitions."""
 
+import json
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from molecule_wire import times
+from molecule_platform.domain.refusals import Refusal
+from molecule_wire import jsontext, times
+
+_ID = re.compile(r"[0-9]{1,18}")
 
 MESSAGE_EVENT_OF = {
     "accepted": "MESSAGE_ACCEPTED",
@@ -26,6 +31,14 @@ STATUS_EVENT_OF = {
 }
 
 
+def parse_id(given: str) -> int:
+    """The id of an event as a client names it in `since`."""
+    if not _ID.fullmatch(given):
+        sentence = "since is the id of an event"
+        raise Refusal("invalid-request", sentence, field="since", detail=sentence)
+    return int(given)
+
+
 @dataclass(frozen=True)
 class Event:
     """One entry of the log. `id` is None for what is only shown live and never replayed."""
@@ -36,6 +49,17 @@ class Event:
     payload: dict[str, Any]
     created_at: datetime
     id: int | None = None
+
+    def as_line(self) -> bytes:
+        """The event for another replica; only what is not kept travels this way."""
+        at = times.format_time(self.created_at)
+        return jsontext.encode([self.event_type, self.org_id, self.workspace_id, self.payload, at])
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "Event":
+        """The event that another replica sent."""
+        event_type, org_id, workspace_id, payload, at = json.loads(line)
+        return cls(event_type, org_id, workspace_id, payload, times.parse_time(at))
 
     def frame(self) -> dict[str, Any]:
         """The event as a live frame."""

@@ -33,7 +33,11 @@ REPLICA_UNSEEN = timedelta(seconds=5)
 
 @dataclass(frozen=True)
 class Message:
-    """One row of `messages`. `body` and `result` are JSON bytes in the caller's dialect."""
+    """One row of `messages`. `body` and `result` are JSON bytes in the caller's dialect.
+
+    `waits_until` is the deadline while the message waits; `deadline_at` is the one in force, which a lease
+    moves to the end of the longest run.
+    """
 
     id: str
     org_id: str
@@ -52,6 +56,7 @@ class Message:
     max_attempts: int
     created_at: datetime
     deadline_at: datetime
+    waits_until: datetime
     run_limit_seconds: int | None = None
     idempotency_key: str | None = None
     activity_id: str = ""
@@ -70,6 +75,7 @@ class Message:
     lease_expires_at: datetime | None = None
     leased_at: datetime | None = None
     worker: str | None = None
+    reply_hash: str | None = None
     held_by: str | None = None
     held_until: datetime | None = None
     seen_at: datetime | None = None
@@ -87,6 +93,15 @@ class Message:
     def result_json(self) -> Any:
         """The outcome's content, parsed; None while there is none."""
         return None if self.result is None else json.loads(self.result)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A lease: whose message, and under which epoch."""
+
+    id: str
+    target_id: str
+    lease_epoch: int
 
 
 @dataclass(frozen=True)
@@ -162,6 +177,7 @@ class Waiting:
     kind: str = "message"
     caller: str = ""
     seen_at: datetime | None = None
+    deadline_at: datetime | None = None
 
 
 def choose(
@@ -187,12 +203,18 @@ def choose(
         if len(chosen) == limit:
             break
         free = parallel_contexts or message.context_id not in busy
-        ready = message.not_before is None or message.not_before <= now
+        ready = _is_ready(message, now)
         if free and ready:
             chosen.append(message.id)
         if not (free and ready) or worker is None:
             busy.add(message.context_id)
     return chosen
+
+
+def _is_ready(message: Waiting, now: datetime) -> bool:
+    too_early = message.not_before is not None and message.not_before > now
+    too_late = message.deadline_at is not None and message.deadline_at <= now
+    return not too_early and not too_late
 
 
 def _contexts_in_work(open_messages: Collection[Waiting], worker: str | None) -> set[str]:

@@ -6,6 +6,19 @@ from datetime import datetime
 
 WORKSPACE_SCOPES = frozenset({"workspace"})
 ADMIN_SCOPES = frozenset({"admin"})
+# Acting as a workspace opens all it may do, but never what it alone may know.
+IMPERSONATED_SCOPES = frozenset(
+    {
+        "ws.runtime",
+        "ws.inbox",
+        "ws.send",
+        "ws.memory",
+        "ws.secrets.write",
+        "ws.plugins",
+        "ws.manage",
+        "ws.events",
+    }
+)
 
 ROLE_SCOPES = {
     "viewer": frozenset({"org.read"}),

@@ -1,7 +1,7 @@
 """The event log as a list."""
 
 from molecule_platform.api.calls import Call, Reply
-from molecule_platform.domain.workspaces import invalid
+from molecule_platform.domain import events
 from molecule_platform.services.feed import Feed
 
 LIMIT_MOST = 1000
@@ -22,7 +22,6 @@ class EventRoutes:
         if since is None:
             found = await self._feed.newest(call.principal, limit, workspace_id, types)
         else:
-            if not since.isdigit():
-                raise invalid("since", "since is the id of an event")
-            found = await self._feed.since(call.principal, int(since), limit, workspace_id, types)
+            after = events.parse_id(since)
+            found = await self._feed.since(call.principal, after, limit, workspace_id, types)
         return Reply([event.row() for event in found])

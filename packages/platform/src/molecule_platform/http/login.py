@@ -61,7 +61,7 @@ class LoginRoutes:
         check_choice("role", body.role, tuple(principals.ROLE_SCOPES))
         lives = timedelta(seconds=min(max(body.ttl_seconds, 1), CODE_LIVES_MOST))
         org_id = body.org_id if body.org_id and call.principal.is_admin else call.principal.org_id
-        code, expires_at = await self._login.new_code(body.user, body.role, org_id, lives)
+        code, expires_at = await self._login.invite(call.principal, body.user, body.role, org_id, lives)
         link = f"{call.base_url}/auth/login?code={code}"
         return Reply({"code": code, "url": link, "expires_at": times.format_time(expires_at)}, 201)
 

@@ -39,6 +39,9 @@ class RegistryRoutes:
         application = _application(call.body)
         if call.caller is not None and call.caller.workspace_id is None:
             raise Refusal("identity-mismatch", "an agent registers with its workspace's own token")
+        if call.caller is not None:
+            own = authorisation.self_with("ws.runtime")
+            authorisation.permit(call.caller, (own,), call.caller.workspace_id, None)
         membership = await self._registration.register(application, call.caller)
         return Reply(_membership(membership))
 

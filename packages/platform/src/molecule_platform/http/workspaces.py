@@ -51,7 +51,9 @@ class WorkspaceRoutes:
         after = call.query.get("cursor")
         if after:
             known = [row["id"] for row in rows]
-            rows = rows[known.index(after) + 1 :] if after in known else []
+            if after not in known:
+                raise invalid("cursor", "cursor is unknown, or its workspace is gone: begin again")
+            rows = rows[known.index(after) + 1 :]
         more = (("x-next-cursor", rows[limit - 1]["id"]),) if len(rows) > limit else ()
         return Reply(rows[:limit], 200, more)
 

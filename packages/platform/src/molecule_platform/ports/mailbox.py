@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
-from molecule_platform.domain.messages import Message, Outcome, Waiting
+from molecule_platform.domain.messages import Held, Message, Outcome, Waiting
 
 
 class Mailbox(Protocol):
@@ -20,6 +20,10 @@ class Mailbox(Protocol):
 
     def get(self, message_id: str) -> Message | None:
         """The message with that id."""
+        ...
+
+    def is_open(self, message_id: str) -> bool:
+        """Whether the message still waits for its outcome."""
         ...
 
     def by_activity(self, activity_id: str) -> Message | None:
@@ -41,7 +45,7 @@ class Mailbox(Protocol):
         ...
 
     def open_count(self, target_id: str) -> int:
-        """How many open messages a workspace has, replies aside."""
+        """How many open messages a workspace has."""
         ...
 
     def waiting(self, target_id: str, kinds: Collection[str] | None = None) -> list[Waiting]:
@@ -60,8 +64,8 @@ class Mailbox(Protocol):
         """Messages that the target holds under leases of those kinds, oldest first."""
         ...
 
-    def targets_to_dispatch(self, now: datetime, limit: int) -> list[str]:
-        """Living workspaces with a URL that have messages ready to be dispatched."""
+    def targets_to_dispatch(self, now: datetime, after: str, limit: int) -> list[str]:
+        """Living workspaces with a URL that have messages ready: a page after an id, by id."""
         ...
 
     def lease(
@@ -103,12 +107,20 @@ class Mailbox(Protocol):
         """Remember that a cursor passed the message."""
         ...
 
-    def hold(self, message_id: str, replica: str, until: datetime) -> None:
-        """Remember that a caller waits on a replica for the outcome."""
+    def hold(self, message_id: str, holder: str, until: datetime) -> None:
+        """Remember that a caller waits for the outcome; `holder` begins with the id of its replica."""
         ...
 
-    def end_hold(self, message_id: str, replica: str) -> None:
-        """Forget that a caller waits."""
+    def end_hold(self, message_id: str, holder: str) -> None:
+        """Forget that this caller waits; another one that does is not touched."""
+        ...
+
+    def answered_by(self, message_id: str, reply_hash: str) -> None:
+        """Remember which reply answered the message, so that a repeat of it answers nothing else."""
+        ...
+
+    def by_reply(self, target_id: str, reply_hash: str) -> str | None:
+        """The id of the target's message that this very reply answered."""
         ...
 
     def request_cancel(self, message_id: str) -> None:
@@ -123,6 +135,10 @@ class Mailbox(Protocol):
         """Messages whose inbox lease ran out."""
         ...
 
-    def orphaned(self, alive: Collection[str], limit: int) -> list[Message]:
-        """Messages under a dispatch lease of a replica that is not among the living."""
+    def orphaned(self, alive: Collection[str], limit: int) -> list[Held]:
+        """Dispatch leases of replicas that are not among the living."""
+        ...
+
+    def dispatched_by(self, owner: str, before: datetime) -> list[Held]:
+        """Dispatch leases of one replica, taken before that time."""
         ...

@@ -32,8 +32,8 @@ class People(Protocol):
         """The organisation with that id."""
         ...
 
-    def put_member(self, user: str, org_id: str, role: str, at: datetime) -> None:
-        """Make sure the user exists and has that role in the organisation."""
+    def put_member(self, user: str, org_id: str, role: str, at: datetime) -> str:
+        """Make sure the user is a member; a new one gets that role. The role the member has."""
         ...
 
     def signed_in(self, user: str, at: datetime) -> None:

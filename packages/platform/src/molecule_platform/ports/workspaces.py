@@ -27,7 +27,7 @@ class Workspaces(Protocol):
         ...
 
     def touch(self, workspace_id: str, **columns: Any) -> None:
-        """Set columns that no state machine reads, without a new version."""
+        """Set columns without a new version: presence and counters, which the next heartbeat repeats."""
         ...
 
     def stale(self, now: datetime, limit: int) -> list[Workspace]:
@@ -36,6 +36,10 @@ class Workspaces(Protocol):
 
     def parents(self, org_id: str) -> dict[str, str | None]:
         """Each workspace of the organisation that is not removed, and its parent."""
+        ...
+
+    def parent_of(self, workspace_id: str) -> str | None:
+        """The parent; None for a root, and for an unknown id."""
         ...
 
     def granted_from(self, caller_id: str, now: datetime) -> frozenset[str]:

@@ -75,7 +75,7 @@ class Activity:
         if reading.since_id is not None:
             seq = tx.activity.seq_of(reading.workspace.id, reading.since_id)
             if seq is None:
-                raise Refusal("cursor-lost", "this cursor is unknown or pruned: read again without one")
+                raise _cursor_lost(tx, reading.workspace)
             wanted = replace(wanted, after_seq=seq, oldest_first=True)
         elif reading.receives:
             wanted = replace(wanted, oldest_first=True, only_open=True)
@@ -116,6 +116,15 @@ class Activity:
         return [
             wire_row(row, peers.get(row.caller), reading.base_url, reading.original_client) for row in found
         ]
+
+
+def _cursor_lost(tx: Transaction, workspace: Workspace) -> Refusal:
+    oldest = tx.activity.rows(workspace.id, ActivityFilter(oldest_first=True, limit=1))
+    return Refusal(
+        "cursor-lost",
+        "this cursor is unknown or pruned: read again without one",
+        oldest_id=oldest[0].id if oldest else None,
+    )
 
 
 def peers_of(tx: Transaction, callers: list[str]) -> dict[str, Peer]:

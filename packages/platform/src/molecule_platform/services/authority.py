@@ -54,6 +54,14 @@ class Authority:
             return workspace, None
         return workspace, verdict(tx, principal.workspace_id, workspace, self._clock)
 
+    async def check_org(self, principal: Principal, named: str | None) -> None:
+        """A request that names its organisation must name the credential's; any other does not exist."""
+        if named is None or named == principal.org_id:
+            return
+        org = await self._storage.read(lambda tx: tx.people.org(principal.org_id))
+        if org is None or org.slug != named:
+            raise Refusal("not-found", "there is no such organisation")
+
     async def gone(self, workspace_id: str) -> bool:
         """Whether an id is unknown or removed: the one thing `/state` tells before it knows who asks."""
         workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
@@ -77,7 +85,7 @@ class Authority:
             principal,
             text=principals.workspace_principal(workspace.id),
             org_id=workspace.org_id,
-            scopes=principals.WORKSPACE_SCOPES,
+            scopes=principals.IMPERSONATED_SCOPES,
             name=workspace.name,
         )
 
@@ -97,7 +105,18 @@ def verdict(tx: Transaction, caller_id: str, target: Workspace, clock: Clock) ->
     if caller is None:
         return Verdict(False, "denied", f"{caller_id} is unknown here")
     granted = target.id in tx.workspaces.granted_from(caller_id, clock.now())
-    return access.judge(caller.as_member(), target.as_member(), tx.workspaces.parents(caller.org_id), granted)
+    parents = _line_above(tx, caller) | _line_above(tx, target)
+    return access.judge(caller.as_member(), target.as_member(), parents, granted)
+
+
+def _line_above(tx: Transaction, workspace: Workspace) -> dict[str, str | None]:
+    """The workspace and those above it, each with its parent."""
+    parents = {workspace.id: workspace.parent_id}
+    above = workspace.parent_id
+    while above is not None and above not in parents and len(parents) <= access.MAX_DEPTH:
+        parents[above] = tx.workspaces.parent_of(above)
+        above = parents[above]
+    return parents
 
 
 def removed_at(workspace: Workspace) -> str | None:

@@ -1,8 +1,8 @@
 """Bells: how a commit on one replica wakes whoever waits for it, on any replica."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
 from typing import TypeVar
 
 from molecule_platform.ports.bus import Bus
@@ -10,6 +10,7 @@ from molecule_platform.ports.bus import Bus
 T = TypeVar("T")
 
 ROOT = "bell"
+SHOWN = "shown"
 LOOK_AGAIN_SECONDS = 1.0
 
 
@@ -56,6 +57,14 @@ class Bells:
         for subject in subjects:
             await self._bus.publish(f"{ROOT}.{subject}", b"")
 
+    async def show(self, payload: bytes) -> None:
+        """Hand something that nobody needs to keep to every replica."""
+        await self._bus.publish(SHOWN, payload)
+
+    async def on_show(self, callback: Callable[[bytes], None]) -> None:
+        """Call back with whatever any replica shows."""
+        await self._bus.subscribe(SHOWN, lambda _subject, payload: callback(payload))
+
     def _heard(self, subject: str, _payload: bytes) -> None:
         name = subject.removeprefix(f"{ROOT}.")
         for listener in self._listeners.get(name, ()):
@@ -71,7 +80,7 @@ class Bells:
             for listener in listeners:
                 listener.set()
 
-    @contextmanager
+    @contextlib.contextmanager
     def listen(self, subject: str) -> Generator[asyncio.Event]:
         """An event that is set whenever the subject rings."""
         listener = asyncio.Event()
@@ -85,7 +94,11 @@ class Bells:
                 del self._listeners[subject]
 
     async def wait_for(
-        self, subject: str, look: Callable[[], Awaitable[T | None]], seconds: float
+        self,
+        subject: str,
+        look: Callable[[], Awaitable[T | None]],
+        seconds: float,
+        again_after: float = LOOK_AGAIN_SECONDS,
     ) -> T | None:
         """Look now, at each ring and each second, until there is something to see or the time is over."""
         loop = asyncio.get_running_loop()
@@ -97,11 +110,11 @@ class Bells:
                 left = until - loop.time()
                 if seen is not None or left <= 0 or self._hushed:
                     return seen
-                await _heard_within(rung, min(left, LOOK_AGAIN_SECONDS))
+                await _heard_within(rung, min(left, again_after))
 
 
 async def _heard_within(rung: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(rung.wait(), seconds)
-    except TimeoutError:
-        return
+    # Not `wait_for`: on Python 3.11 that swallows a cancellation which comes together with the ring.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await rung.wait()

@@ -10,8 +10,9 @@ from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Unanswered
+from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
-from molecule_platform.services import settlement
+from molecule_platform.services import bells, settlement
 from molecule_platform.services.bells import Bells
 from molecule_wire import jsontext
 
@@ -26,6 +27,7 @@ class Courier:
         storage: Storage,
         bells: Bells,
         clock: Clock,
+        log: Log,
         link: AgentLink,
         replica_id: str,
         idle_seconds: int,
@@ -34,6 +36,7 @@ class Courier:
     ) -> None:
         self._storage = storage
         self._clock = clock
+        self._log = log
         self._link = link
         self._replica_id = replica_id
         self._idle_seconds = idle_seconds
@@ -41,7 +44,7 @@ class Courier:
         self._chance = chance
         self._pumps: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
-        self._carrying: set[asyncio.Task[None]] = set()
+        self._carrying: dict[asyncio.Task[None], tuple[str, int]] = {}
         self._stopping = False
         bells.watch("mail.", self.wake)
 
@@ -105,8 +108,12 @@ class Courier:
 
     def _start(self, message: Message, workspace: Workspace) -> None:
         task = asyncio.get_running_loop().create_task(self._carry(message, workspace))
-        self._carrying.add(task)
-        task.add_done_callback(self._carrying.discard)
+        self._carrying[task] = (message.id, message.lease_epoch)
+        task.add_done_callback(lambda ended: self._carrying.pop(ended, None))
+
+    def is_carrying(self, message_id: str, epoch: int) -> bool:
+        """Whether this replica is at work on the message under that lease."""
+        return (message_id, epoch) in self._carrying.values()
 
     async def _carry(self, message: Message, workspace: Workspace) -> None:
         try:
@@ -121,23 +128,52 @@ class Courier:
 
     async def _deliver(self, message: Message, workspace: Workspace) -> Answered | Unanswered:
         left = (message.deadline_at - self._clock.now()).total_seconds()
-        idle = workspace.idle_timeout_seconds or self._idle_seconds
-        seconds = max(0.0, min(left, idle))
+        if left <= 0:
+            return Unanswered("deadline-exceeded", "the deadline passed before the message was sent", False)
         secret = self._open_dispatch_secret(workspace)
-        return await self._link.deliver(Dispatch(workspace, message, secret, seconds))
+        delivering = asyncio.ensure_future(self._link.deliver(Dispatch(workspace, message, secret, left)))
+        try:
+            return await self._unless_idle(delivering, message, workspace)
+        finally:
+            delivering.cancel()
+
+    async def _unless_idle(
+        self, delivering: "asyncio.Future[Answered | Unanswered]", message: Message, workspace: Workspace
+    ) -> Answered | Unanswered:
+        """The outcome; or, when the agent shows no sign of work for too long, that there is none."""
+        idle = timedelta(seconds=workspace.idle_timeout_seconds or self._idle_seconds)
+        quiet_since = self._clock.now()
+        while True:
+            patience = (quiet_since + idle - self._clock.now()).total_seconds()
+            done, _ = await asyncio.wait({delivering}, timeout=max(0.0, patience))
+            if done:
+                return delivering.result()
+            heard = await self._storage.read(lambda tx: _last_sign_of_work(tx, message))
+            if heard is None or heard <= quiet_since:
+                sentence = f"{workspace.name} showed no sign of work for {idle.total_seconds():g} s"
+                return Unanswered("peer-unreachable", sentence, True, delivery_confirmed=True)
+            quiet_since = heard
 
     async def _write_until_done(
         self, message: Message, workspace: Workspace, reply: Answered | Unanswered
     ) -> None:
         """An answer that came must not be lost because the database is away for a moment."""
+        refused = False
         while True:
             try:
-                await self._storage.write(lambda tx: self._record(tx, message, workspace, reply))
+                await self._storage.write(lambda tx, reply=reply: self._record(tx, message, workspace, reply))
                 return
             except StorageDown:
                 if self._stopping:
                     return
                 await asyncio.sleep(STORAGE_RETRY_SECONDS)
+            except Exception as problem:  # noqa: BLE001 - an answer that cannot be kept must not wedge the message
+                self._log.error("an answer cannot be kept", message_id=message.id, problem=repr(problem))
+                sentence = "the agent's answer cannot be kept"
+                reply = Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+                if refused:
+                    return
+                refused = True
 
     def _record(
         self, tx: Transaction, message: Message, workspace: Workspace, reply: Answered | Unanswered
@@ -151,7 +187,7 @@ class Courier:
         if current is not None and current.active_tasks > 0:
             # The agent reported this work at its last heartbeat; it is done now.
             tx.workspaces.touch(workspace.id, active_tasks=current.active_tasks - 1)
-        tx.signal(f"mail.{workspace.id}")
+        tx.signal(bells.mail(workspace.id))
 
     def _record_failure(self, tx: Transaction, message: Message, reply: Unanswered, now: datetime) -> None:
         if now >= message.deadline_at:
@@ -169,6 +205,18 @@ class Courier:
 
     def _give_back(self, tx: Transaction, message: Message) -> None:
         tx.mailbox.release(message.id, message.lease_epoch, self._clock.now())
+
+
+def _last_sign_of_work(tx: Transaction, message: Message) -> datetime | None:
+    """When the agent last said that it is working on the message, or on anything if it names nothing."""
+    workspace = tx.workspaces.get(message.target_id)
+    if workspace is None:
+        return None
+    turns = (workspace.runtime_metadata or {}).get("active_turns")
+    if isinstance(turns, list):
+        named = [turn.get("message_id") for turn in turns if isinstance(turn, dict)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return workspace.last_heartbeat_at if message.id in named else None
+    return workspace.last_heartbeat_at if workspace.active_tasks >= 1 else None
 
 
 _DISPATCHED = ("message", "delegation", "delegation_result", "schedule", "channel", "system")

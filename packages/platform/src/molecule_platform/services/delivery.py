@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from molecule_platform.domain import dispatch, inbox, messages, refusals
@@ -13,7 +13,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells
+from molecule_platform.services import bells, settlement
 from molecule_platform.services.bells import Bells
 from molecule_wire import ids
 from molecule_wire.a2a import text
@@ -47,6 +47,7 @@ class Submission:
     timeout_seconds: int | None = None
     hold_seconds: float = 0.0
     never_queue: bool = False
+    holder: str = field(default_factory=ids.uuid7)
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,8 @@ class Delivery:
             store(tx, message, now)
             first = Receipt(message)
         if submission.hold_seconds > 0 and first.message.is_open:
-            tx.mailbox.hold(
-                first.message.id, self._replica_id, now + timedelta(seconds=submission.hold_seconds)
-            )
+            until = now + timedelta(seconds=submission.hold_seconds)
+            tx.mailbox.hold(first.message.id, self._holder(submission), until)
         if submission.principal.workspace_id is not None:
             tx.workspaces.touch(submission.principal.workspace_id, last_outbound_at=now)
         return first
@@ -102,16 +102,17 @@ class Delivery:
         if submission.never_queue:
             dispatch.refuse_to_wait(target, open_messages)
         if open_messages >= self.limits.max_open:
-            raise Refusal(
-                "mailbox-full",
-                f"{target.name} has {self.limits.max_open} open messages: try again later",
-                retry_after=FULL_RETRY_SECONDS,
-            )
+            raise mailbox_full(target)
+
+    def has_room(self, tx: Transaction, target_id: str) -> bool:
+        """Whether a workspace's mailbox takes one more item."""
+        return tx.mailbox.open_count(target_id) < self.limits.max_open
 
     def _message(self, submission: Submission, now: datetime) -> Message:
         request, target, principal = submission.request, submission.target, submission.principal
         is_user = principal.workspace_id is None
         seconds = submission.timeout_seconds
+        until = now + timedelta(seconds=seconds or self.limits.ttl_seconds)
         message_id = ids.uuid7()
         return Message(
             id=message_id,
@@ -131,7 +132,8 @@ class Delivery:
             priority=messages.PRIORITY_USER if is_user else messages.PRIORITY_PEER,
             max_attempts=self.limits.max_attempts,
             created_at=now,
-            deadline_at=now + timedelta(seconds=seconds or self.limits.ttl_seconds),
+            deadline_at=until,
+            waits_until=until,
             run_limit_seconds=None if seconds else self._run_limit(is_user),
             idempotency_key=submission.idempotency_key,
             activity_id=ids.uuid7(),
@@ -147,19 +149,25 @@ class Delivery:
     async def outcome(self, message_id: str, seconds: float) -> Message:
         """The message once it has ended, or as it stands when the time is over."""
 
-        async def look() -> Message | None:
-            message = await self.get(message_id)
-            return None if message.is_open else message
+        async def look() -> bool | None:
+            return None if await self._storage.read(lambda tx: tx.mailbox.is_open(message_id)) else True
 
-        ended = await self._bells.wait_for(bells.settled(message_id), look, seconds)
-        return ended or await self.get(message_id)
+        await self._bells.wait_for(bells.settled(message_id), look, seconds)
+        return await self.get(message_id)
 
-    async def let_go(self, message_id: str) -> Message:
-        """The caller no longer waits here; from now on the answer must find it another way."""
+    def _holder(self, submission: Submission) -> str:
+        return f"{self._replica_id}/{submission.holder}"
+
+    async def let_go(self, message_id: str, submission: Submission) -> Message:
+        """The caller no longer waits here: the answer must find it another way, or its deadline is here."""
+        now = self._clock.now()
 
         def work(tx: Transaction) -> Message:
-            tx.mailbox.end_hold(message_id, self._replica_id)
-            return _existing(tx, message_id)
+            tx.mailbox.end_hold(message_id, self._holder(submission))
+            message = _existing(tx, message_id)
+            if message.deadline_at > now:
+                return message
+            return settlement.settle(tx, message_id, messages.expiry(message), now) or message
 
         return await self._storage.write(work)
 
@@ -254,6 +262,12 @@ def may_see(principal: Principal, message: Message) -> bool:
 def message_not_found(message_id: str) -> Refusal:
     """The one answer for an unknown message and for somebody else's."""
     return Refusal("message-not-found", f"there is no message {message_id} here")
+
+
+def mailbox_full(target: Workspace) -> Refusal:
+    """The mailbox has as many open messages as it may."""
+    sentence = f"the mailbox of {target.name} is full: try again later"
+    return Refusal("mailbox-full", sentence, retry_after=FULL_RETRY_SECONDS)
 
 
 def check_budget(target: Workspace) -> None:

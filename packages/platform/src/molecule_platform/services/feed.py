@@ -5,13 +5,14 @@ number first reads history up to where the feed stands, and then follows.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
 from molecule_platform.ports.log import Log
-from molecule_platform.ports.storage import Storage, StorageDown
+from molecule_platform.ports.storage import Storage
 from molecule_platform.services.bells import EVENTS, Bells
 
 BUFFER = 1024
@@ -52,6 +53,7 @@ class Feed:
 
     def __init__(self, storage: Storage, bells: Bells, log: Log) -> None:
         self._storage = storage
+        self._bells = bells
         self._log = log
         self._listeners: set[Listener] = set()
         self._rung = asyncio.Event()
@@ -61,6 +63,7 @@ class Feed:
 
     async def start(self) -> None:
         """Begin at the end of the log."""
+        await self._bells.on_show(lambda payload: self._hand_out(Event.from_line(payload)))
         self._at = await self._storage.read(lambda tx: tx.events.last_id())
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
@@ -75,24 +78,27 @@ class Feed:
             self._rung.clear()
             try:
                 await self._read_on()
-            except StorageDown as problem:
-                self._log.warning("the event feed waits for the database", problem=str(problem))
-            try:
-                await asyncio.wait_for(self._rung.wait(), LOOK_AGAIN_SECONDS)
-            except TimeoutError:
-                continue
+            except Exception as problem:  # noqa: BLE001 - a feed that ends would leave every listener in the dark
+                self._log.warning("the event feed waits for the database", problem=repr(problem))
+            # Not `wait_for`: on Python 3.11 that swallows a cancellation which comes together with the ring.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                    await self._rung.wait()
 
     async def _read_on(self) -> None:
         while True:
             found = await self._storage.read(lambda tx: tx.events.after(self._at, PAGE))
             for event in found:
                 self._at = event.id or self._at
-                self.show(event)
+                self._hand_out(event)
             if len(found) < PAGE:
                 return
 
-    def show(self, event: Event) -> None:
-        """Hand an event to the listeners of this replica."""
+    async def show(self, event: Event) -> None:
+        """Show what is not worth keeping, live, to the listeners of every replica."""
+        await self._bells.show(event.as_line())
+
+    def _hand_out(self, event: Event) -> None:
         for listener in self._listeners:
             listener.offer(event)
 

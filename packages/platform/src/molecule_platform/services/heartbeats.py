@@ -68,7 +68,7 @@ class Heartbeats:
         else:
             after = await self._storage.write(lambda tx: self._write(tx, workspace_id, beat))
             self._behind.pop(workspace_id, None)
-        self._show(before, after)
+        await self._show(before, after)
         return Heard(after, pending)
 
     def _only_presence_changed(self, before: Workspace, after: Workspace) -> bool:
@@ -88,13 +88,13 @@ class Heartbeats:
         tx.signal(bells.mail(workspace_id))
         return after
 
-    def _show(self, before: Workspace, after: Workspace) -> None:
+    async def _show(self, before: Workspace, after: Workspace) -> None:
         now = self._clock.now()
         counts = {"active_tasks": after.active_tasks, "uptime_seconds": after.uptime_seconds}
-        self._feed.show(Event("WORKSPACE_HEARTBEAT", after.org_id, after.id, counts, now))
+        await self._feed.show(Event("WORKSPACE_HEARTBEAT", after.org_id, after.id, counts, now))
         if (before.current_task, before.active_tasks) != (after.current_task, after.active_tasks):
             work = {"current_task": after.current_task, "active_tasks": after.active_tasks}
-            self._feed.show(Event("TASK_UPDATED", after.org_id, after.id, work, now))
+            await self._feed.show(Event("TASK_UPDATED", after.org_id, after.id, work, now))
 
     # Writing behind
 
@@ -114,8 +114,8 @@ class Heartbeats:
             await asyncio.sleep(WRITE_BEHIND_SECONDS)
             try:
                 await self.flush()
-            except StorageDown as problem:
-                self._log.warning("heartbeats are not written", problem=str(problem))
+            except Exception as problem:  # noqa: BLE001 - a flusher that ends would make every agent look dead
+                self._log.warning("heartbeats are not written", problem=repr(problem))
 
     async def flush(self) -> None:
         """Write the newest presence of everyone who was heard."""

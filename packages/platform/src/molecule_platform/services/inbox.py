@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from molecule_platform.domain import credentials, inbox, messages, results
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.messages import Message, Outcome, Waiting
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
@@ -17,8 +17,8 @@ from molecule_platform.services.activity import peers_of, wire_row
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.delivery import message_not_found, summary_of
 from molecule_wire import ids, times
-from molecule_wire.a2a import text
 
+PAGE_MOST_BYTES = 8 * 1024 * 1024
 ANSWER_STATES = ("completed", "rejected", "input-required", "auth-required")
 
 
@@ -97,13 +97,9 @@ class Inbox:
         current = tx.workspaces.get(workspace_id)
         if current is None or current.status in ("paused", "removed"):
             return []
-        open_messages = tx.mailbox.waiting(workspace_id, wish.kinds or None)
-        if wish.context_id is not None:
-            open_messages = [m for m in open_messages if m.context_id == wish.context_id]
-        if wish.peer_id is not None:
-            open_messages = [m for m in open_messages if inbox.peer_of(m.caller) == wish.peer_id]
+        open_messages = tx.mailbox.waiting(workspace_id)
         return messages.choose(
-            open_messages,
+            [m for m in open_messages if m.status == "leased" or _is_wished(m, wish)],
             self._clock.now(),
             wish.limit,
             worker=wish.worker or "",
@@ -115,6 +111,7 @@ class Inbox:
     ) -> dict[str, Any] | None:
         now = self._clock.now()
         leased: list[tuple[Message, str | None]] = []
+        size = 0
         for message_id in self._chosen(tx, workspace.id, wish):
             message = tx.mailbox.get(message_id)
             if message is None:
@@ -131,6 +128,9 @@ class Inbox:
             )
             if taken is not None:
                 leased.append((taken, token))
+            size += len(message.body)
+            if size > PAGE_MOST_BYTES:
+                break
         tx.signal(bells.EVENTS)
         return _answer_of(tx, workspace, base_url, leased) if leased else None
 
@@ -223,6 +223,14 @@ class Inbox:
         return await self._storage.write(work)
 
 
+def _is_wished(waiting: Waiting, wish: LeaseWish) -> bool:
+    if wish.kinds and waiting.kind not in wish.kinds:
+        return False
+    if wish.context_id is not None and waiting.context_id != wish.context_id:
+        return False
+    return wish.peer_id is None or inbox.peer_of(waiting.caller) == wish.peer_id
+
+
 def _addressed(tx: Transaction, workspace: Workspace, name: str) -> Message:
     """The message of that id, or of that activity row, in this workspace's inbox."""
     message = tx.mailbox.get(name) or tx.mailbox.by_activity(name)
@@ -261,7 +269,14 @@ def _is_same_answer(message: Message, result: bytes) -> bool:
     if message.status != "answered" or message.result is None:
         return False
     again = replace(message, result=result)
-    return text.text_of(message.result_json()) == text.text_of(again.result_json())
+    return _content(message.result_json()) == _content(again.result_json())
+
+
+def _content(result: Any) -> tuple[Any, Any, Any]:
+    """What an answer says, without the ids and times that each telling of it has of its own."""
+    task: Any = result.get("task", result)
+    status: Any = task.get("status", {})
+    return status.get("state"), status.get("message", {}).get("parts"), task.get("artifacts")
 
 
 def _answer_of(

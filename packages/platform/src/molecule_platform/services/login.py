@@ -1,6 +1,6 @@
 """Signing in: a one-time link becomes a session."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from molecule_platform.domain import credentials, principals
@@ -10,6 +10,7 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import identity
+from molecule_platform.services.bells import CREDENTIALS
 from molecule_platform.services.identity import Identity, Presented
 
 CODE_LIVES = timedelta(minutes=15)
@@ -31,6 +32,16 @@ class Login:
         self._clock = clock
         self._identity = identity
 
+    async def invite(
+        self, by: Principal, user: str, role: str, org_id: str, lives: timedelta
+    ) -> tuple[str, datetime]:
+        """A code for somebody who will then be able to do no more than the one who invites."""
+        missing = sorted(scope for scope in _scopes_of(user, role) if not by.may(scope))
+        if missing:
+            sentence = f"nobody invites to more than they may do: {user} as {role} needs {', '.join(missing)}"
+            raise Refusal("scope-required", sentence, required=list(missing))
+        return await self.new_code(user, role, org_id, lives)
+
     async def new_code(
         self, user: str, role: str, org_id: str, lives: timedelta = CODE_LIVES
     ) -> tuple[str, datetime]:
@@ -40,8 +51,8 @@ class Login:
         row = LoginCode(credentials.digest(code), org_id, user, role, now, now + lives)
 
         def work(tx: Transaction) -> None:
-            tx.people.put_member(user, org_id, role, now)
-            tx.people.insert_code(row)
+            has = tx.people.put_member(user, org_id, role, now)
+            tx.people.insert_code(replace(row, role=has))
 
         await self._storage.write(work)
         return code, row.expires_at
@@ -58,7 +69,7 @@ class Login:
                     "invalid-token",
                     "this login link was used or has expired: run `molecule login-url` for a new one",
                 )
-            scopes = principals.ADMIN_SCOPES if spent.user == "admin" else principals.ROLE_SCOPES[spent.role]
+            scopes = _scopes_of(spent.user, spent.role)
             session = _session(token, spent.org_id, spent.user, spent.role, scopes, now)
             tx.people.insert_session(session)
             tx.people.signed_in(spent.user, now)
@@ -91,7 +102,16 @@ class Login:
     async def sign_out(self, session_token: str) -> None:
         """End a session."""
         now = self._clock.now()
-        await self._storage.write(lambda tx: tx.people.revoke_session(credentials.digest(session_token), now))
+
+        def work(tx: Transaction) -> None:
+            tx.people.revoke_session(credentials.digest(session_token), now)
+            tx.signal(CREDENTIALS)
+
+        await self._storage.write(work)
+
+
+def _scopes_of(user: str, role: str) -> frozenset[str]:
+    return principals.ADMIN_SCOPES if user == "admin" else principals.ROLE_SCOPES[role]
 
 
 def _user_name(principal: Principal) -> str:

@@ -60,16 +60,20 @@ class Registration:
         rules: ClaimRules,
         check_url: Callable[[str], Awaitable[None]],
         seal: Callable[[str, str], str],
+        remote_seconds: int,
     ) -> None:
         self._storage = storage
         self._clock = clock
         self._rules = rules
         self._check_url = check_url
         self._seal = seal
+        self._remote_seconds = remote_seconds
 
     async def register(self, application: Application, principal: Principal | None) -> Membership:
         """Let an agent in by its token, by a claim or by a proof; or tell it that nothing changed."""
         mode = self._delivery_mode(application)
+        if not await self._storage.read(lambda tx: self._would_apply(tx, application, principal)):
+            return await self._storage.read(lambda tx: Membership(_known(tx, application), False))
         if application.url and not application.url.startswith("remote://"):
             await self._check_url(application.url)
         now = self._clock.now()
@@ -86,14 +90,18 @@ class Registration:
             )
         return application.delivery_mode or "push"
 
+    def _would_apply(self, tx: Transaction, application: Application, principal: Principal | None) -> bool:
+        """Whether anything would come of it; only then is the address it names looked at."""
+        workspace = _known(tx, application)
+        if principal is not None and principal.workspace_id != workspace.id:
+            raise Refusal("identity-mismatch", "this token belongs to another workspace")
+        proof = application.recovery_secret or application.enrolment_token
+        return bool(principal or proof or self._rules.strict or not _is_claimed(tx, workspace))
+
     def _decide(
         self, tx: Transaction, application: Application, principal: Principal | None, mode: str, now: datetime
     ) -> Membership:
-        workspace = tx.workspaces.get(application.workspace_id)
-        if workspace is None:
-            raise refusals.workspace_not_found(application.workspace_id)
-        if workspace.removed:
-            raise refusals.workspace_removed(workspace.id, authority.removed_at(workspace))
+        workspace = _known(tx, application)
         if principal is not None:
             if principal.workspace_id != workspace.id:
                 raise Refusal("identity-mismatch", "this token belongs to another workspace")
@@ -101,7 +109,7 @@ class Registration:
         if application.recovery_secret or application.enrolment_token:
             self._spend_proof(tx, application, now)
             return self._minted(tx, workspace, application, mode, now)
-        if workspace.claimed_at is not None or tx.tokens.any_used(workspace.id):
+        if _is_claimed(tx, workspace):
             if self._rules.strict:
                 raise Refusal("unauthenticated", "this workspace is claimed: register with its token")
             return Membership(workspace, False)
@@ -149,6 +157,7 @@ class Registration:
         sealed = workspace.dispatch_secret_sealed
         if application.dispatch_secret:
             sealed = self._seal(application.dispatch_secret, dispatch_seal_context(workspace))
+        window = lifecycle.liveness_window(workspace.external, workspace.capabilities, self._remote_seconds)
         after = workspace.changed(
             url=application.url if mode == "push" else "",
             delivery_mode=mode,
@@ -158,9 +167,12 @@ class Registration:
             status=lifecycle.after_register(workspace.status),
             status_reason="",
             claimed_at=workspace.claimed_at or now,
+            liveness_expires_at=now + window,
             updated_at=now,
         )
-        journal.move(tx, workspace, after, now, agent_card=application.agent_card, name=workspace.name)
+        journal.move(
+            tx, workspace, after, now, url=after.url, agent_card=application.agent_card, name=workspace.name
+        )
         tx.signal(bells.mail(workspace.id))
         return after
 
@@ -173,6 +185,19 @@ class Registration:
             journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=agent_card)
 
         await self._storage.write(work)
+
+
+def _known(tx: Transaction, application: Application) -> Workspace:
+    workspace = tx.workspaces.get(application.workspace_id)
+    if workspace is None:
+        raise refusals.workspace_not_found(application.workspace_id)
+    if workspace.removed:
+        raise refusals.workspace_removed(workspace.id, authority.removed_at(workspace))
+    return workspace
+
+
+def _is_claimed(tx: Transaction, workspace: Workspace) -> bool:
+    return workspace.claimed_at is not None or tx.tokens.any_used(workspace.id)
 
 
 def mint(tx: Transaction, workspace: Workspace, created_by: str, now: datetime) -> tuple[str, str]:

@@ -49,26 +49,38 @@ class Replies:
         answering, asker = submission.principal.workspace_id or "", submission.target
         if answering == asker.id:
             return Replied(False, self._record(tx, item, now))
+        before = self._said_before(tx, submission, item, now)
+        if before is not None:
+            return before
         answered = _named(tx, answering, asker, names) if names else _oldest(tx, answering, asker)
         if answered is not None and answered.kind == "reply":
             return Replied(False, self._record(tx, item, now))
         if answered is None or not answered.is_open:
             return Replied(False, self._deliver(tx, submission, item, now))
         settlement.settle(tx, answered.id, _outcome(answered, item, now), now)
-        if not self._is_held(tx, answered, now):
+        tx.mailbox.answered_by(answered.id, item.body_hash)
+        if not self._is_held(tx, answered, now) and self._deliveries.has_room(tx, asker.id):
             delivery.store(tx, item, now)
         return Replied(True, answered.id)
 
+    def _said_before(
+        self, tx: Transaction, submission: Submission, item: Message, now: datetime
+    ) -> Replied | None:
+        """The same words posted again, after a time-out for instance, answer nothing a second time."""
+        if not submission.request.given_message_id:
+            return None
+        answered = tx.mailbox.by_reply(submission.principal.workspace_id or "", item.body_hash)
+        if answered is not None:
+            return Replied(True, answered)
+        since = now - messages.REPEAT_WINDOW
+        first = tx.mailbox.by_reference(item.caller, item.target_id, item.message_ref, item.body_hash, since)
+        return None if first is None else Replied(False, first.id)
+
     def _deliver(self, tx: Transaction, submission: Submission, item: Message, now: datetime) -> str:
-        """Words that answer nothing open: the other side finds them in its inbox, once."""
-        if submission.request.given_message_id:
-            since = now - messages.REPEAT_WINDOW
-            first = tx.mailbox.by_reference(
-                item.caller, item.target_id, item.message_ref, item.body_hash, since
-            )
-            if first is not None:
-                return first.id
+        """Words that answer nothing open: the other side finds them in its inbox."""
         self._check_access(tx, submission)
+        if not self._deliveries.has_room(tx, submission.target.id):
+            raise delivery.mailbox_full(submission.target)
         delivery.store(tx, item, now)
         return item.id
 
@@ -82,8 +94,8 @@ class Replies:
         """Whether the asker gets the answer as the result of a call it is still waiting on."""
         if answered.held_by is None or answered.held_until is None or answered.held_until <= now:
             return False
-        living = tx.presence.alive(now - messages.REPLICA_UNSEEN)
-        return answered.held_by == self._replica_id or answered.held_by in living
+        replica = answered.held_by.partition("/")[0]
+        return replica == self._replica_id or replica in tx.presence.alive(messages.REPLICA_UNSEEN)
 
     def _record(self, tx: Transaction, item: Message, now: datetime) -> str:
         answering = inbox.peer_of(item.caller)

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.messages import Message
+from molecule_platform.domain.messages import Held, Message
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, journal, settlement
+from molecule_platform.services.courier import Courier
 
 MOST_AT_ONCE = 200
 MOST_ORPHANS = 10_000
@@ -24,14 +25,15 @@ class Sweeps:
         clock: Clock,
         log: Log,
         replica_id: str,
-        wake: Callable[[str], None],
+        courier: Courier,
         shared: bool,
     ) -> None:
         self._storage = storage
         self._clock = clock
         self._log = log
         self._replica_id = replica_id
-        self._wake = wake
+        self._courier = courier
+        self._after = ""
         self._shared = shared
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -41,6 +43,7 @@ class Sweeps:
         loops = [(self.leases, 1.0), (self.dispatch, 1.0), (self.liveness, 5.0)]
         if self._shared:
             loops.append((self.presence, 1.0))
+        loops.append((self.lost, 5.0))
         for work, seconds in loops:
             self._tasks.append(asyncio.get_running_loop().create_task(self._for_ever(work, seconds)))
 
@@ -58,13 +61,15 @@ class Sweeps:
                 await work()
                 wait = seconds
             except Exception as problem:  # noqa: BLE001 - a loop that dies loses messages; it is logged and goes on
-                wait = min(BACKOFF_LONGEST, wait * 2)
+                # A replica unseen for five seconds is taken for dead: presence never waits long.
+                longest = 1.0 if work == self.presence else BACKOFF_LONGEST
+                wait = min(longest, wait * 2)
                 self._log.error("sweep failed", sweep=work.__name__, problem=repr(problem), next_in=wait)
             await asyncio.sleep(wait)
 
     async def presence(self) -> None:
         """Say that this replica lives."""
-        await self._storage.write(lambda tx: tx.presence.seen(self._replica_id, self._clock.now()))
+        await self._storage.write(lambda tx: tx.presence.seen(self._replica_id))
 
     async def recover(self) -> None:
         """Take back what an earlier process on the same files was carrying when it died."""
@@ -78,13 +83,13 @@ class Sweeps:
 
     def _anything_due(self, tx: Transaction) -> bool:
         now = self._clock.now()
-        living = tx.presence.alive(now - messages.REPLICA_UNSEEN)
+        living = tx.presence.alive(messages.REPLICA_UNSEEN)
         orphans = tx.mailbox.orphaned([*living, self._replica_id], 1)
         return bool(orphans or tx.mailbox.lapsed(now, 1) or tx.mailbox.overdue(now, 1))
 
     def _settle_due(self, tx: Transaction) -> None:
         now = self._clock.now()
-        living = tx.presence.alive(now - messages.REPLICA_UNSEEN)
+        living = tx.presence.alive(messages.REPLICA_UNSEEN)
         self._release_orphans(tx, [*living, self._replica_id])
         for message in tx.mailbox.overdue(now, MOST_AT_ONCE):
             settlement.settle(tx, message.id, messages.expiry(message), now)
@@ -92,10 +97,13 @@ class Sweeps:
             self._offer_again(tx, message)
 
     def _release_orphans(self, tx: Transaction, living: list[str]) -> None:
+        self._release(tx, tx.mailbox.orphaned(living, MOST_ORPHANS))
+
+    def _release(self, tx: Transaction, leases: list[Held]) -> None:
         now = self._clock.now()
-        for message in tx.mailbox.orphaned(living, MOST_ORPHANS):
-            tx.mailbox.release(message.id, message.lease_epoch, now)
-            tx.signal(bells.mail(message.target_id))
+        for lease in leases:
+            tx.mailbox.release(lease.id, lease.lease_epoch, now)
+            tx.signal(bells.mail(lease.target_id))
 
     def _offer_again(self, tx: Transaction, message: Message) -> None:
         now = self._clock.now()
@@ -109,10 +117,19 @@ class Sweeps:
     async def dispatch(self) -> None:
         """Wake the courier for whatever is due, also after a crash or a lost ring."""
         targets = await self._storage.read(
-            lambda tx: tx.mailbox.targets_to_dispatch(self._clock.now(), MOST_AT_ONCE)
+            lambda tx: tx.mailbox.targets_to_dispatch(self._clock.now(), self._after, MOST_AT_ONCE)
         )
+        self._after = targets[-1] if len(targets) == MOST_AT_ONCE else ""
         for target in targets:
-            self._wake(target)
+            self._courier.wake(target)
+
+    async def lost(self) -> None:
+        """Leases of this replica that it is not working on: their acknowledgement was lost on the way."""
+        before = self._clock.now() - messages.REPLICA_UNSEEN
+        held = await self._storage.read(lambda tx: tx.mailbox.dispatched_by(self._replica_id, before))
+        lost = [lease for lease in held if not self._courier.is_carrying(lease.id, lease.lease_epoch)]
+        if lost:
+            await self._storage.write(lambda tx: self._release(tx, lost))
 
     async def liveness(self) -> None:
         """Agents that fell silent are offline."""

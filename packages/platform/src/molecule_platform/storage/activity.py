@@ -1,6 +1,6 @@
 """The activity log in SQL, each row with the message it stands for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -13,6 +13,7 @@ from molecule_platform.storage.mailbox import message_from
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import activity_logs, messages
 
+PAGE_MOST_BYTES = 8 * 1024 * 1024
 _COLUMNS = [f.name for f in fields(ActivityRow) if f.name != "message"]
 _OWN = [activity_logs.c[name].label(f"row_{name}") for name in _COLUMNS]
 _INSERT = Prepared(insert(activity_logs), names=_COLUMNS)
@@ -58,11 +59,23 @@ class SqlActivityLog:
             .order_by(order)
             .limit(wanted.limit)
         )
-        return [_row(row) for row in self._connection.execute(statement).mappings()]
+        return _page(self._connection.execute(statement).mappings())
 
     def next_seq(self) -> int:
         """The next number."""
         return counters.draw(self._connection)
+
+
+def _page(rows: Iterable[RowMapping]) -> list[ActivityRow]:
+    """Rows until their bodies fill a page; always at least one."""
+    page: list[ActivityRow] = []
+    size = 0
+    for mapping in rows:
+        page.append(_row(mapping))
+        size += len(mapping["body"] or b"") + len(mapping["result"] or b"")
+        if size > PAGE_MOST_BYTES:
+            break
+    return page
 
 
 def _row(mapping: RowMapping) -> ActivityRow:

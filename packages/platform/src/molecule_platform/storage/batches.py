@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from molecule_platform.ports.storage import Transaction
+from molecule_platform.storage import outages
 from molecule_platform.storage.transaction import SqlTransaction
 
 MOST_JOBS = 512
@@ -33,7 +34,7 @@ def run_batch(connection: Connection, jobs: Sequence[Job]) -> None:
         try:
             job.value = job.work(transaction)
         except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it
-            job.problem = problem
+            job.problem = outages.translated(problem)
             cursor.execute("ROLLBACK TO SAVEPOINT job")
         else:
             job.signals = transaction.signals

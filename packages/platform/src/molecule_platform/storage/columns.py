@@ -30,15 +30,19 @@ class UtcTime(TypeDecorator[datetime]):
         return times.parse_time(value) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
-class FreeText(TypeDecorator[str]):
-    """Text that people and agents write. NUL is dropped, because PostgreSQL cannot keep it."""
+class Words(TypeDecorator[str]):
+    """Text. PostgreSQL cannot keep a NUL, so it becomes the sign for what cannot be shown."""
 
     impl = Text
     cache_ok = True
 
+    def bind_processor(self, dialect: Dialect) -> Any:
+        """Nothing to do on SQLite, which keeps everything."""
+        return None if dialect.name == "sqlite" else super().bind_processor(dialect)
+
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """To the database."""
-        return None if value is None else value.replace("\0", "")
+        return None if value is None else value.replace("\0", "\ufffd")
 
 
 # SQLite gives a key of exactly this type no index of its own.

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from molecule_platform.domain.lifecycle import ALIVE
-from molecule_platform.domain.messages import OPEN, Message, Outcome, Waiting
+from molecule_platform.domain.messages import OPEN, Held, Message, Outcome, Waiting
 from molecule_platform.storage import counters
 from molecule_platform.storage import mailbox_sql as sql
 from molecule_platform.storage.prepared import Prepared
@@ -66,7 +66,7 @@ class SqlMailbox:
     # Choosing
 
     def open_count(self, target_id: str) -> int:
-        """How many open messages a workspace has, replies aside."""
+        """How many open messages a workspace has."""
         return sql.OPEN_COUNT.scalar(self._connection, {"target": target_id})
 
     def waiting(self, target_id: str, kinds: Collection[str] | None = None) -> list[Waiting]:
@@ -95,15 +95,14 @@ class SqlMailbox:
         wanted = select(messages).where(messages.c.target_id == target_id, held).order_by(messages.c.seq)
         return [message_from(row) for row in self._connection.execute(wanted).mappings()]
 
-    def targets_to_dispatch(self, now: datetime, limit: int) -> list[str]:
-        """Living workspaces with a URL that have messages ready."""
+    def targets_to_dispatch(self, now: datetime, after: str, limit: int) -> list[str]:
+        """Living workspaces with a URL that have messages ready, by id."""
         ready = (messages.c.status == "accepted") & (messages.c.kind != "reply")
         due = messages.c.not_before.is_(None) | (messages.c.not_before <= now)
         able = (workspaces.c.delivery_mode == "push") & workspaces.c.status.in_(sorted(ALIVE))
         wanted = select(messages.c.target_id).join(workspaces, workspaces.c.id == messages.c.target_id)
-        return list(
-            self._connection.execute(wanted.where(ready, due, able).distinct().limit(limit)).scalars()
-        )
+        page = wanted.where(ready, due, able, messages.c.target_id > after).distinct()
+        return list(self._connection.execute(page.order_by(messages.c.target_id).limit(limit)).scalars())
 
     # Changing
 
@@ -205,13 +204,24 @@ class SqlMailbox:
         """Remember that a cursor passed the message."""
         self._mark(message_id, seen_at=at)
 
-    def hold(self, message_id: str, replica: str, until: datetime) -> None:
+    def hold(self, message_id: str, holder: str, until: datetime) -> None:
         """Remember that a caller waits."""
-        sql.HOLD.run(self._connection, {"message_id": message_id, "replica": replica, "until": until})
+        sql.HOLD.run(self._connection, {"message_id": message_id, "holder": holder, "until": until})
 
-    def end_hold(self, message_id: str, replica: str) -> None:
-        """Forget that a caller waits."""
-        sql.END_HOLD.run(self._connection, {"message_id": message_id, "replica": replica})
+    def end_hold(self, message_id: str, holder: str) -> None:
+        """Forget that this caller waits."""
+        sql.END_HOLD.run(self._connection, {"message_id": message_id, "holder": holder})
+
+    def answered_by(self, message_id: str, reply_hash: str) -> None:
+        """Remember which reply answered the message."""
+        self._mark(message_id, reply_hash=reply_hash)
+
+    def by_reply(self, target_id: str, reply_hash: str) -> str | None:
+        """The message of the target that this very reply answered."""
+        wanted = select(messages.c.id).where(
+            messages.c.reply_hash == reply_hash, messages.c.target_id == target_id
+        )
+        return self._connection.execute(wanted.limit(1)).scalar_one_or_none()
 
     def request_cancel(self, message_id: str) -> None:
         """Ask the holder to stop."""
@@ -230,8 +240,19 @@ class SqlMailbox:
         """Messages whose inbox lease ran out."""
         return self._many(sql.LAPSED, now=now, most=limit)
 
-    def orphaned(self, alive: Collection[str], limit: int) -> list[Message]:
-        """Messages under a dispatch lease of a replica that is gone."""
+    def orphaned(self, alive: Collection[str], limit: int) -> list[Held]:
+        """Dispatch leases of replicas that are gone."""
+        return self._dispatched(messages.c.lease_owner.not_in(alive), limit)
+
+    def dispatched_by(self, owner: str, before: datetime) -> list[Held]:
+        """Dispatch leases of one replica, taken before that time."""
+        return self._dispatched((messages.c.lease_owner == owner) & (messages.c.leased_at < before), None)
+
+    def _dispatched(self, whose: ColumnElement[bool], limit: int | None) -> list[Held]:
         mine = (messages.c.status == "leased") & (messages.c.lease_kind == "dispatch")
-        wanted = select(messages).where(mine, messages.c.lease_owner.not_in(alive)).limit(limit)
-        return [message_from(row) for row in self._connection.execute(wanted).mappings()]
+        wanted = select(messages.c.id, messages.c.target_id, messages.c.lease_epoch).where(mine, whose)
+        return [Held(**row) for row in self._connection.execute(wanted.limit(limit)).mappings()]
+
+    def is_open(self, message_id: str) -> bool:
+        """Whether the message still waits for its outcome."""
+        return sql.STATUS.scalar(self._connection, {"message_id": message_id}) in OPEN

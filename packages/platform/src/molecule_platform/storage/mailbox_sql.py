@@ -24,6 +24,7 @@ _NO_LEASE: dict[str, Any] = {
     "lease_token_hash": None,
     "lease_expires_at": None,
     "worker": None,
+    "deadline_at": column.waits_until,
 }
 
 
@@ -56,9 +57,8 @@ BY_TASK = _newest(
     _TARGET, or_(column.task_id == bindparam("task"), column.agent_task_id == bindparam("agent_task"))
 )
 
-OPEN_COUNT = Prepared(
-    select(func.count()).select_from(messages).where(_TARGET, _IS_OPEN, column.kind != "reply")
-)
+STATUS = Prepared(select(column.status).where(_ID))
+OPEN_COUNT = Prepared(select(func.count()).select_from(messages).where(_TARGET, _IS_OPEN))
 WAITING = Prepared(select(*_WAITING).where(_TARGET, _IS_OPEN).order_by(column.seq), _WAITING)
 LIST_OPEN = _messages(
     select(*_ALL)
@@ -119,8 +119,8 @@ _OUTCOME: dict[str, Any] = {
 SETTLE = _changing(update(messages).where(_ID, _IS_OPEN).values(_OUTCOME))
 SETTLE_HELD = _changing(update(messages).where(_ID, _HELD).values(_OUTCOME))
 HOLD = Prepared(
-    update(messages).where(_ID).values(held_by=bindparam("replica"), held_until=bindparam("until"))
+    update(messages).where(_ID).values(held_by=bindparam("holder"), held_until=bindparam("until"))
 )
 END_HOLD = Prepared(
-    update(messages).where(_ID, column.held_by == bindparam("replica")).values(held_by=None, held_until=None)
+    update(messages).where(_ID, column.held_by == bindparam("holder")).values(held_by=None, held_until=None)
 )

@@ -30,16 +30,17 @@ class SqlPeople:
         row = self._connection.execute(select(orgs).where(orgs.c.id == org_id)).mappings().first()
         return None if row is None else Org(**row)
 
-    def put_member(self, user: str, org_id: str, role: str, at: datetime) -> None:
-        """Make sure of user and role."""
+    def put_member(self, user: str, org_id: str, role: str, at: datetime) -> str:
+        """Make sure of the membership."""
         known = self._connection.execute(select(users.c.name).where(users.c.name == user)).first()
         if known is None:
             self._connection.execute(insert(users).values(name=user, created_at=at))
         mine = (memberships.c.user == user) & (memberships.c.org_id == org_id)
-        changed = self._connection.execute(update(memberships).where(mine).values(role=role))
-        if changed.rowcount == 0:
+        has = self._connection.execute(select(memberships.c.role).where(mine)).scalar_one_or_none()
+        if has is None:
             row = {"user": user, "org_id": org_id, "role": role, "created_at": at}
             self._connection.execute(insert(memberships).values(row))
+        return has or role
 
     def signed_in(self, user: str, at: datetime) -> None:
         """Remember the sign-in."""

@@ -7,13 +7,13 @@ committed late, and no two replicas can deadlock. Group commit keeps it fast.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, exc, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import batches, schema
+from molecule_platform.storage import batches, outages, schema
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.transaction import SqlTransaction
 
@@ -22,7 +22,6 @@ Ring = Callable[[Sequence[str]], None]
 
 POOL = 8
 _ONE_WRITER = text("SELECT pg_advisory_xact_lock(7231968001)")
-_GONE = (exc.DBAPIError, OSError, asyncio.TimeoutError)
 
 
 class PostgresStorage:
@@ -31,7 +30,8 @@ class PostgresStorage:
     def __init__(self, url: str, ring: Ring) -> None:
         self._ring = ring
         driver_url = "postgresql+asyncpg://" + url.split("://", 1)[1]
-        self._engine: AsyncEngine = create_async_engine(driver_url, pool_size=POOL, pool_pre_ping=True)
+        self._writer = _engine(driver_url, pool_size=1)
+        self._reader = _engine(driver_url, pool_size=POOL, isolation_level="REPEATABLE READ")
         self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -41,17 +41,17 @@ class PostgresStorage:
         """Bring the database's schema up to date and start serving."""
         storage = cls(url, ring)
         try:
-            async with storage._engine.begin() as connection:
+            async with storage._writer.begin() as connection:
                 await connection.execute(_ONE_WRITER)
                 await connection.run_sync(schema.upgrade)
-        except _GONE as problem:
-            await storage._engine.dispose()
+        except (exc.DBAPIError, exc.TimeoutError, OSError, TimeoutError) as problem:
+            await storage._let_go()
             raise StorageDown(
                 "the PostgreSQL database of DATABASE_URL does not answer: "
                 "check that it runs, and the host, name and password in the URL"
             ) from problem
         except BaseException:
-            await storage._engine.dispose()
+            await storage._let_go()
             raise
         storage._task = asyncio.create_task(storage._write_for_ever())
         return storage
@@ -65,16 +65,16 @@ class PostgresStorage:
         return await done
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run the work on a pooled connection."""
+        """Run the work on a snapshot, on a pooled connection."""
 
         def run(connection: Connection) -> T:
             return work(SqlTransaction(connection))
 
         try:
-            async with self._engine.connect() as connection:
+            async with self._reader.connect() as connection:
                 return await connection.run_sync(run)
-        except _GONE as problem:
-            raise StorageDown("the PostgreSQL database does not answer") from problem
+        except Exception as problem:
+            raise outages.translated(problem) from problem
 
     async def _write_for_ever(self) -> None:
         while jobs := await self._next_jobs():
@@ -94,13 +94,11 @@ class PostgresStorage:
 
     async def _commit(self, jobs: list[Job]) -> None:
         try:
-            async with self._engine.begin() as connection:
+            async with self._writer.begin() as connection:
                 await connection.execute(_ONE_WRITER)
                 await connection.run_sync(batches.run_batch, jobs)
-        except _GONE as problem:
-            down = StorageDown("the PostgreSQL database does not answer")
-            down.__cause__ = problem
-            batches.fail(jobs, down)
+        except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
+            batches.fail(jobs, outages.down(problem))
         else:
             batches.resolve(jobs)
             self._ring(batches.signals_of(jobs))
@@ -113,4 +111,12 @@ class PostgresStorage:
         self._jobs.put_nowait(None)
         if self._task is not None:
             await self._task
-        await self._engine.dispose()
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        await self._reader.dispose()
+        await self._writer.dispose()
+
+
+def _engine(url: str, **options: Any) -> AsyncEngine:
+    return create_async_engine(url, pool_pre_ping=True, hide_parameters=True, **options)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event, exc
 
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import batches, schema
+from molecule_platform.storage import batches, outages, schema
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.transaction import SqlTransaction
 
@@ -63,8 +63,8 @@ class SqliteStorage:
         """Run the work on a reader thread."""
         try:
             return await self._loop.run_in_executor(self._readers, self._read, work)
-        except exc.OperationalError as problem:
-            raise StorageDown("the database file cannot be read") from problem
+        except (exc.DBAPIError, sqlite3.Error) as problem:
+            raise outages.translated(problem) from problem
 
     def _read(self, work: Callable[[Transaction], T]) -> T:
         connection: Connection | None = getattr(self._local, "connection", None)
@@ -74,9 +74,8 @@ class SqliteStorage:
             return work(SqlTransaction(connection))
 
     def _write_for_ever(self) -> None:
-        with self._writer.connect() as connection:
-            while jobs := self._next_jobs():
-                self._commit(connection, jobs)
+        while jobs := self._next_jobs():
+            self._commit(jobs)
 
     def _next_jobs(self) -> list[Job]:
         jobs: list[Job] = []
@@ -90,14 +89,12 @@ class SqliteStorage:
             self._jobs.put(None)
         return jobs
 
-    def _commit(self, connection: Connection, jobs: list[Job]) -> None:
+    def _commit(self, jobs: list[Job]) -> None:
         try:
-            with connection.begin():
+            with self._writer.begin() as connection:
                 batches.run_batch(connection, jobs)
-        except exc.DBAPIError as problem:
-            down = StorageDown("the database file cannot be written")
-            down.__cause__ = problem
-            self._loop.call_soon_threadsafe(batches.fail, jobs, down)
+        except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
+            self._loop.call_soon_threadsafe(batches.fail, jobs, outages.down(problem))
         else:
             self._loop.call_soon_threadsafe(self._finished, jobs)
 
@@ -123,7 +120,9 @@ def _create_private(path: Path) -> None:
 
 
 def _engine(path: Path, begin: str) -> Engine:
-    engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False})
+    engine = create_engine(
+        f"sqlite:///{path}", connect_args={"check_same_thread": False}, hide_parameters=True
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:

@@ -49,7 +49,7 @@ class SqlWorkspaces:
         return self._connection.execute(statement).rowcount == 1
 
     def touch(self, workspace_id: str, **columns: Any) -> None:
-        """Set columns that no state machine reads."""
+        """Set columns without a new version."""
         self._connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(columns))
 
     def stale(self, now: datetime, limit: int) -> list[Workspace]:
@@ -64,6 +64,11 @@ class SqlWorkspaces:
         living = workspaces.c.status != "removed"
         wanted = select(workspaces.c.id, workspaces.c.parent_id).where(workspaces.c.org_id == org_id, living)
         return {row.id: row.parent_id for row in self._connection.execute(wanted)}
+
+    def parent_of(self, workspace_id: str) -> str | None:
+        """The parent."""
+        wanted = select(workspaces.c.parent_id).where(workspaces.c.id == workspace_id)
+        return self._connection.execute(wanted).scalar_one_or_none()
 
     def granted_from(self, caller_id: str, now: datetime) -> frozenset[str]:
         """Where grants lead, forwards and, when they run both ways, backwards."""

@@ -1,6 +1,7 @@
 """What the params of a request must hold, and which fields are wrong when they do not."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -16,19 +17,30 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 """Every spelling of a role, read on every door: what one door lets in, the next must not refuse."""
 
 MAX_ID_LENGTH = 1024
+MAX_VIOLATIONS = 64
+"""How many wrong fields one refusal names: enough to mend a request, too few to flood an answer or a log."""
 
 _REQUIRED = "is required"
+_CONTENTS = frozenset(parts.CONTENTS)
 
 
 def violations(
     operation: operations.Operation, dialect: operations.Dialect, params: JSONObject
 ) -> tuple[Violation, ...]:
-    """Every field of the params that is missing or wrong."""
+    """The fields of the params that are missing or wrong, the first 64 of them."""
+    return tuple(islice(_all_violations(operation, dialect, params), MAX_VIOLATIONS))
+
+
+def _all_violations(
+    operation: operations.Operation, dialect: operations.Dialect, params: JSONObject
+) -> Iterator[Violation]:
     if operation in (operations.SEND, operations.STREAM):
-        found = [*_message(params.get("message")), *_configuration(params.get("configuration"))]
+        yield from _message(params.get("message"))
+        yield from _configuration(params.get("configuration"))
     else:
-        found = [*_named(operation.required(dialect), params), *_history_length(params, "")]
-    return tuple([*found, *_object(params, "metadata", "")])
+        yield from _named(operation.required(dialect), params)
+        yield from _history_length(params, "")
+    yield from _object(params, "metadata", "")
 
 
 def _named(names: tuple[str, ...], params: JSONObject) -> Iterator[Violation]:
@@ -73,6 +85,15 @@ def _parts(listed: JSON) -> Iterator[Violation]:
 def _is_part(part: JSON) -> bool:
     if not isinstance(part, dict):
         return False
+    contents = part.keys() & _CONTENTS
+    if len(contents) != 1 or "file" in part:
+        return _is_unusual_part(part)
+    name = contents.pop()
+    return name == "data" or isinstance(part[name], str)
+
+
+def _is_unusual_part(part: JSONObject) -> bool:
+    """With a 0.3 file, or with more than one content of which all but one may be null."""
     read = parts.from_0_3(part)
     given = [name for name in parts.CONTENTS if read.get(name) is not None]
     if not given:
@@ -83,7 +104,7 @@ def _is_part(part: JSON) -> bool:
 def _references(listed: JSON) -> Iterator[Violation]:
     if listed is None:
         return
-    if not isinstance(listed, list) or not all(isinstance(task_id, str) for task_id in listed):
+    if not isinstance(listed, list) or not set(map(type, listed)) <= {str}:
         yield Violation("message.referenceTaskIds", "must be a list of task ids")
 
 

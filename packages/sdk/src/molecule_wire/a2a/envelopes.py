@@ -5,11 +5,19 @@ A strict door (the standard one, an agent's own) refuses what is missing. The le
 """
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
 
 from molecule_wire import JSON, JSONObject, ids, jsontext
 from molecule_wire.a2a import checks, convert, errors, operations, versions
 
+_Filled: TypeAlias = dict[jsontext.Path, JSONObject]
+"""What a lenient door adds to a request: members, by the object they belong to."""
+
 _SENDS = (operations.SEND, operations.STREAM)
+_MESSAGE: jsontext.Path = ("params", "message")
+_FILLED_IN_MESSAGE = frozenset({"messageId", "role"})
+_SMALL = 16_384
+"""Bytes up to which reading twice, when something is missing, costs less than noting places every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +47,17 @@ class Request:
 
 def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request:
     """Read a request; `version` is what `A2A-Version` said. Raises A2AError that knows the request's id."""
-    envelope = _read(body)
+    located = _read(body, lenient)
+    envelope = _checked_envelope(located.value)
     try:
-        return _request(envelope, body, version, lenient)
+        request, filled = _request(envelope, body, version, lenient)
     except errors.A2AError as problem:
         problem.rpc_id = envelope.get("id") if _is_id(envelope.get("id")) else None
         raise
+    if not filled:
+        return request
+    located = located if located.places else _located(body)
+    return replace(request, body=jsontext.with_members(located, filled))
 
 
 def result_envelope(request_id: JSON, result: JSON) -> JSONObject:
@@ -71,11 +84,20 @@ def body_in(request: Request, dialect: operations.Dialect) -> bytes:
     return jsontext.set_members(request.body, (), {"method": method, "params": params})
 
 
-def _read(body: bytes) -> JSONObject:
+def _read(body: bytes, lenient: bool) -> jsontext.Located:
     try:
-        envelope = jsontext.decode(body)
+        if lenient and len(body) > _SMALL:
+            return _located(body)
+        return jsontext.Located(jsontext.decode(body), "", {})
     except jsontext.NotJSON as problem:
         raise errors.protocol_error(errors.PARSE_ERROR, f"The body is not JSON: {problem}") from problem
+
+
+def _located(body: bytes) -> jsontext.Located:
+    return jsontext.locate(body, _MESSAGE, _FILLED_IN_MESSAGE)
+
+
+def _checked_envelope(envelope: JSON) -> JSONObject:
     if isinstance(envelope, list):
         raise _invalid_request("JSON-RPC batches are not supported: send one request at a time")
     if not isinstance(envelope, dict):
@@ -83,32 +105,43 @@ def _read(body: bytes) -> JSONObject:
     return envelope
 
 
-def _request(envelope: JSONObject, body: bytes, version: str | None, lenient: bool) -> Request:
-    filled = _filled_envelope(envelope) if lenient else {}
-    envelope = {**envelope, **filled}
+def _request(
+    envelope: JSONObject, body: bytes, version: str | None, lenient: bool
+) -> tuple[Request, _Filled]:
+    """The request as if it had come whole, and what was filled in to make it so."""
+    filled: _Filled = {}
+    if lenient and (absent := _absent_from_envelope(envelope)):
+        filled[()] = absent
+        envelope = {**envelope, **absent}
+    request = _head(envelope, body, version, lenient)
+    operation = request.operation
+    if operation is None:
+        return request, filled
+    if lenient and operation in _SENDS:
+        request = _with_filled_message(request, filled)
+    _refuse_violations(operation, request)
+    if operation in _SENDS:
+        return _with_message(request), filled
+    return replace(request, task_id=_task_named(request)), filled
+
+
+def _head(envelope: JSONObject, body: bytes, version: str | None, lenient: bool) -> Request:
     method = _checked_method(envelope)
     operation, belongs_to = operations.BY_METHOD.get(method, (None, None))
     dialect = versions.negotiate(version, belongs_to, lenient=lenient)
-    if filled:
-        body = jsontext.set_members(body, (), filled)
     params = envelope.get("params")
     if operation is None:
-        known = params if isinstance(params, dict) else {}
-        return Request(envelope["id"], method, None, dialect, known, body)
-    request = Request(envelope["id"], method, operation, dialect, _checked_params(params), body)
-    if lenient and operation in _SENDS:
-        request = _with_filled_message(request)
-    _refuse_violations(operation, request)
-    return _with_message(request) if operation in _SENDS else replace(request, task_id=_task_named(request))
+        params = params if isinstance(params, dict) else None
+    return Request(envelope["id"], method, operation, dialect, _checked_params(params), body)
 
 
-def _filled_envelope(envelope: JSONObject) -> JSONObject:
-    filled: JSONObject = {}
+def _absent_from_envelope(envelope: JSONObject) -> JSONObject:
+    absent: JSONObject = {}
     if "jsonrpc" not in envelope:
-        filled["jsonrpc"] = "2.0"
+        absent["jsonrpc"] = "2.0"
     if "id" not in envelope:
-        filled["id"] = ids.uuid7()
-    return filled
+        absent["id"] = ids.uuid7()
+    return absent
 
 
 def _checked_method(envelope: JSONObject) -> str:
@@ -138,20 +171,20 @@ def _refuse_violations(operation: operations.Operation, request: Request) -> Non
         raise errors.invalid_params(*found)
 
 
-def _with_filled_message(request: Request) -> Request:
+def _with_filled_message(request: Request, filled: _Filled) -> Request:
     message = request.params.get("message")
     if not isinstance(message, dict):
         return request
-    filled: JSONObject = {}
+    absent: JSONObject = {}
     if message.get("messageId") in (None, ""):
-        filled["messageId"] = ids.uuid7()
+        absent["messageId"] = ids.uuid7()
     if message.get("role") in (None, ""):
-        filled["role"] = "ROLE_USER" if request.dialect == "1.0" else "user"
-    if not filled:
+        absent["role"] = "ROLE_USER" if request.dialect == "1.0" else "user"
+    if not absent:
         return request
-    params: JSONObject = {**request.params, "message": {**message, **filled}}
-    body = jsontext.set_members(request.body, ("params", "message"), filled)
-    return replace(request, params=params, body=body, given_message_id="messageId" not in filled)
+    filled[_MESSAGE] = absent
+    params: JSONObject = {**request.params, "message": {**message, **absent}}
+    return replace(request, params=params, given_message_id="messageId" not in absent)
 
 
 def _with_message(request: Request) -> Request:
@@ -159,7 +192,7 @@ def _with_message(request: Request) -> Request:
     message = request.params["message"]
     assert isinstance(message, dict)
     references = message.get("referenceTaskIds")
-    listed = references if isinstance(references, list) else []
+    listed = cast("list[str]", references) if isinstance(references, list) else []
     return replace(
         request,
         message=message,
@@ -167,7 +200,7 @@ def _with_message(request: Request) -> Request:
         context_id=_text(message, "contextId"),
         task_id=_text(message, "taskId"),
         role=checks.ROLES[str(message["role"])],
-        reference_task_ids=tuple(str(task_id) for task_id in listed),
+        reference_task_ids=tuple(listed),
         blocking=_is_blocking(request),
     )
 

@@ -116,7 +116,10 @@ _KIND_BY_HTTP: Mapping[int, ErrorKind] = MappingProxyType(
 
 
 class A2AError(Exception):
-    """An error as A2A says it; `rpc_id` is the id of the request that caused it, once known."""
+    """An error as A2A says it; `rpc_id` is the id of the request that caused it, once known.
+
+    `of_peer` marks an error that was read, not made here: what it says of itself decides no HTTP status.
+    """
 
     def __init__(
         self,
@@ -128,6 +131,7 @@ class A2AError(Exception):
         metadata: Mapping[str, JSON] | None = None,
         violations: Sequence[Violation] = (),
         data: JSON = None,
+        of_peer: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -137,13 +141,15 @@ class A2AError(Exception):
         self.metadata = dict(metadata or {})
         self.violations = tuple(violations)
         self.data = data
+        self.of_peer = of_peer
         self.rpc_id: JSON = None
 
     @property
     def http_status(self) -> int:
-        """The HTTP status: the platform's for a gateway-made error, else the one of the error table."""
+        """The HTTP status: the platform's for an error the gateway made, else that of the code's row."""
         code = self.metadata.get("code")
-        if self.domain == GATEWAY_DOMAIN and isinstance(code, str) and code in platform_errors.TABLE:
+        ours = self.domain == GATEWAY_DOMAIN and not self.of_peer
+        if ours and isinstance(code, str) and code in platform_errors.TABLE:
             return platform_errors.TABLE[code].status
         return BY_CODE[self.code].http_status if self.code in BY_CODE else 500
 
@@ -232,6 +238,7 @@ def from_object(shape: JSON) -> A2AError:
         domain=domain if isinstance(domain, str) else "",
         metadata=metadata if isinstance(metadata, dict) else None,
         data=details,
+        of_peer=True,
     )
 
 

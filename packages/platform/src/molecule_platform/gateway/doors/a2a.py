@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from molecule_platform.api import errors
 from molecule_platform.api.calls import Call, Reply
+from molecule_platform.domain import authorisation
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.refusals import Refusal
@@ -23,6 +24,7 @@ from molecule_wire.a2a.envelopes import Request
 
 HOLD_MOST_SECONDS = 1800.0
 TIMEOUT_MOST_SECONDS = 86_400
+READ_ON_LOOP_BYTES = 256 * 1024
 _PRINTABLE = re.compile(r"[\x20-\x7e]{1,255}")
 
 
@@ -50,11 +52,14 @@ class A2aDoor:
         rpc_id: JSON = None
         try:
             version = versions.named(call.headers.get("a2a-version"), call.query.get("A2A-Version"))
-            request = envelopes.parse_request(call.raw, version=version, lenient=True)
+            await self._authority.same_org(call.principal, call.path["id"])
+            request = await _parsed(call.raw, version)
             rpc_id = request.id
             return await self._serve(call, request)
         except a2a_errors.A2AError as problem:
-            return outcomes.protocol_error(problem, call.request_id, rpc_id or problem.rpc_id)
+            return outcomes.protocol_error(
+                problem, call.request_id, problem.rpc_id if rpc_id is None else rpc_id
+            )
         except Refusal as refusal:
             return errors.jsonrpc(refusal, call.request_id, rpc_id)
 
@@ -80,6 +85,7 @@ class A2aDoor:
         return Reply(envelopes.result_envelope(request.id, task))
 
     async def _reply(self, call: Call, request: Request) -> Reply:
+        authorisation.permit(call.principal, (authorisation.workspace_with("ws.send"),), None, None)
         target = await self._authority.same_org(call.principal, call.path["id"])
         submission = Submission(call.principal, target, request)
         names = replies.names_of(request, call.headers.get("x-molecule-in-reply-to"))
@@ -100,12 +106,12 @@ class A2aDoor:
             wishes.never_queue,
         )
         receipt = await self._delivery.accept(submission)
-        message = await self._held(call, receipt, wishes.hold_seconds)
+        message = await self._held(call, receipt, submission)
         return await self._answer(call, request, receipt, message)
 
-    async def _held(self, call: Call, receipt: Receipt, seconds: float) -> Message:
+    async def _held(self, call: Call, receipt: Receipt, submission: Submission) -> Message:
         """Wait with the caller for the outcome; its going away never cancels the message."""
-        message = receipt.message
+        message, seconds = receipt.message, submission.hold_seconds
         if not message.is_open or seconds <= 0:
             return message
         waiting = asyncio.ensure_future(self._delivery.outcome(message.id, seconds))
@@ -116,7 +122,7 @@ class A2aDoor:
         finally:
             waiting.cancel()
             leaving.cancel()
-        return await self._delivery.let_go(message.id) if current.is_open else current
+        return await self._delivery.let_go(message.id, submission) if current.is_open else current
 
     async def _answer(self, call: Call, request: Request, receipt: Receipt, message: Message) -> Reply:
         replayed = (("idempotency-replayed", "true"),) if receipt.replayed else ()
@@ -142,10 +148,17 @@ class A2aDoor:
         return min(float(asked[1]), HOLD_MOST_SECONDS) if asked else self._delivery.limits.hold_seconds
 
 
+async def _parsed(body: bytes, version: str) -> Request:
+    """The request; a large body is read beside the event loop."""
+    if len(body) <= READ_ON_LOOP_BYTES:
+        return envelopes.parse_request(body, version=version, lenient=True)
+    return await asyncio.to_thread(envelopes.parse_request, body, version=version, lenient=True)
+
+
 def _timeout(given: str | None) -> int | None:
     if given is None:
         return None
-    if not given.isdigit() or not 1 <= int(given) <= TIMEOUT_MOST_SECONDS:
+    if not given.isdecimal() or not 1 <= int(given) <= TIMEOUT_MOST_SECONDS:
         raise invalid("X-Timeout", f"X-Timeout is a whole number of seconds from 1 to {TIMEOUT_MOST_SECONDS}")
     return int(given)
 

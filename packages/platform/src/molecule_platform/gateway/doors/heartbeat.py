@@ -5,9 +5,13 @@ from molecule_platform.api.calls import Call, Reply
 from molecule_platform.domain import authorisation
 from molecule_platform.domain.lifecycle import Beat
 from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.services import heartbeats
 from molecule_platform.services.heartbeats import Heartbeats
+from molecule_wire import jsontext
+
+METADATA_MOST_BYTES = 32 * 1024
 
 
 class HeartbeatDoor:
@@ -21,6 +25,8 @@ class HeartbeatDoor:
         """Take a heartbeat of the token's own workspace."""
         body: shapes.Heartbeat = call.body
         workspace_id = own_workspace(call, body.workspace_id)
+        if len(jsontext.encode(body.runtime_metadata)) > METADATA_MOST_BYTES:
+            raise invalid("runtime_metadata", f"runtime_metadata is larger than {METADATA_MOST_BYTES} bytes")
         heard = await self._heartbeats.beat(workspace_id, _beat(body))
         return Reply(heard.body(heartbeats.server_time(self._clock)))
 

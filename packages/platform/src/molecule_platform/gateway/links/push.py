@@ -44,7 +44,8 @@ class PushLink:
         except guard.UnsafeUrl as problem:
             return Unanswered("unsafe-url", str(problem), retryable=False)
         except exchange.NoAnswer as problem:
-            return Unanswered("peer-unreachable", f"{target.name}: {problem}", retryable=True)
+            code = "invalid-agent-response" if problem.sent else "peer-unreachable"
+            return Unanswered(code, f"{target.name}: {problem}", True, delivery_confirmed=problem.sent)
         except exchange.AnswerTooLarge as problem:
             return Unanswered(
                 "invalid-agent-response", str(problem), retryable=False, delivery_confirmed=True

@@ -1,6 +1,7 @@
 """What agents answer, in all the forms they do, read into one."""
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from molecule_platform.domain.messages import Message
 from molecule_platform.ports.links import Answered, Unanswered
@@ -11,6 +12,7 @@ from molecule_wire.a2a.operations import Dialect
 RETRIED_STATUSES = frozenset({429, 503})
 OPEN_STATES = frozenset({"submitted", "working"})
 RETRY_AFTER_LONGEST = 300.0
+TASK_ID_LONGEST = 512
 
 
 def read(
@@ -36,6 +38,8 @@ def read(
         return Unanswered(
             "invalid-agent-response", sentence, status >= 500, status < 500, agent_status=status
         )
+    if status == 202:
+        return _unfinished()
     return _result(value, message, dialect)
 
 
@@ -55,9 +59,17 @@ def _result(value: JSON, message: Message, dialect: Dialect) -> Answered | Unans
 def _task_answer(task: JSONObject, stored: bytes) -> Answered | Unanswered:
     state, task_id = _state_of(task), task.get("id")
     if state in OPEN_STATES:
-        sentence = "the agent took the work and answered before it was done; it must answer when it is"
-        return Unanswered("invalid-agent-response", sentence, retryable=False, delivery_confirmed=True)
-    return Answered(stored, None, state, task_id if isinstance(task_id, str) else None)
+        return _unfinished()
+    return Answered(stored, None, state, task_id if _is_task_id(task_id) else None)
+
+
+def _unfinished() -> Unanswered:
+    sentence = "the agent took the work and answered before it was done; it must answer when it is"
+    return Unanswered("invalid-agent-response", sentence, retryable=False, delivery_confirmed=True)
+
+
+def _is_task_id(value: JSON) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) <= TASK_ID_LONGEST and "\0" not in value
 
 
 def _stored(result: JSON, modern: JSONObject, message: Message, dialect: Dialect) -> bytes:
@@ -92,4 +104,4 @@ def _state_of(task: JSONObject) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     given = headers.get("retry-after", "")
-    return min(float(given), RETRY_AFTER_LONGEST) if given.isdigit() else None
+    return min(float(given), RETRY_AFTER_LONGEST) if given.isdecimal() else None

@@ -270,6 +270,7 @@ def upgrade() -> None:
         sa.Column("max_attempts", sa.Integer(), nullable=False),
         sa.Column("created_at", UtcTime(), nullable=False),
         sa.Column("deadline_at", UtcTime(), nullable=False),
+        sa.Column("waits_until", UtcTime(), nullable=False),
         sa.Column("run_limit_seconds", sa.Integer(), nullable=True),
         sa.Column("idempotency_key", sa.Text(), nullable=True),
         sa.Column("activity_id", sa.Text(), nullable=False),
@@ -288,6 +289,7 @@ def upgrade() -> None:
         sa.Column("lease_expires_at", UtcTime(), nullable=True),
         sa.Column("leased_at", UtcTime(), nullable=True),
         sa.Column("worker", sa.Text(), nullable=True),
+        sa.Column("reply_hash", sa.Text(), nullable=True),
         sa.Column("held_by", sa.Text(), nullable=True),
         sa.Column("held_until", UtcTime(), nullable=True),
         sa.Column("seen_at", UtcTime(), nullable=True),
@@ -332,6 +334,14 @@ def upgrade() -> None:
     op.create_index("ix_messages_queue", "messages", ["target_id", "status", "seq"], unique=False)
     op.create_index(
         "ix_messages_repeat", "messages", ["caller", "target_id", "message_ref", "body_hash"], unique=False
+    )
+    op.create_index(
+        "ix_messages_reply",
+        "messages",
+        ["reply_hash"],
+        unique=False,
+        sqlite_where=sa.text("reply_hash IS NOT NULL"),
+        postgresql_where=sa.text("reply_hash IS NOT NULL"),
     )
     op.create_index(op.f("ix_messages_task_id"), "messages", ["task_id"], unique=False)
     op.create_table(

@@ -1,0 +1,161 @@
+"""The route table: complete, each row says who, and the router finds exactly it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molecule_platform.api import shapes
+from molecule_platform.api.pipeline import Edge, Pipeline
+from molecule_platform.api.router import Router, checked_id
+from molecule_platform.api.routes import TABLE, Route
+from molecule_platform.domain.authorisation import ANY, PUBLIC
+from molecule_platform.domain.refusals import Refusal
+
+if TYPE_CHECKING:
+    from packages.platform.tests.conftest import Visitor
+
+ROUTER = Router(TABLE)
+ID = "11111111-1111-4111-8111-111111111111"
+OPEN_TO_ALL = {
+    "/health",
+    "/healthz",
+    "/ready",
+    "/readyz",
+    "/auth/login",
+    "/registry/register",
+}
+
+
+def test_every_route_says_who_may_call_it_and_what_it_does() -> None:
+    for route in TABLE:
+        assert route.who, route.path
+        assert route.summary.endswith("."), route.path
+        assert route.method in ("GET", "POST", "PUT", "PATCH", "DELETE"), route.path
+
+
+def test_only_the_listed_routes_are_open_to_everybody() -> None:
+    assert {route.path for route in TABLE if PUBLIC in route.who} == OPEN_TO_ALL
+
+
+def test_no_operation_is_listed_twice() -> None:
+    operations = [(route.method, route.path) for route in TABLE]
+    assert len(operations) == len(set(operations))
+
+
+def test_secret_values_are_for_the_workspace_itself_and_nobody_else() -> None:
+    [route] = [route for route in TABLE if route.path.endswith("/secrets/values")]
+    assert [str(who) for who in route.who] == ["self(ws.secrets.read)"]
+
+
+def test_every_rule_that_is_not_open_names_a_known_scope() -> None:
+    named = {who.scope for route in TABLE for who in route.who if who not in (PUBLIC, ANY)}
+    known = {"", "ws.runtime", "ws.inbox", "ws.send", "ws.manage", "ws.secrets.read", "ws.secrets.write"}
+    assert named <= known | {"org.read", "org.send", "org.write", "org.secrets", "org.tokens"}
+
+
+@pytest.mark.parametrize("spoilt", ["missing", "extra"])
+def test_a_row_without_a_handler_or_a_handler_without_a_row_stops_the_start(spoilt: str) -> None:
+    async def handler(_call: Any) -> Any:
+        raise AssertionError
+
+    handlers = {route.name: handler for route in TABLE if route.path != "/ws"}
+    if spoilt == "missing":
+        del handlers["health"]
+    else:
+        handlers["secret.door"] = handler
+    nothing = cast("Any", None)
+    with pytest.raises(RuntimeError, match="health" if spoilt == "missing" else "secret.door"):
+        Pipeline(handlers, nothing, nothing, nothing, Edge(), nothing)
+
+
+# The router
+
+
+def filled(route: Route) -> str:
+    return route.path.replace("{id}", ID).replace("{message_id}", "m1").replace("{key}", "KEY")
+
+
+@pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_every_row_is_found_with_and_without_a_trailing_slash(route: Route, slash: str) -> None:
+    match = ROUTER.match(route.method, filled(route) + slash)
+    assert match is not None
+    assert match.route == route
+
+
+def test_head_is_served_where_get_is_and_nowhere_else() -> None:
+    match = ROUTER.match("HEAD", "/health")
+    assert match is not None
+    assert match.route.method == "GET"
+    with pytest.raises(Refusal):
+        ROUTER.match("HEAD", "/registry/heartbeat")
+
+
+def test_a_wrong_method_says_which_are_right() -> None:
+    with pytest.raises(Refusal) as refused:
+        ROUTER.match("PATCH", f"/workspaces/{ID}/secrets")
+    assert refused.value.code == "method-not-allowed"
+    assert refused.value.sentence == "PATCH is not served here: use GET, POST, PUT"
+
+
+def test_a_secret_may_be_named_like_a_route() -> None:
+    match = ROUTER.match("DELETE", f"/workspaces/{ID}/secrets/values")
+    assert match is not None
+    assert match.path["key"] == "values"
+
+
+@given(st.text(alphabet="abc/{}%-", max_size=20), st.sampled_from(["GET", "POST", "TRACE"]))
+def test_any_other_path_is_nobody_s(path: str, method: str) -> None:
+    assert ROUTER.match(method, f"/elsewhere/{path}") is None
+
+
+@pytest.mark.parametrize("given_id", ["x", "1", "..", ID[:-1], ID + "0", "%31"])
+def test_an_id_that_is_no_uuid_is_refused(given_id: str) -> None:
+    match = ROUTER.match("GET", f"/workspaces/{given_id}")
+    assert match is not None
+    with pytest.raises(Refusal) as refused:
+        checked_id(match)
+    assert refused.value.code == "invalid-id"
+
+
+def test_the_case_of_an_id_makes_no_difference() -> None:
+    match = ROUTER.match("GET", f"/workspaces/{ID.replace('1', 'A')}")
+    assert match is not None
+    assert checked_id(match) == ID.replace("1", "a")
+
+
+def test_new_routes_refuse_members_they_do_not_know_and_old_ones_ignore_them() -> None:
+    strict = {route.body for route in TABLE if route.body and issubclass(route.body, shapes.NewBody)}
+    assert shapes.LeaseInbox in strict
+    assert shapes.Register not in strict
+
+
+# Served by the whole house
+
+
+async def test_a_websocket_s_address_is_no_page(visit: Visitor) -> None:
+    answer = await visit("GET", "/ws")
+    assert answer.status < 500
+
+
+@pytest.mark.parametrize("path", ["/health", "/healthz", "/health/"])
+async def test_health_answers_whoever_asks_and_whatever_they_carry(visit: Visitor, path: str) -> None:
+    for token in (None, "made up"):
+        answer = await visit("GET", path, token=token)
+        assert (answer.status, answer.json["status"]) == (200, "ok")
+
+
+async def test_head_has_the_headers_of_get_and_no_body(visit: Visitor) -> None:
+    get, head = await visit("GET", "/health"), await visit("HEAD", "/health")
+    assert (head.status, head.raw) == (200, b"")
+    assert head.headers["content-length"] == get.headers["content-length"]
+
+
+async def test_a_secret_that_is_named_like_a_route_can_be_deleted(visit: Visitor) -> None:
+    ada, _ = await visit.workspace()
+    await visit("POST", f"/workspaces/{ada}/secrets", {"key": "values", "value": "x"})
+    assert (await visit("DELETE", f"/workspaces/{ada}/secrets/values")).status == 200

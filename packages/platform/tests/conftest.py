@@ -1,0 +1,232 @@
+"""What the platform's own tests share: a clock, a way to wait, rows to start from, and an open house."""
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import create_engine
+
+from molecule_platform.app import House
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.settings import loading
+from molecule_platform.storage import schema
+from molecule_wire import ids
+
+NOON = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
+ORG = "org-one"
+PATIENCE_SECONDS = 15.0
+
+Eventually = Callable[[Callable[[], Awaitable[bool] | bool]], Awaitable[None]]
+MakeMessage = Callable[..., Message]
+MakeWorkspace = Callable[..., Workspace]
+
+
+class FakeClock:
+    """A clock that moves only when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def now(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> datetime:
+        self.time += timedelta(seconds=seconds)
+        return self.time
+
+
+def _make_message(**changes: Any) -> Message:
+    message_id = str(changes.get("id", ids.uuid7()))
+    said = changes.pop("said", "hello")
+    dialect = changes.get("dialect", "0.3")
+    method = "message/send" if dialect == "0.3" else "SendMessage"
+    role = "user" if dialect == "0.3" else "ROLE_USER"
+    part = {"kind": "text", "text": said} if dialect == "0.3" else {"text": said}
+    inner = {"messageId": f"ref-{message_id}", "role": role, "parts": [part]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": inner}}
+    defaults: dict[str, Any] = {
+        "id": message_id,
+        "org_id": ORG,
+        "seq": 1,
+        "target_id": "nobody",
+        "caller": "user:ann",
+        "caller_name": "Ann",
+        "kind": "message",
+        "method": method,
+        "dialect": dialect,
+        "body": json.dumps(body).encode(),
+        "body_hash": f"hash-{message_id}",
+        "message_ref": f"ref-{message_id}",
+        "context_id": f"context-{message_id}",
+        "priority": 50,
+        "max_attempts": 3,
+        "created_at": NOON,
+        "deadline_at": NOON + timedelta(hours=24),
+        "task_id": message_id,
+        "activity_id": f"activity-{message_id}",
+    }
+    defaults["waits_until"] = changes.get("deadline_at", defaults["deadline_at"])
+    return Message(**(defaults | changes))
+
+
+def _make_workspace(**changes: Any) -> Workspace:
+    defaults: dict[str, Any] = {
+        "id": str(uuid4()),
+        "org_id": ORG,
+        "name": "Ada",
+        "created_at": NOON,
+        "updated_at": NOON,
+    }
+    return Workspace(**(defaults | changes))
+
+
+@pytest.fixture(scope="session")
+def make_message() -> MakeMessage:
+    """A message row with sensible members; `said` is its text."""
+    return _make_message
+
+
+@pytest.fixture(scope="session")
+def make_workspace() -> MakeWorkspace:
+    """A workspace row with sensible members."""
+    return _make_workspace
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Noon, until the test moves it."""
+    return FakeClock()
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Eventually:
+    """Wait until something holds, and fail when it never does."""
+
+    async def wait(holds: Callable[[], Awaitable[bool] | bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            held = holds()
+            if (await held) if isinstance(held, Awaitable) else held:
+                return
+            assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for it"
+            await asyncio.sleep(0.005)
+
+    return wait
+
+
+ADMIN_TOKEN = "the-administrator-s-token"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the house answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+
+class Visitor:
+    """Speaks to the house as a web server would, without a socket."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    async def __call__(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        *,
+        token: str | None = ADMIN_TOKEN,
+        headers: Mapping[str, str] | None = None,
+        leaves: asyncio.Event | None = None,
+    ) -> Answer:
+        path, _, query = target.partition("?")
+        sent = {} if token is None else {"authorization": f"Bearer {token}"}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": query.encode("latin-1"),
+            "scheme": "http",
+            "headers": [
+                (name.encode(), value.encode("latin-1"))
+                for name, value in {"host": "platform", **sent, **(headers or {})}.items()
+            ],
+        }
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        return await self._asked(scope, raw, leaves or asyncio.Event())
+
+    async def _asked(self, scope: Mapping[str, Any], raw: bytes, leaves: asyncio.Event) -> Answer:
+        events: list[dict[str, Any]] = [{"type": "http.request", "body": raw}]
+        said: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            if events:
+                return events.pop(0)
+            await leaves.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(event: dict[str, Any]) -> None:
+            said.append(event)
+
+        await self.house.asgi(scope, receive, send)
+        headers = {name.decode(): value.decode("latin-1") for name, value in said[0]["headers"]}
+        return Answer(said[0]["status"], headers, said[1]["body"])
+
+    async def workspace(self, name: str = "Ada", **more: Any) -> tuple[str, str]:
+        """A new workspace: its id and its token."""
+        made = (await self("POST", "/workspaces", {"name": name, **more})).json
+        return made["id"], made["connection"]["auth_token"]
+
+    async def agent(self, name: str = "Ada", url: str = "", **more: Any) -> tuple[str, str]:
+        """A workspace whose agent has registered."""
+        workspace_id, token = await self.workspace(name)
+        body = {"id": workspace_id, "url": url, "agent_card": {"name": name}, **more}
+        assert (await self("POST", "/registry/register", body, token=token)).status == 200
+        return workspace_id, token
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with the whole schema and nothing in it, to be copied."""
+    path = tmp_path_factory.mktemp("schema") / "empty.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        schema.upgrade(connection)
+    engine.dispose()
+    return path
+
+
+@pytest.fixture
+async def visit(tmp_path: Path, empty_database: Path) -> AsyncIterator[Visitor]:
+    """A house on SQLite that may call agents on this machine, and somebody to knock at it."""
+    data = tmp_path / "data"
+    data.mkdir()
+    shutil.copy(empty_database, data / "molecule.db")
+    flags: dict[str, object] = {
+        "MOLECULE_DATA_DIR": str(data),
+        "ADMIN_TOKEN": ADMIN_TOKEN,
+        "MOLECULE_ALLOW_PRIVATE_URLS": "loopback",
+        "MOLECULE_MAX_BODY_BYTES": "65536",
+        "MOLECULE_A2A_MAX_BODY_BYTES": "131072",
+        "MOLECULE_A2A_HOLD_SECONDS": "5",
+    }
+    settings, _ = loading.load(flags, {})
+    house = await House.open(settings)
+    yield Visitor(house)
+    await house.close()

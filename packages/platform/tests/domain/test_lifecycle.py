@@ -1,0 +1,159 @@
+"""The life of a workspace: the tables of statuses, triggers and heartbeats."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molecule_platform.domain import lifecycle, workspaces
+from molecule_platform.domain.lifecycle import Beat
+
+if TYPE_CHECKING:
+    from packages.platform.tests.conftest import MakeWorkspace
+
+NOW = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
+MANAGED = {"capabilities": {"status_mgmt": True}}
+
+
+@pytest.mark.parametrize("status", workspaces.STATUSES)
+def test_registering_brings_online_but_never_undoes_an_operator_s_decision(status: str) -> None:
+    kept = status in ("paused", "hibernating", "hibernated", "removed")
+    assert lifecycle.after_register(status) == (status if kept else "online")
+
+
+@pytest.mark.parametrize(
+    ("before", "beat", "after"),
+    [
+        ("awaiting_agent", Beat(), "online"),
+        ("provisioning", Beat(), "online"),
+        ("offline", Beat(), "online"),
+        ("failed", Beat(), "online"),
+        ("awaiting_agent", Beat(runtime_state="starting"), "awaiting_agent"),
+        ("awaiting_agent", Beat(error_rate=1.0), "online"),
+        ("online", Beat(error_rate=0.49), "online"),
+        ("online", Beat(error_rate=0.5), "degraded"),
+        ("online", Beat(runtime_state="wedged"), "degraded"),
+        ("online", Beat(runtime_state="degraded"), "degraded"),
+        ("online", Beat(runtime_state="auth_lost"), "degraded"),
+        ("online", Beat(runtime_state="stopping", error_rate=1.0), "online"),
+        ("degraded", Beat(error_rate=0.1), "degraded"),
+        ("degraded", Beat(error_rate=0.09), "online"),
+        ("degraded", Beat(error_rate=0.09, runtime_state="ok"), "online"),
+        ("degraded", Beat(error_rate=0.09, runtime_state="warming"), "degraded"),
+        ("degraded", Beat(runtime_state="starting"), "degraded"),
+        ("online", Beat(error_rate=1.0, runtime_metadata=MANAGED), "online"),
+        ("degraded", Beat(error_rate=1.0, runtime_metadata=MANAGED), "online"),
+        ("online", Beat(runtime_state="wedged", runtime_metadata=MANAGED), "degraded"),
+        (
+            "online",
+            Beat(error_rate=1.0, runtime_metadata={"capabilities": {"status_mgmt": "yes"}}),
+            "degraded",
+        ),
+    ],
+)
+def test_a_heartbeat_moves_the_status_as_the_table_says(
+    make_workspace: MakeWorkspace, before: str, beat: Beat, after: str
+) -> None:
+    assert lifecycle.after_beat(make_workspace(status=before), beat) == after
+
+
+beats = st.builds(
+    Beat,
+    error_rate=st.floats(-10, 10),
+    sample_error=st.text(max_size=10),
+    active_tasks=st.integers(-5, 2**40),
+    uptime_seconds=st.integers(-5, 2**40),
+    current_task=st.text(max_size=10),
+    monthly_spend=st.integers(-5, 10**15),
+    runtime_state=st.sampled_from(["", "ok", "wedged", "starting", "else"]),
+    runtime_metadata=st.none() | st.dictionaries(st.sampled_from(["capabilities", "x"]), st.integers()),
+)
+
+
+@given(beats, st.sampled_from(workspaces.STATUSES))
+def test_no_heartbeat_ever_moves_what_an_operator_set_or_leads_anywhere_unknown(
+    make_workspace: MakeWorkspace, beat: Beat, status: str
+) -> None:
+    after = lifecycle.after_beat(make_workspace(status=status), beat)
+    assert after in (status, "online", "degraded")
+    if status in ("paused", "hibernating", "hibernated", "removed"):
+        assert after == status
+
+
+@given(beats)
+def test_every_number_of_a_report_ends_inside_its_bounds(beat: Beat) -> None:
+    clamped = beat.clamped()
+    assert 0 <= clamped.error_rate <= 1
+    assert 0 <= clamped.active_tasks < 2**31
+    assert 0 <= clamped.uptime_seconds < 2**31
+    assert 0 <= clamped.monthly_spend <= 10**12
+    assert clamped.clamped() == clamped
+
+
+def test_long_texts_of_a_report_are_cut() -> None:
+    clamped = Beat(sample_error="e" * 5000, current_task="t" * 5000).clamped()
+    assert (len(clamped.sample_error), len(clamped.current_task)) == (4000, 1000)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        (600, 600),
+        (0, None),
+        (-1, None),
+        (None, None),
+        ("600", None),
+        (1.5, None),
+        (True, None),
+        (10**6, 86_400),
+    ],
+)
+def test_an_idle_timeout_is_a_positive_whole_number_or_none(asked: Any, kept: int | None) -> None:
+    assert lifecycle.idle_timeout_of(Beat(runtime_metadata={"idle_timeout_seconds": asked})) == kept
+
+
+def test_a_report_without_metadata_clears_what_an_earlier_one_declared(make_workspace: MakeWorkspace) -> None:
+    said = make_workspace(capabilities={"session": True}, idle_timeout_seconds=60, runtime_metadata={"a": 1})
+    after = lifecycle.beaten(said, Beat(), NOW, 90)
+    assert (after.capabilities, after.idle_timeout_seconds, after.runtime_metadata) == (None, None, None)
+
+
+def test_metadata_replaces_capabilities_idle_timeout_and_the_wish_to_restart(
+    make_workspace: MakeWorkspace,
+) -> None:
+    block = {"capabilities": {"session": True}, "idle_timeout_seconds": 60, "restart_required": True}
+    after = lifecycle.beaten(make_workspace(), Beat(runtime_metadata=block), NOW, 90)
+    assert after.capabilities == {"session": True}
+    assert (after.idle_timeout_seconds, after.needs_restart) == (60, True)
+    assert after.runtime_metadata == block
+
+
+@pytest.mark.parametrize(
+    ("external", "capabilities", "seconds"),
+    [
+        (True, None, 90),
+        (False, None, 180),
+        (True, {"heartbeat": True}, 300),
+        (False, {"heartbeat": True}, 300),
+    ],
+)
+def test_liveness_is_set_from_the_beat_not_extended(
+    make_workspace: MakeWorkspace, external: bool, capabilities: dict[str, bool] | None, seconds: int
+) -> None:
+    far = make_workspace(external=external, liveness_expires_at=NOW + timedelta(days=1))
+    after = lifecycle.beaten(far, Beat(runtime_metadata={"capabilities": capabilities}), NOW, 90)
+    assert after.liveness_expires_at == NOW + timedelta(seconds=seconds)
+
+
+def test_a_beat_claims_once_counts_the_version_and_reports_no_spend_as_no_news(
+    make_workspace: MakeWorkspace,
+) -> None:
+    first = lifecycle.beaten(make_workspace(monthly_spend=7), Beat(), NOW, 90)
+    later = lifecycle.beaten(first, Beat(monthly_spend=9), NOW + timedelta(seconds=5), 90)
+    assert (first.claimed_at, later.claimed_at) == (NOW, NOW)
+    assert (first.monthly_spend, later.monthly_spend) == (7, 9)
+    assert (first.version, later.version) == (2, 3)

@@ -1,0 +1,66 @@
+"""Field rules and rows of a workspace."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molecule_platform.domain import workspaces
+from molecule_platform.domain.refusals import Refusal
+
+if TYPE_CHECKING:
+    from packages.platform.tests.conftest import MakeWorkspace
+
+ROW = (
+    "id,name,role,tier,status,url,parent_id,org_id,agent_card,active_tasks,max_concurrent_tasks,last_error_rate,"
+    "last_sample_error,uptime_seconds,current_task,runtime,external,delivery_mode,visibility,isolated,"
+    "workspace_dir,workspace_access,budget_limit,monthly_spend,last_heartbeat_at,last_outbound_at,"
+    "last_activity_at,status_reason,capabilities,pending,x,y,collapsed,created_at,updated_at"
+)
+
+
+@given(st.text(max_size=12))
+def test_a_name_is_bounded_on_one_line_and_free_of_template_characters(name: str) -> None:
+    bad = len(name) > 8 or any(c in "{}[]|>*&!" or ord(c) < 32 or ord(c) == 127 for c in name)
+    if not bad:
+        assert workspaces.check_label("name", name, 8) == name
+        return
+    with pytest.raises(Refusal) as refused:
+        workspaces.check_label("name", name, 8)
+    assert refused.value.code == "invalid-request"
+    assert refused.value.extras["field"] == "name"
+
+
+def test_a_choice_is_one_of_its_list_and_the_refusal_lists_it() -> None:
+    assert workspaces.check_choice("visibility", "public", workspaces.VISIBILITIES) == "public"
+    with pytest.raises(Refusal, match="visibility is one of private, public"):
+        workspaces.check_choice("visibility", "secret", workspaces.VISIBILITIES)
+
+
+def test_the_full_row_has_exactly_the_members_of_the_contract(make_workspace: MakeWorkspace) -> None:
+    assert sorted(workspaces.full_row(make_workspace(), 3)) == sorted(ROW.split(","))
+
+
+def test_a_peer_is_not_told_about_money_work_errors_or_addresses(make_workspace: MakeWorkspace) -> None:
+    row = workspaces.peer_row(make_workspace(url="http://10.0.0.1"), 0)
+    hidden = {"budget_limit", "monthly_spend", "current_task", "last_sample_error", "workspace_dir", "url"}
+    assert set(ROW.split(",")) - set(row) == hidden
+
+
+def test_times_of_a_row_are_written_for_the_wire(make_workspace: MakeWorkspace) -> None:
+    beat = datetime(2026, 5, 2, 10, 15, 30, 123_000, tzinfo=UTC)
+    assert workspaces.full_row(make_workspace(last_heartbeat_at=beat), 0)["last_heartbeat_at"] == (
+        "2026-05-02T10:15:30.123Z"
+    )
+
+
+def test_a_changed_copy_counts_one_version_up_and_leaves_the_original(make_workspace: MakeWorkspace) -> None:
+    before = make_workspace()
+    after = before.changed(status="removed")
+    assert (before.version, after.version) == (1, 2)
+    assert (before.removed, after.removed) == (False, True)
+    assert after.as_member().removed

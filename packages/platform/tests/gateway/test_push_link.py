@@ -1,0 +1,391 @@
+"""The push link against real agents that misbehave in every way an agent can."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.egress import guard
+from molecule_platform.egress.connector import Outbound
+from molecule_platform.gateway.links import push, replies
+from molecule_platform.gateway.links.push import PushLink
+from molecule_platform.ports.links import Answered, Dispatch, Unanswered
+from molecule_platform.testing import servers
+from molecule_wire.a2a import text
+
+if TYPE_CHECKING:
+    from packages.platform.tests.conftest import FakeClock, MakeMessage, MakeWorkspace
+    from packages.platform.tests.gateway.conftest import MisbehavingAgent
+
+Deliver = Callable[..., Awaitable[Answered | Unanswered]]
+MOST_BYTES = 10_000
+NEW_CARD = {"supportedInterfaces": [{"protocolVersion": "1.0", "url": "x"}]}
+NEW_HI = {"message": {"messageId": "a1", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}
+
+
+@pytest.fixture
+async def deliver(
+    agent: MisbehavingAgent, clock: FakeClock, make_message: MakeMessage, make_workspace: MakeWorkspace
+) -> AsyncIterator[Deliver]:
+    """Hand a message to the agent once."""
+    outbound = Outbound(guard.agent_policy(("loopback",)))
+    link = PushLink(outbound, MOST_BYTES, clock.now)
+
+    async def once(
+        *,
+        url: str | None = None,
+        secret: str | None = None,
+        seconds: float = 5.0,
+        target: Any = None,
+        **message: Any,
+    ) -> Answered | Unanswered:
+        to: Workspace = make_workspace(url=url or agent.url, delivery_mode="push", **(target or {}))
+        what: Message = make_message(attempts=1, **message)
+        return await link.deliver(Dispatch(to, what, secret, seconds))
+
+    yield once
+    await outbound.close()
+
+
+def said(answer: Answered | Unanswered) -> str:
+    assert isinstance(answer, Answered)
+    assert answer.result is not None
+    return text.text_of(json.loads(answer.result))
+
+
+# Answers in all their forms
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "result": {"kind": "message", "parts": [{"kind": "text", "text": "hi"}]},
+            },
+            "hi",
+        ),
+        ({"status": "ok", "result": "four"}, "four"),
+        ({"status": "ok", "result": {"text": "four"}}, "four"),
+        ({"result": {"reply": "four"}}, "four"),
+        ({"result": {"parts": [{"type": "text", "text": "a"}, {"text": "b"}]}}, "a\nb"),
+        ({"reply": "four"}, "four"),
+        ("four", "four"),
+        (b"plain words", "plain words"),
+        (b"", ""),
+    ],
+)
+async def test_an_answer_s_words_are_found_whatever_form_they_have(
+    agent: MisbehavingAgent, deliver: Deliver, body: Any, words: str
+) -> None:
+    agent.will_say(200, body)
+    assert said(await deliver()) == words
+
+
+async def test_no_content_is_an_answer_without_words(agent: MisbehavingAgent, deliver: Deliver) -> None:
+    agent.answers.append(b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n")
+    answer = await deliver()
+    assert isinstance(answer, Answered)
+    assert said(answer) == ""
+
+
+async def test_a_task_keeps_its_state_and_the_agent_s_own_id(
+    agent: MisbehavingAgent, deliver: Deliver
+) -> None:
+    task = {"kind": "task", "id": "t9", "contextId": "c", "status": {"state": "input-required"}, "extra": [1]}
+    agent.will_say(200, {"jsonrpc": "2.0", "id": 1, "result": task})
+    answer = await deliver()
+    assert isinstance(answer, Answered)
+    assert (answer.task_state, answer.agent_task_id) == ("input-required", "t9")
+    assert json.loads(answer.result or b"") == task
+
+
+@pytest.mark.parametrize("state", ["submitted", "working"])
+async def test_work_that_is_only_begun_never_completes_a_message(
+    agent: MisbehavingAgent, deliver: Deliver, state: str
+) -> None:
+    agent.will_say(
+        200, {"result": {"kind": "task", "id": "t9", "contextId": "c", "status": {"state": state}}}
+    )
+    answer = await deliver()
+    assert isinstance(answer, Unanswered)
+    assert answer.delivery_confirmed
+
+
+@pytest.mark.parametrize("status", [200, 400, 500, 503])
+async def test_an_agent_s_json_rpc_error_is_its_answer_at_any_status(
+    agent: MisbehavingAgent, deliver: Deliver, status: int
+) -> None:
+    error = {"code": -32602, "message": "no such city", "data": [{"x": 1}]}
+    agent.will_say(status, {"jsonrpc": "2.0", "id": 1, "error": error})
+    answer = await deliver()
+    assert isinstance(answer, Answered)
+    assert json.loads(answer.error or b"") == error
+
+
+# Trouble
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "retryable", "confirmed"),
+    [
+        (500, "invalid-agent-response", True, False),
+        (502, "invalid-agent-response", True, False),
+        (404, "invalid-agent-response", False, True),
+        (401, "invalid-agent-response", False, False),
+        (302, "invalid-agent-response", False, True),
+        (503, "peer-busy", True, False),
+        (429, "peer-busy", True, False),
+    ],
+)
+async def test_an_http_error_is_tried_again_exactly_when_that_may_help(
+    agent: MisbehavingAgent, deliver: Deliver, status: int, code: str, retryable: bool, confirmed: bool
+) -> None:
+    agent.will_say(status, b"<html>trouble</html>", f"Location: http://127.0.0.1:{agent.port}/elsewhere")
+    answer = await deliver()
+    assert isinstance(answer, Unanswered)
+    assert (answer.code, answer.retryable, answer.agent_status) == (code, retryable, status)
+    assert answer.delivery_confirmed is confirmed
+    assert [request.path for request in agent.received] == ["/a2a"]
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("7", 7.0), ("9999", 300.0), ("soon", None), ("-1", None), ("\u00b2", None), ("1.5", None)],
+)
+async def test_a_busy_agent_may_say_when_to_come_back(
+    agent: MisbehavingAgent, deliver: Deliver, header: str, seconds: float | None
+) -> None:
+    raw = f"HTTP/1.1 503 X\r\nRetry-After: {header}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    agent.answers.append(raw.encode("latin-1"))
+    answer = await deliver()
+    assert isinstance(answer, Unanswered)
+    assert answer.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"this is no HTTP\r\n\r\n",
+        b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n{half",
+        b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 X\r\nContent-Length: -5\r\n\r\n",
+    ],
+)
+async def test_an_answer_that_breaks_off_or_is_no_http_is_tried_again(
+    agent: MisbehavingAgent, deliver: Deliver, raw: bytes
+) -> None:
+    agent.answers.append(raw)
+    answer = await deliver()
+    assert isinstance(answer, Unanswered)
+    assert (answer.code, answer.retryable) == ("invalid-agent-response", True)
+    assert answer.delivery_confirmed
+
+
+async def test_a_connection_that_is_reset_or_refused_is_tried_again(
+    agent: MisbehavingAgent, deliver: Deliver
+) -> None:
+    agent.resets = True
+    nobody = f"http://127.0.0.1:{servers.free_port()}/"
+    for url, code in ((agent.url, "invalid-agent-response"), (nobody, "peer-unreachable")):
+        answer = await deliver(url=url)
+        assert isinstance(answer, Unanswered)
+        assert (answer.code, answer.retryable) == (code, True)
+
+
+async def test_an_agent_that_says_nothing_is_waited_for_just_so_long(
+    agent: MisbehavingAgent, deliver: Deliver
+) -> None:
+    agent.silent = True
+    answer = await deliver(seconds=0.1)
+    assert isinstance(answer, Unanswered)
+    assert answer.retryable
+    assert "in time" in answer.sentence
+
+
+@pytest.mark.parametrize("size", [MOST_BYTES, MOST_BYTES + 1])
+async def test_an_answer_over_the_limit_is_not_taken(
+    agent: MisbehavingAgent, deliver: Deliver, size: int
+) -> None:
+    agent.will_say(200, b"x" * size)
+    answer = await deliver()
+    if size <= MOST_BYTES:
+        assert said(answer) == "x" * size
+        return
+    assert isinstance(answer, Unanswered)
+    assert (answer.code, answer.retryable, answer.delivery_confirmed) == (
+        "invalid-agent-response",
+        False,
+        True,
+    )
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://169.254.169.254/latest", "file:///etc/passwd"])
+async def test_an_address_that_the_guard_refuses_is_never_called(deliver: Deliver, url: str) -> None:
+    answer = await deliver(url=url)
+    assert isinstance(answer, Unanswered)
+    assert (answer.code, answer.retryable) == ("unsafe-url", False)
+
+
+# What the agent is sent
+
+
+async def test_the_agent_gets_the_stored_bytes_at_exactly_its_address_with_the_message_s_facts(
+    agent: MisbehavingAgent, deliver: Deliver, make_message: MakeMessage, clock: FakeClock
+) -> None:
+    message = make_message(deadline_at=clock.now() + timedelta(seconds=90))
+    await deliver(id=message.id, body=message.body, deadline_at=message.deadline_at)
+    [request] = agent.received
+    assert (request.path, request.body) == ("/a2a", message.body)
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["x-molecule-message-id"] == message.id
+    assert request.headers["x-molecule-attempt"] == "1"
+    assert request.headers["x-molecule-deadline"] == "2026-05-02T12:01:30.000Z"
+    assert request.headers["x-timeout"] == "90"
+
+
+@pytest.mark.parametrize("secret", [None, "hush"])
+async def test_only_the_agent_s_own_dispatch_secret_is_ever_sent(
+    agent: MisbehavingAgent, deliver: Deliver, secret: str | None
+) -> None:
+    await deliver(secret=secret)
+    [request] = agent.received
+    assert request.headers.get("authorization") == (None if secret is None else "Bearer hush")
+    assert "cookie" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("spoken", "card", "protocols", "method", "version"),
+    [
+        ("1.0", NEW_CARD, None, "SendMessage", "1.0"),
+        ("1.0", {"protocolVersion": "1.0"}, None, "SendMessage", "1.0"),
+        ("1.0", None, ["1.0"], "SendMessage", "1.0"),
+        ("1.0", None, None, "message/send", None),
+        ("0.3", NEW_CARD, None, "message/send", None),
+        ("0.3", None, None, "message/send", None),
+    ],
+)
+async def test_the_agent_is_spoken_to_in_the_caller_s_dialect_when_it_has_it(
+    agent: MisbehavingAgent,
+    deliver: Deliver,
+    spoken: str,
+    card: Any,
+    protocols: list[str] | None,
+    method: str,
+    version: str | None,
+) -> None:
+    await deliver(dialect=spoken, target={"agent_card": card, "protocols": protocols})
+    [request] = agent.received
+    assert request.json["method"] == method
+    assert request.headers.get("a2a-version") == version
+    part = request.json["params"]["message"]["parts"][0]
+    assert part == ({"text": "hello"} if version else {"kind": "text", "text": "hello"})
+
+
+@pytest.mark.parametrize(
+    ("spoken", "card", "body"),
+    [
+        (
+            "1.0",
+            None,
+            {
+                "result": {
+                    "kind": "message",
+                    "messageId": "a",
+                    "role": "agent",
+                    "parts": [{"kind": "text", "text": "hi"}],
+                }
+            },
+        ),
+        ("1.0", NEW_CARD, {"jsonrpc": "2.0", "id": 1, "result": NEW_HI}),
+    ],
+)
+async def test_the_answer_is_kept_in_the_caller_s_dialect(
+    agent: MisbehavingAgent, deliver: Deliver, spoken: str, card: Any, body: Any
+) -> None:
+    agent.will_say(200, body)
+    answer = await deliver(dialect=spoken, target={"agent_card": card})
+    assert isinstance(answer, Answered)
+    kept = json.loads(answer.result or b"")
+    assert kept["message"]["role"] == "ROLE_AGENT"
+    assert kept["message"]["parts"] == [{"text": "hi"}]
+
+
+@pytest.mark.parametrize("path", ["/a2a/inbound", "/a2a/inbound/", "/a2a/inbound?x=1"])
+async def test_an_old_push_server_also_gets_the_old_members(
+    agent: MisbehavingAgent, deliver: Deliver, path: str
+) -> None:
+    await deliver(url=f"http://127.0.0.1:{agent.port}{path}", id="m1", caller="workspace:w1")
+    [request] = agent.received
+    assert request.path == path
+    old = {name: request.json[name] for name in ("task_id", "sender", "message", "idempotency_key")}
+    assert old == {"task_id": "m1", "sender": "workspace:w1", "message": "hello", "idempotency_key": "m1"}
+    assert request.json["method"] == "message/send"
+
+
+async def test_a_new_server_does_not_get_the_old_members(agent: MisbehavingAgent, deliver: Deliver) -> None:
+    await deliver()
+    assert set(agent.received[0].json) == {"jsonrpc", "id", "method", "params"}
+
+
+# Whatever comes
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "result",
+                    "error",
+                    "kind",
+                    "task",
+                    "message",
+                    "status",
+                    "parts",
+                    "state",
+                    "code",
+                    "id",
+                    "text",
+                ]
+            ),
+            inner | st.sampled_from(["task", "message", "working", "TASK_STATE_WORKING", "text"]),
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    body=anything.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=20),
+    status=st.sampled_from([200, 202, 204, 301, 400, 401, 404, 429, 500, 503]),
+    spoken=st.sampled_from(["0.3", "1.0"]),
+    dialect=st.sampled_from(["0.3", "1.0"]),
+)
+def test_no_answer_of_any_shape_breaks_the_reading_of_it(
+    make_message: MakeMessage, body: bytes, status: int, spoken: str, dialect: Any
+) -> None:
+    answer = replies.read(status, {"retry-after": "x"}, body, make_message(dialect=spoken), dialect)
+    if isinstance(answer, Answered):
+        assert (answer.result is None) != (answer.error is None)
+        json.loads(answer.result or answer.error or b"")
+
+
+@given(card=st.dictionaries(st.sampled_from(["protocolVersion", "supportedInterfaces"]), anything))
+def test_no_card_of_any_shape_breaks_the_choice_of_a_dialect(
+    make_workspace: MakeWorkspace, card: Any
+) -> None:
+    assert push.dialect_of(make_workspace(agent_card=card), "1.0") in ("0.3", "1.0")

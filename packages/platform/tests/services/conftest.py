@@ -1,0 +1,266 @@
+"""The services over a real SQLite store and the in-process bus; clock and agent link are set by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from molecule_platform.bus.memory import MemoryBus
+from molecule_platform.domain import principals
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.activity import ActivityFilter, ActivityRow
+from molecule_platform.ports.links import Answered, Dispatch, Unanswered
+from molecule_platform.ports.people import Org
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.services.activity import Activity
+from molecule_platform.services.authority import Authority
+from molecule_platform.services.bells import Bells
+from molecule_platform.services.courier import Courier
+from molecule_platform.services.delivery import Delivery, DeliveryLimits, Receipt, Submission
+from molecule_platform.services.directory import Directory
+from molecule_platform.services.feed import Feed
+from molecule_platform.services.heartbeats import Heartbeats
+from molecule_platform.services.identity import Identity
+from molecule_platform.services.inbox import Inbox, LeaseWish
+from molecule_platform.services.lifecycle import Created, Lifecycle, Plan
+from molecule_platform.services.login import Login
+from molecule_platform.services.registration import Application, ClaimRules, Registration
+from molecule_platform.services.replies import Replies
+from molecule_platform.services.secrets import Sealing, SecretService
+from molecule_platform.services.sweeps import Sweeps
+from molecule_platform.services.tasks import Tasks
+from molecule_platform.storage.sqlite import SqliteStorage
+from molecule_wire.a2a import envelopes
+from molecule_wire.a2a.envelopes import Request
+
+if TYPE_CHECKING:
+    from packages.platform.tests.conftest import FakeClock
+
+BASE = "http://platform"
+REPLICA = "replica-one"
+ADMIN_TOKEN = "the-administrator-s-token"
+HELLO = {"kind": "message", "messageId": "a1", "role": "agent", "parts": [{"kind": "text", "text": "hi"}]}
+
+
+class ScriptedLink:
+    """An agent link that remembers what it carried and answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.carried: list[Dispatch] = []
+        self.answers: list[Answered | Unanswered] = []
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def deliver(self, dispatch: Dispatch) -> Answered | Unanswered:
+        self.carried.append(dispatch)
+        await self.free.wait()
+        return self.answers.pop(0) if self.answers else Answered(json.dumps(HELLO).encode())
+
+
+class Lines:
+    """A log that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.said.append((event, fields))
+
+    warning = error = info
+
+
+def _backwards(plaintext: bytes, bound_to: str) -> tuple[bytes, bytes, str]:
+    return b"nonce", plaintext[::-1] + b"|" + bound_to.encode(), "k1"
+
+
+def _forwards(_nonce: bytes, ciphertext: bytes, key_id: str, bound_to: str) -> bytes:
+    sealed, _, place = ciphertext.partition(b"|")
+    if key_id != "k1" or place.decode() != bound_to:
+        raise ValueError("cannot be opened")
+    return sealed[::-1]
+
+
+async def _check_url(url: str) -> None:
+    if "10.0.0.1" in url:
+        raise Refusal("invalid-url", "this address is private")
+
+
+class Rig:
+    """Every service of one replica."""
+
+    def __init__(self, storage: SqliteStorage, bells: Bells, clock: FakeClock, org: Org) -> None:
+        self.storage, self.bells, self.clock, self.org = storage, bells, clock, org
+        self.link, self.log = ScriptedLink(), Lines()
+        self.sealing = Sealing(_backwards, _forwards)
+        self.identity = Identity(storage, bells, clock, ADMIN_TOKEN, org.id)
+        self.authority = Authority(storage, clock)
+        self.login = Login(storage, clock, self.identity)
+        self.feed = Feed(storage, bells, self.log)
+        self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, 90)
+        self.limits = DeliveryLimits(max_open=5, max_attempts=2)
+        self.delivery = Delivery(storage, bells, clock, REPLICA, self.limits)
+        self.replies = Replies(storage, clock, self.delivery, REPLICA)
+        self.inbox = Inbox(storage, bells, clock, lambda: 0.5)
+        self.activity = Activity(storage, bells, clock)
+        self.secrets = SecretService(storage, clock, self.sealing)
+        self.directory = Directory(storage, clock)
+        self.tasks = Tasks(storage)
+        self.lifecycle = Lifecycle(
+            storage,
+            clock,
+            timedelta(days=1),
+            lambda workspace, key, value, now: self.sealing.secret(org.id, workspace.id, key, value, now),
+        )
+        self.courier = self.new_courier(REPLICA)
+        self.sweeps = Sweeps(storage, clock, self.log, REPLICA, self.courier, shared=False)
+        self.admin = Principal("user:admin", org.id, principals.ADMIN_SCOPES, "admin", "owner")
+
+    def new_courier(
+        self, replica: str, secret: Callable[[Workspace], str | None] = lambda _: None
+    ) -> Courier:
+        return Courier(
+            self.storage, self.bells, self.clock, self.log, self.link, replica, 300, secret, lambda: 0.5
+        )
+
+    def registration(self, **rules: bool) -> Registration:
+        return Registration(
+            self.storage,
+            self.clock,
+            ClaimRules(**rules),
+            _check_url,
+            lambda text, place: f"{place}:{text[::-1]}",
+            90,
+        )
+
+    async def created(self, name: str = "Ada", parent: Workspace | None = None, **plan: Any) -> Created:
+        wanted = Plan(name=name, parent_id=parent.id if parent else None, **plan)
+        return await self.lifecycle.create(wanted, self.admin)
+
+    async def agent(
+        self, name: str = "Ada", url: str = "", parent: Workspace | None = None, **plan: Any
+    ) -> Workspace:
+        """A workspace whose agent has registered: by poll, or by push when it has a URL."""
+        workspace = (await self.created(name, parent, **plan)).workspace
+        application = Application(workspace.id, {"name": name}, url)
+        return (await self.registration().register(application, of(workspace))).workspace
+
+    async def changed(self, workspace: Workspace, **columns: Any) -> Workspace:
+        await self.storage.write(lambda tx: tx.workspaces.touch(workspace.id, **columns))
+        return await self.workspace(workspace.id)
+
+    async def workspace(self, workspace_id: str) -> Workspace:
+        found = await self.storage.read(lambda tx: tx.workspaces.get(workspace_id))
+        assert found is not None
+        return found
+
+    async def send(
+        self, target: Workspace, said: str = "hello", caller: Principal | None = None, **more: Any
+    ) -> Receipt:
+        asked = request(
+            said, **{name: more.pop(name) for name in ("ref", "context", "role", "dialect") if name in more}
+        )
+        return await self.delivery.accept(Submission(caller or self.admin, target, asked, **more))
+
+    async def message(self, message_id: str) -> Message:
+        return await self.delivery.get(message_id)
+
+    async def events(self) -> list[str]:
+        found = await self.storage.read(lambda tx: tx.events.after(0, 10_000))
+        return [event.event_type for event in found]
+
+    async def rows(self, workspace: Workspace, **wanted: Any) -> list[ActivityRow]:
+        return await self.storage.read(lambda tx: tx.activity.rows(workspace.id, ActivityFilter(**wanted)))
+
+    async def lease(self, workspace: Workspace, **wish: Any) -> list[dict[str, Any]]:
+        answer = await self.inbox.lease(workspace, BASE, LeaseWish(**wish), 0, lambda: False)
+        return answer["messages"]
+
+    async def at_cursor(self, workspace: Workspace, message: Message) -> None:
+        """Deliver a message as a read of the activity log does."""
+
+        def work(tx: Transaction) -> None:
+            tx.mailbox.lease(message.id, kind="cursor", at=self.clock.now(), deadline_at=message.deadline_at)
+
+        await self.storage.write(work)
+
+
+def of(workspace: Workspace) -> Principal:
+    """The principal of a workspace's own token."""
+    text = principals.workspace_principal(workspace.id)
+    return Principal(text, workspace.org_id, principals.WORKSPACE_SCOPES, workspace.name)
+
+
+def request(
+    said: str,
+    ref: str | None = None,
+    context: str | None = None,
+    role: str = "user",
+    dialect: str = "0.3",
+    **inner: Any,
+) -> Request:
+    """A send, as the platform's path reads it."""
+    message: dict[str, Any] = {"role": role, "parts": [{"kind": "text", "text": said}], **inner}
+    if dialect == "1.0":
+        message |= {"role": f"ROLE_{role.upper()}", "parts": [{"text": said}]}
+    message |= {} if ref is None else {"messageId": ref}
+    message |= {} if context is None else {"contextId": context}
+    method = "message/send" if dialect == "0.3" else "SendMessage"
+    body = json.dumps({"method": method, "params": {"message": message}}).encode()
+    return envelopes.parse_request(body, version=dialect, lenient=True)
+
+
+@pytest.fixture
+async def rig(empty_database: Path, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Rig]:
+    """The services of one replica over an empty store with one organisation."""
+    bus = MemoryBus()
+    await bus.start()
+    bells = Bells(bus)
+    await bells.start()
+    shutil.copy(empty_database, tmp_path / "molecule.db")
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", bells.ring)
+    org = Org("org-one", "default", "Default organisation", clock.now())
+    await storage.write(lambda tx: tx.people.insert_org(org))
+    one = Rig(storage, bells, clock, org)
+    yield one
+    one.link.free.set()
+    await one.courier.stop()
+    await storage.close()
+    await bus.close()
+
+
+@pytest.fixture(scope="session")
+def principal_of() -> Callable[[Workspace], Principal]:
+    """The principal of a workspace's own token."""
+    return of
+
+
+@pytest.fixture(scope="session")
+def make_request() -> Callable[..., Request]:
+    """A send, as the platform's path reads it."""
+    return request
+
+
+Refuses = Callable[[Awaitable[Any], str], Awaitable[Refusal]]
+
+
+@pytest.fixture(scope="session")
+def refuses() -> Refuses:
+    """Expect a refusal with that code, and give it."""
+
+    async def expect(work: Awaitable[Any], code: str) -> Refusal:
+        with pytest.raises(Refusal) as refused:
+            await work
+        assert refused.value.code == code, refused.value
+        return refused.value
+
+    return expect

@@ -1,0 +1,159 @@
+"""The operator's hand: create, pause, resume and remove, with everything below."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from molecule_platform.domain import credentials
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.services.lifecycle import Plan
+
+if TYPE_CHECKING:
+    from packages.platform.tests.services.conftest import Refuses, Rig
+
+Of = Callable[[Workspace], Principal]
+
+
+async def family(rig: Rig) -> tuple[Workspace, Workspace, Workspace, Workspace]:
+    lead = await rig.agent("Lead")
+    ada = await rig.agent("Ada", parent=lead)
+    leaf = await rig.agent("Leaf", parent=ada)
+    return lead, ada, leaf, await rig.agent("Other")
+
+
+async def statuses(rig: Rig, *several: Workspace) -> list[str]:
+    return [(await rig.workspace(workspace.id)).status for workspace in several]
+
+
+async def test_a_new_workspace_waits_for_its_agent_with_a_token_secrets_and_an_event(rig: Rig) -> None:
+    created = await rig.created("Ada", role="maths", secrets={"KEY": "hush"})
+    workspace = await rig.workspace(created.workspace.id)
+    assert (workspace.status, workspace.tier, workspace.delivery_mode) == ("awaiting_agent", 2, "poll")
+    assert workspace.awareness_namespace == f"workspace:{workspace.id}"
+    token = await rig.storage.read(lambda tx: tx.tokens.by_hash(credentials.digest(created.auth_token)))
+    assert token is not None
+    assert await rig.secrets.values(workspace) == {"KEY": "hush"}
+    assert await rig.events() == ["WORKSPACE_AWAITING_AGENT"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "field"),
+    [
+        ({"name": "  "}, "name"),
+        ({"name": "x" * 256}, "name"),
+        ({"name": "a{b}"}, "name"),
+        ({"name": "a", "role": "r\n"}, "role"),
+        ({"name": "a", "runtime": "r" * 101}, "runtime"),
+        ({"name": "a", "visibility": "secret"}, "visibility"),
+        ({"name": "a", "tier": 0}, "tier"),
+        ({"name": "a", "max_concurrent_tasks": 0}, "max_concurrent_tasks"),
+        ({"name": "a", "budget_limit": -1}, "budget_limit"),
+        ({"name": "a", "secrets": {"1": "x"}}, "key"),
+    ],
+)
+async def test_a_field_that_breaks_its_rule_is_named_and_nothing_is_created(
+    rig: Rig, refuses: Refuses, plan: dict[str, Any], field: str
+) -> None:
+    refusal = await refuses(rig.lifecycle.create(Plan(**plan), rig.admin), "invalid-request")
+    assert refusal.extras["field"] == field
+    assert await rig.storage.read(lambda tx: tx.workspaces.all_of(rig.org.id)) == []
+    assert await rig.events() == []
+
+
+async def test_a_workspace_that_the_platform_would_have_to_start_is_refused(
+    rig: Rig, refuses: Refuses
+) -> None:
+    await refuses(rig.created(runtime="llm"), "no-provisioner")
+
+
+@pytest.mark.parametrize("case", ["unknown", "removed"])
+async def test_a_parent_must_be_there(rig: Rig, refuses: Refuses, case: str) -> None:
+    parent = await rig.agent("Lead")
+    if case == "removed":
+        await rig.lifecycle.remove(parent, confirmed=False)
+    plan = Plan(name="Ada", parent_id=parent.id if case == "removed" else "nobody")
+    await refuses(rig.lifecycle.create(plan, rig.admin), "workspace-not-found")
+
+
+async def test_a_pause_reaches_everything_below_and_nothing_beside(rig: Rig) -> None:
+    lead, ada, leaf, other = await family(rig)
+    await rig.lifecycle.pause(leaf)
+    assert await rig.lifecycle.pause(lead) == 2
+    assert await statuses(rig, lead, ada, leaf, other) == ["paused", "paused", "paused", "online"]
+    assert (await rig.events()).count("WORKSPACE_PAUSED") == 3
+
+
+async def test_mail_for_a_paused_workspace_is_accepted_waits_and_is_handed_out_after_the_resume(
+    rig: Rig,
+) -> None:
+    ada = await rig.agent()
+    await rig.lifecycle.pause(ada)
+    receipt = await rig.send(ada)
+    assert await rig.lease(ada) == []
+    await rig.lifecycle.resume(ada)
+    assert [item["message_id"] for item in await rig.lease(ada)] == [receipt.message.id]
+
+
+@pytest.mark.parametrize("kind", ["inbox", "cursor"])
+async def test_a_pause_gives_back_what_the_agent_held_at_no_cost(rig: Rig, kind: str) -> None:
+    ada = await rig.agent()
+    message = (await rig.send(ada)).message
+    await (rig.lease(ada) if kind == "inbox" else rig.at_cursor(ada, message))
+    await rig.lifecycle.pause(ada)
+    waiting = await rig.message(message.id)
+    assert (waiting.status, waiting.attempts, waiting.lease_kind) == ("accepted", 0, None)
+
+
+async def test_a_resume_waits_for_each_agent_s_next_heartbeat(rig: Rig) -> None:
+    lead, ada, leaf, _ = await family(rig)
+    await rig.lifecycle.pause(lead)
+    assert await rig.lifecycle.resume(lead) == 3
+    assert await statuses(rig, lead, ada, leaf) == ["awaiting_agent"] * 3
+    assert (await rig.events()).count("WORKSPACE_RESUMED") == 3
+
+
+async def test_only_what_is_paused_and_under_no_paused_parent_resumes(rig: Rig, refuses: Refuses) -> None:
+    lead, ada, _, other = await family(rig)
+    await rig.lifecycle.pause(lead)
+    await refuses(rig.lifecycle.resume(ada), "parent-paused")
+    await refuses(rig.lifecycle.resume(other), "not-found")
+
+
+async def test_removing_a_parent_first_says_what_it_takes_along(rig: Rig, refuses: Refuses) -> None:
+    lead, ada, leaf, _ = await family(rig)
+    refusal = await refuses(rig.lifecycle.remove(lead, confirmed=False), "confirmation-required")
+    assert refusal.extras["children"] == [{"id": w.id, "name": w.name} for w in (ada, leaf)]
+    assert refusal.extras["children_count"] == 2
+    assert await statuses(rig, lead, ada, leaf) == ["online"] * 3
+
+
+async def test_a_removal_takes_the_subtree_its_tokens_and_its_addresses(rig: Rig) -> None:
+    lead, ada, leaf, other = await family(rig)
+    token = (await rig.created("Kid", parent=leaf)).auth_token
+    assert (await rig.lifecycle.remove(lead, confirmed=True)).removed == 4
+    assert await statuses(rig, lead, ada, leaf, other) == ["removed"] * 3 + ["online"]
+    ended = await rig.storage.read(lambda tx: tx.tokens.by_hash(credentials.digest(token)))
+    assert ended is not None
+    assert ended.revoke_reason == "workspace-removed"
+    assert (await rig.workspace(lead.id)).removed_at == rig.clock.now()
+
+
+async def test_the_sender_of_an_open_message_learns_that_its_target_is_gone(rig: Rig) -> None:
+    ada = await rig.agent()
+    waiting = [(await rig.send(ada)).message for _ in range(2)]
+    await rig.lease(ada, limit=1)
+    asking = [asyncio.ensure_future(rig.delivery.outcome(message.id, 10)) for message in waiting]
+    await rig.lifecycle.remove(ada, confirmed=False)
+    for ended in await asyncio.gather(*asking):
+        assert (ended.status, (ended.error or {})["code"]) == ("cancelled", "workspace-removed")
+
+
+async def test_nothing_is_accepted_for_a_removed_workspace(rig: Rig, refuses: Refuses) -> None:
+    ada = await rig.agent()
+    await rig.lifecycle.remove(ada, confirmed=False)
+    await refuses(rig.send(ada), "workspace-removed")

@@ -1,0 +1,257 @@
+"""Any order of accepting, leasing, giving back, settling and lapsing, against a model that fits on a page."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import shutil
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from molecule_platform.domain.messages import Outcome
+from molecule_platform.ports.people import Org
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.storage.postgres import PostgresStorage
+from molecule_platform.storage.sqlite import SqliteStorage
+
+if TYPE_CHECKING:
+    from packages.platform.tests.conftest import MakeMessage, MakeWorkspace
+    from packages.platform.tests.storage.conftest import AnyStorage
+
+T = TypeVar("T")
+LEASE = timedelta(seconds=60)
+EXAMPLES = {"sqlite": 40, "postgres": 8}
+
+
+@dataclass
+class Row:
+    """What the model knows of a message."""
+
+    status: str = "accepted"
+    epoch: int = 0
+    attempts: int = 0
+    lease: tuple[str, str] | None = None
+    expires_at: datetime | None = None
+    steps: list[str] = field(default_factory=lambda: ["accepted"])
+
+    def is_held_under(self, epoch: int) -> bool:
+        return self.status == "leased" and self.epoch == epoch
+
+    def give_back(self, step: str, attempts: int) -> None:
+        self.status, self.lease, self.expires_at = "accepted", None, None
+        self.attempts += attempts
+        self.steps.append(step)
+
+
+@dataclass
+class Ground:
+    """A store to run on, and how to make rows for it."""
+
+    run: Callable[[Coroutine[Any, Any, Any]], Any]
+    storage: AnyStorage
+    make_message: MakeMessage
+    make_workspace: MakeWorkspace
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        return self.run(self.storage.write(work))
+
+
+EPOCH = st.sampled_from([0, 0, 0, -1, 1])
+PICK = st.integers(0, 10**6)
+
+
+class Mailbox(RuleBasedStateMachine):
+    """One workspace's mailbox beside its model."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__()
+        self.ground = ground
+        self.rows: dict[str, Row] = {}
+        self.home = ground.make_workspace(org_id=str(uuid4()))
+        self.now = self.home.created_at
+
+        def begin(tx: Transaction) -> None:
+            tx.people.insert_org(Org(self.home.org_id, self.home.org_id, "", self.now))
+            tx.workspaces.insert(self.home)
+
+        ground.write(begin)
+
+    def pick(self, number: int) -> tuple[str, Row]:
+        name = sorted(self.rows)[number % len(self.rows)]
+        return name, self.rows[name]
+
+    @rule()
+    def accept(self) -> None:
+        message = self.ground.make_message(
+            org_id=self.home.org_id,
+            target_id=self.home.id,
+            created_at=self.now,
+            deadline_at=self.now + 1000 * LEASE,
+        )
+        self.ground.write(lambda tx: tx.mailbox.insert(replace(message, seq=tx.activity.next_seq())))
+        self.rows[message.id] = Row()
+
+    @precondition(lambda self: bool(self.rows))
+    @rule(
+        which=PICK, kind=st.sampled_from(["dispatch", "inbox", "cursor"]), owner=st.sampled_from(["r1", "r2"])
+    )
+    def lease(self, which: int, kind: str, owner: str) -> None:
+        name, row = self.pick(which)
+        until = self.now + LEASE if kind == "inbox" else None
+        end = self.now + 1000 * LEASE
+        taken = self.ground.write(
+            lambda tx: tx.mailbox.lease(
+                name, kind=kind, at=self.now, deadline_at=end, expires_at=until, owner=owner
+            )
+        )
+        assert (taken is not None) == (row.status == "accepted")
+        if taken is not None:
+            row.status, row.lease, row.expires_at = "leased", (kind, owner), until
+            row.epoch, row.attempts = row.epoch + 1, row.attempts + 1
+            row.steps.append("leased")
+
+    @precondition(lambda self: bool(self.rows))
+    @rule(which=PICK, off=EPOCH)
+    def extend(self, which: int, off: int) -> None:
+        name, row = self.pick(which)
+        until, epoch = self.now + 2 * LEASE, row.epoch + off
+        done = self.ground.write(lambda tx: tx.mailbox.extend(name, epoch, until))
+        assert done == row.is_held_under(epoch)
+        if done:
+            row.expires_at = until
+
+    @precondition(lambda self: bool(self.rows))
+    @rule(which=PICK, off=EPOCH)
+    def release(self, which: int, off: int) -> None:
+        name, row = self.pick(which)
+        epoch = row.epoch + off
+        done = self.ground.write(lambda tx: tx.mailbox.release(name, epoch, self.now))
+        assert done == row.is_held_under(epoch)
+        if done:
+            row.give_back("released", -1)
+
+    @precondition(lambda self: bool(self.rows))
+    @rule(which=PICK, off=EPOCH)
+    def retry(self, which: int, off: int) -> None:
+        name, row = self.pick(which)
+        epoch = row.epoch + off
+        done = self.ground.write(lambda tx: tx.mailbox.retry(name, epoch, self.now, self.now, "x", "x"))
+        assert done == row.is_held_under(epoch)
+        if done:
+            row.give_back("retry", 0)
+
+    @precondition(lambda self: bool(self.rows))
+    @rule(
+        which=PICK,
+        off=st.none() | EPOCH,
+        status=st.sampled_from(["answered", "failed", "expired", "cancelled"]),
+    )
+    def settle(self, which: int, off: int | None, status: str) -> None:
+        name, row = self.pick(which)
+        epoch = None if off is None else row.epoch + off
+        may = row.status in ("accepted", "leased") if epoch is None else row.is_held_under(epoch)
+        ended = self.ground.write(lambda tx: tx.mailbox.settle(name, Outcome(status), self.now, epoch))
+        assert (ended is not None) == may
+        if ended is not None:
+            row.status, row.expires_at = status, None
+            row.steps.append(status)
+
+    @rule(seconds=st.sampled_from([1, 59, 60, 120]))
+    def lapse(self, seconds: int) -> None:
+        self.now += timedelta(seconds=seconds)
+
+        def work(tx: Transaction) -> set[str]:
+            mine = [m for m in tx.mailbox.lapsed(self.now, 10_000) if m.target_id == self.home.id]
+            for message in mine:
+                tx.mailbox.retry(message.id, message.lease_epoch, self.now, self.now, "lease-lost", "")
+            return {message.id for message in mine}
+
+        ran_out = {
+            name
+            for name, row in self.rows.items()
+            if row.lease and row.lease[0] == "inbox" and row.expires_at and row.expires_at <= self.now
+        }
+        assert self.ground.write(work) == ran_out
+        for name in ran_out:
+            self.rows[name].give_back("retry", 0)
+
+    @rule(living=st.sampled_from(["r1", "r2"]))
+    def lose_a_replica(self, living: str) -> None:
+        def work(tx: Transaction) -> set[str]:
+            mine = [m for m in tx.mailbox.orphaned([living], 10_000) if m.target_id == self.home.id]
+            for message in mine:
+                tx.mailbox.release(message.id, message.lease_epoch, self.now)
+            return {message.id for message in mine}
+
+        lost = {
+            name
+            for name, row in self.rows.items()
+            if row.status == "leased" and row.lease and row.lease[0] == "dispatch" and row.lease[1] != living
+        }
+        assert self.ground.write(work) == lost
+        for name in lost:
+            self.rows[name].give_back("released", -1)
+
+    @invariant()
+    def the_store_says_what_the_model_says(self) -> None:
+        def work(tx: Transaction) -> dict[str, tuple[object, ...]]:
+            found = ((name, tx.mailbox.get(name)) for name in self.rows)
+            return {n: (m.status, m.lease_epoch, m.attempts, m.lease_expires_at) for n, m in found if m}
+
+        kept = self.ground.run(self.ground.storage.read(work))
+        assert kept == {n: (r.status, r.epoch, r.attempts, r.expires_at) for n, r in self.rows.items()}
+
+    def teardown(self) -> None:
+        def work(tx: Transaction) -> list[str]:
+            return [event.event_type for event in tx.events.after(0, 100_000, workspace_id=self.home.id)]
+
+        shown = (
+            step for row in self.rows.values() for step in row.steps if step not in ("retry", "released")
+        )
+        kept = self.ground.run(self.ground.storage.read(work))
+        assert sorted(kept) == sorted(f"MESSAGE_{step.upper()}" for step in shown)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_no_order_of_steps_leads_the_mailbox_away_from_its_model(
+    dialect: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    make_message: MakeMessage,
+    make_workspace: MakeWorkspace,
+) -> None:
+    async def opened() -> AnyStorage:
+        if dialect == "postgres":
+            return await PostgresStorage.open(request.getfixturevalue("postgres_database"), lambda _: None)
+        shutil.copy(request.getfixturevalue("empty_database"), tmp_path / "molecule.db")
+        return await SqliteStorage.open(tmp_path / "molecule.db", lambda _: None)
+
+    bounded = settings(
+        max_examples=EXAMPLES[dialect],
+        stateful_step_count=25,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    with asyncio.Runner() as runner:
+        storage = runner.run(opened())
+        ground = Ground(runner.run, storage, make_message, make_workspace)
+        try:
+            machine: Any = functools.partial(Mailbox, ground)
+            run_state_machine_as_test(machine, settings=bounded)
+        finally:
+            runner.run(storage.close())

@@ -1,0 +1,231 @@
+"""A database that goes away and comes back, and a process that is killed: nothing written is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from molecule_platform.ports.people import Org
+from molecule_platform.ports.storage import StorageDown, Transaction
+from molecule_platform.storage.postgres import PostgresStorage
+from molecule_platform.storage.sqlite import SqliteStorage
+from molecule_platform.storage.transaction import SqlTransaction
+
+if TYPE_CHECKING:
+    from packages.platform.tests.storage.conftest import Elsewhere
+
+SECONDS = 10.0
+
+
+class Wire:
+    """A way to a database that can be cut and mended."""
+
+    def __init__(self, url: str) -> None:
+        self._place = urlsplit(url)
+        self._url = url
+        self._server: asyncio.Server | None = None
+        self._port = 0
+        self._open: set[asyncio.StreamWriter] = set()
+
+    @property
+    def url(self) -> str:
+        return self._url.replace(f":{self._place.port}/", f":{self._port}/")
+
+    async def mend(self) -> None:
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for writer in self._open:
+            writer.transport.abort()
+        await self._server.wait_closed()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._place.port)
+        self._open |= {writer, there_writer}
+        await asyncio.gather(_pass(reader, there_writer), _pass(there_reader, writer))
+        self._open -= {writer, there_writer}
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    writer.close()
+
+
+@pytest.fixture
+async def wire(postgres_database: str) -> AsyncIterator[Wire]:
+    """A connection to PostgreSQL that can be cut."""
+    one = Wire(postgres_database)
+    await one.mend()
+    yield one
+    await one.cut()
+
+
+def found(name: str) -> Org:
+    return Org(name, name, name, datetime(2026, 5, 2, tzinfo=UTC))
+
+
+async def test_a_database_that_goes_away_is_down_and_the_store_recovers_when_it_is_back(wire: Wire) -> None:
+    storage = await PostgresStorage.open(wire.url, lambda _: None)
+    await storage.write(lambda tx: tx.people.insert_org(found("before")))
+    await wire.cut()
+    with pytest.raises(StorageDown):
+        await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("during"))), SECONDS)
+    with pytest.raises(StorageDown):
+        await asyncio.wait_for(storage.read(lambda tx: tx.people.org("before")), SECONDS)
+    await wire.mend()
+    await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("after"))), SECONDS)
+    names = ("before", "during", "after")
+    kept = await storage.read(lambda tx: [tx.people.org(name) is not None for name in names])
+    assert kept == [True, False, True]
+    await storage.close()
+
+
+def own_pid(tx: Transaction) -> int:
+    assert isinstance(tx, SqlTransaction)
+    return tx._connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+
+
+async def test_a_connection_lost_in_the_middle_of_a_write_fails_the_group_and_not_the_store(
+    postgres_database: str, elsewhere: Elsewhere
+) -> None:
+    storage = await PostgresStorage.open(postgres_database, lambda _: None)
+
+    def dying(tx: Transaction) -> None:
+        tx.people.insert_org(found("lost"))
+        elsewhere(postgres_database, f"SELECT pg_terminate_backend({own_pid(tx)})")
+        tx.events.last_id()
+
+    writes = [storage.write(lambda tx: tx.people.insert_org(found("with it"))), storage.write(dying)]
+    ended = await asyncio.wait_for(asyncio.gather(*writes, return_exceptions=True), SECONDS)
+    assert [type(end) for end in ended] == [StorageDown, StorageDown]
+    await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("later"))), SECONDS)
+    kept = await storage.read(lambda tx: [tx.people.org(n) is not None for n in ("lost", "with it", "later")])
+    assert kept == [False, False, True]
+    await storage.close()
+
+
+async def test_a_connection_lost_in_the_middle_of_a_read_is_the_database_being_down(
+    postgres_database: str, elsewhere: Elsewhere
+) -> None:
+    storage = await PostgresStorage.open(postgres_database, lambda _: None)
+
+    def dying(tx: Transaction) -> int:
+        elsewhere(postgres_database, f"SELECT pg_terminate_backend({own_pid(tx)})")
+        return tx.events.last_id()
+
+    with pytest.raises(StorageDown):
+        await asyncio.wait_for(storage.read(dying), SECONDS)
+    assert await storage.read(lambda tx: tx.events.last_id()) == 0
+    await storage.close()
+
+
+async def test_a_database_that_does_not_answer_stops_the_start(wire: Wire) -> None:
+    url = wire.url
+    await wire.cut()
+    with pytest.raises(StorageDown):
+        await PostgresStorage.open(url, lambda _: None)
+    await wire.mend()
+
+
+async def test_a_file_that_cannot_be_written_fails_the_group_and_not_the_store(tmp_path: Path) -> None:
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", lambda _: None)
+
+    def full(tx: Transaction, pages: int) -> None:
+        assert isinstance(tx, SqlTransaction)
+        tx._connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+
+    def large(tx: Transaction) -> None:
+        tx.people.insert_org(Org("large", "large", "x" * 1_000_000, found("x").created_at))
+
+    await storage.write(lambda tx: full(tx, 1))
+    with pytest.raises(StorageDown):
+        await asyncio.wait_for(storage.write(large), SECONDS)
+    await storage.write(lambda tx: full(tx, 10**6))
+    await asyncio.wait_for(storage.write(large), SECONDS)
+    await storage.close()
+
+
+async def test_a_file_that_somebody_else_locks_is_down_until_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("molecule_platform.storage.sqlite.BUSY_TIMEOUT_MS", 50)
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", lambda _: None)
+    other = sqlite3.connect(tmp_path / "molecule.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageDown):
+        await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("one"))), SECONDS)
+    other.execute("ROLLBACK")
+    other.close()
+    await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("two"))), SECONDS)
+    await storage.close()
+
+
+WRITER = """
+import asyncio, os, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from molecule_platform.ports.people import Org
+from molecule_platform.storage.postgres import PostgresStorage
+from molecule_platform.storage.sqlite import SqliteStorage
+
+async def main(place):
+    if place.startswith("postgresql"):
+        storage = await PostgresStorage.open(place, lambda _: None)
+    else:
+        storage = await SqliteStorage.open(Path(place), lambda _: None)
+    async def write(number):
+        org = Org(f"o{number}", f"o{number}", "", datetime(2026, 5, 2, tzinfo=UTC))
+        await storage.write(lambda tx: tx.people.insert_org(org))
+        os.write(1, f"o{number}\\n".encode())
+    for start in range(0, 100, 20):
+        await asyncio.gather(*(write(start + number) for number in range(20)))
+    asyncio.get_running_loop().create_task(write(1000))
+    await asyncio.sleep(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def killed_while_writing(place: str) -> list[str]:
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WRITER, place, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    said, problems = await asyncio.wait_for(child.communicate(), 30)
+    assert child.returncode == -signal.SIGKILL, problems.decode()
+    return said.decode().split()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+async def test_what_a_write_returned_survives_sigkill(
+    dialect: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if dialect == "postgres":
+        place: str = request.getfixturevalue("postgres_database")
+        reported = await killed_while_writing(place)
+        storage: PostgresStorage | SqliteStorage = await PostgresStorage.open(place, lambda _: None)
+    else:
+        reported = await killed_while_writing(str(tmp_path / "molecule.db"))
+        storage = await SqliteStorage.open(tmp_path / "molecule.db", lambda _: None)
+    kept = await storage.read(lambda tx: [name for name in reported if tx.people.org(name) is not None])
+    await storage.close()
+    assert len(reported) >= 100
+    assert kept == reported
