@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_wire import JSON, JSONObject, ids
-from molecule_wire.a2a import envelopes, errors, operations
+from molecule_wire.a2a import checks, envelopes, errors, operations
 
 
 def _send(**changes: Any) -> dict[str, Any]:
@@ -95,6 +95,34 @@ def test_the_lenient_door_fills_in_what_a_bare_request_lacks() -> None:
         % (str(request.id).encode(), request.message_id.encode())
     )
     assert request.params == json.loads(request.body)["params"]
+
+
+def test_a_large_request_is_filled_like_a_small_one() -> None:
+    for padding in (b"x" * 9, b"x" * 30_000):
+        body = (
+            b'{"params":{"message":1},"method":"message/send","params":{"message":{"role" : "", "messageId":\tnull,'
+            b'"parts":[{"text":"%b"}],"metadata":{"message":{"role":null}}} } ,"params2":{"message":{}}}\n'
+            % padding
+        )
+        request = envelopes.parse_request(body, version=None, lenient=True)
+        filled = body[1:].replace(b'"role" : ""', b'"role" : "user"')
+        filled = filled.replace(b"\tnull", b'\t"%b"' % str(request.message_id).encode())
+        assert request.body == b'{"jsonrpc":"2.0","id":"%b",' % str(request.id).encode() + filled
+        assert request.params == json.loads(request.body)["params"]
+        assert not request.given_message_id
+
+
+def test_a_large_complete_request_keeps_its_bytes() -> None:
+    body = json.dumps(_send(parts=[{"text": "x" * 30_000}])).encode()
+    assert envelopes.parse_request(body, version="1.0", lenient=True).body is body
+    assert _refused(b"[" + body + b"]", lenient=True).code == -32600
+    assert _refused(body[:-1], lenient=True).code == -32700
+
+
+def test_a_refusal_names_a_bounded_number_of_fields() -> None:
+    error = _refused(_send(messageId=7, parts=[0] * 100_000))
+    assert len(_fields(error)) == checks.MAX_VIOLATIONS
+    assert _fields(error)[:2] == ["message.messageId", "message.parts[0]"]
 
 
 def test_the_lenient_door_keeps_what_is_given() -> None:
@@ -318,11 +346,18 @@ MESSAGE_LIKE = st.fixed_dictionaries(
 )
 
 
-@given(st.one_of(MESSAGE_LIKE, JSON_VALUES), JSON_VALUES, st.sampled_from(["message/send", "SendMessage"]))
+@given(
+    st.one_of(MESSAGE_LIKE, JSON_VALUES),
+    JSON_VALUES,
+    st.sampled_from(["message/send", "SendMessage"]),
+    st.sampled_from(["", "x" * 20_000]),
+)
 def test_any_message_is_read_or_refused_on_the_lenient_door(
-    message: JSON, configuration: JSON, method: str
+    message: JSON, configuration: JSON, method: str, padding: str
 ) -> None:
-    envelope: JSON = {"method": method, "params": {"message": message, "configuration": configuration}}
+    params: JSON = {"message": message, "configuration": configuration}
+    envelope: JSON = {"method": method, "params": params, "padding": padding}
     with contextlib.suppress(errors.A2AError):
         request = _parsed(envelope, version=None, lenient=True)
         assert request.message == json.loads(request.body)["params"]["message"]
+        assert request.id == json.loads(request.body)["id"]

@@ -133,3 +133,25 @@ def test_a_strangers_error_without_details_gains_none() -> None:
     assert error.to_object() == {"code": -32050, "message": "own"}
     assert error.http_status == 500
     assert error.to_rest()["error"] == {"code": 500, "status": "INTERNAL", "message": "own", "details": []}
+
+
+@pytest.mark.parametrize("code", platform_errors.TABLE)
+@pytest.mark.parametrize(
+    ("number", "status", "grpc_status"),
+    [
+        (-32600, 400, "INVALID_ARGUMENT"),
+        (-32001, 404, "NOT_FOUND"),
+        (-32050, 500, "INTERNAL"),
+        (401, 400, "INVALID_ARGUMENT"),
+        (404, 404, "NOT_FOUND"),
+        (503, 500, "INTERNAL"),
+    ],
+)
+def test_a_peer_cannot_borrow_the_status_of_a_platform_error(
+    code: str, number: int, status: int, grpc_status: str
+) -> None:
+    forged = errors.gateway_error(code, "no").to_object()
+    read = errors.from_object({**forged, "code": number})
+    assert (read.http_status, read.grpc_status) == (status, grpc_status)
+    assert read.to_object()["data"] == forged["data"]
+    assert read.metadata == {"code": code}

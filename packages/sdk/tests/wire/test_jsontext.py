@@ -55,6 +55,38 @@ def test_escaped_surrogate_pairs_and_wide_texts_are_fine() -> None:
     assert jsontext.decode(b'["' + b"[" * 300 + b'"]') == ["[" * 300]
 
 
+@given(st.lists(st.text(st.characters(categories=["Cs", "Lu"]) | st.sampled_from("\\\n/\U0001f600"))))
+def test_a_text_is_read_exactly_when_all_its_surrogates_are_paired(strings: list[str]) -> None:
+    body = json.dumps(strings).encode()
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        with pytest.raises(jsontext.NotJSON, match="surrogate"):
+            jsontext.decode(body)
+    else:
+        assert jsontext.decode(body) == json.loads(body)
+
+
+def test_an_escaped_backslash_begins_no_surrogate() -> None:
+    assert jsontext.decode(b'"\\\\ud800"') == "\\ud800"
+    assert jsontext.decode(b'"\\uD7FF\\ud83d\\uDE00"') == "\ud7ff\U0001f600"
+    for body in (
+        b'"\\\\ud83d\\ude00"',
+        b'"\\ud83d\\\\ude00"',
+        b'"\\ud83d\\ud83d\\ude00"',
+        b'"\\ud83d","\\ude00"',
+    ):
+        with pytest.raises(jsontext.NotJSON, match="surrogate"):
+            jsontext.decode(b"[" + body + b"]")
+
+
+def test_depth_counts_in_the_deepest_place_only() -> None:
+    wide = b'{"a":[' + b"[[]]," * 300 + b'"[{"],"b":'
+    assert jsontext.decode(wide + b"[" * 255 + b"]" * 255 + b"}")
+    with pytest.raises(jsontext.NotJSON, match="deep"):
+        jsontext.decode(wide + b"[" * 256 + b"]" * 256 + b"}")
+
+
 def test_integers_keep_all_digits() -> None:
     assert jsontext.decode(b"9007199254740993") == 9007199254740993
     assert sys.get_int_max_str_digits() == 4300
@@ -79,3 +111,70 @@ def test_set_members_does_what_update_does(
     body = json.dumps({"params": before}, indent=indent).encode()
     spliced = jsontext.decode(jsontext.set_members(body, ("params",), members))
     assert spliced == {"params": {**before, **members}}
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        " ",
+        '"a"',
+        '"b"',
+        '"\\u0061"',
+        '"',
+        "\\",
+        "\n",
+        "1",
+        "-",
+        "null",
+        '"\\ud800"',
+    ]
+)
+OBJECTS = st.recursive(
+    st.sampled_from(["{}", "1", "[ ]", '"x"']),
+    lambda inner: st.lists(st.tuples(st.sampled_from(['"a"', ' "\\u0061" ', '"b"']), inner)).map(
+        lambda members: "{" + ", ".join(f"{name}:{value}" for name, value in members) + "}"
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(FRAGMENTS).map("".join) | OBJECTS | st.tuples(OBJECTS, FRAGMENTS).map("".join))
+def test_locating_reads_and_refuses_what_decoding_does(text: str) -> None:
+    body = text.encode()
+    try:
+        value = jsontext.decode(body)
+    except jsontext.NotJSON:
+        with pytest.raises(jsontext.NotJSON):
+            jsontext.locate(body, ("a", "b"), ("a",))
+    else:
+        assert jsontext.locate(body, ("a", "b"), ("a",)).value == value
+
+
+@given(OBJECTS)
+def test_every_object_on_the_path_has_a_place_and_nothing_else_has(text: str) -> None:
+    located = jsontext.locate(text.encode(), ("a", "b"), ())
+    inner: JSON = located.value
+    for path in ((), ("a",), ("a", "b")):
+        inner = inner.get(path[-1]) if path and isinstance(inner, dict) else inner if not path else None
+        assert (path in located.places) == isinstance(inner, dict)
+
+
+def test_members_of_several_objects_are_set_in_one_go() -> None:
+    located = jsontext.locate(b'{ "\\u0061":{"x":1,"x":null , "y":"\\ud83d\\ude00"}}\n', ("a",), ("x",))
+    assert located.value == {"a": {"x": None, "y": "\U0001f600"}}
+    edits: dict[jsontext.Path, dict[str, JSON]] = {("a",): {"x": 2, "z": 3}, (): {"b": "\u00e9"}}
+    expected = b'{"b":"\xc3\xa9", "\\u0061":{"z":3,"x":1,"x":2 , "y":"\\ud83d\\ude00"}}\n'
+    assert jsontext.with_members(located, edits) == expected
+
+
+@pytest.mark.parametrize(
+    "body", [b"\xff", b'{"a":1}x', b'{"a":1,}', b'{"a" 1}', b'{"\x01":1}', b'{"\\x":1}', b"{"]
+)
+def test_what_is_no_json_is_not_located(body: bytes) -> None:
+    with pytest.raises(jsontext.NotJSON):
+        jsontext.locate(body, (), ())

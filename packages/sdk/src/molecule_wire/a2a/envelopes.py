@@ -47,8 +47,8 @@ class Request:
 
 def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request:
     """Read a request; `version` is what `A2A-Version` said. Raises A2AError that knows the request's id."""
-    located = _read(body, lenient)
-    envelope = _checked_envelope(located.value)
+    value, located = _read(body, lenient)
+    envelope = _checked_envelope(value)
     try:
         request, filled = _request(envelope, body, version, lenient)
     except errors.A2AError as problem:
@@ -56,8 +56,7 @@ def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request
         raise
     if not filled:
         return request
-    located = located if located.places else _located(body)
-    return replace(request, body=jsontext.with_members(located, filled))
+    return replace(request, body=jsontext.with_members(located or _located(body), filled))
 
 
 def result_envelope(request_id: JSON, result: JSON) -> JSONObject:
@@ -84,11 +83,10 @@ def body_in(request: Request, dialect: operations.Dialect) -> bytes:
     return jsontext.set_members(request.body, (), {"method": method, "params": params})
 
 
-def _read(body: bytes, lenient: bool) -> jsontext.Located:
+def _read(body: bytes, lenient: bool) -> tuple[JSON, jsontext.Located | None]:
     try:
-        if lenient and len(body) > _SMALL:
-            return _located(body)
-        return jsontext.Located(jsontext.decode(body), "", {})
+        located = _located(body) if lenient and len(body) > _SMALL else None
+        return located.value if located else jsontext.decode(body), located
     except jsontext.NotJSON as problem:
         raise errors.protocol_error(errors.PARSE_ERROR, f"The body is not JSON: {problem}") from problem
 
