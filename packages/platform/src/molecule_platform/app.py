@@ -27,6 +27,7 @@ from molecule_platform.gateway.doors.heartbeat import HeartbeatDoor
 from molecule_platform.gateway.doors.inbox import InboxDoors
 from molecule_platform.gateway.doors.live import LiveDoor
 from molecule_platform.gateway.links.push import PushLink
+from molecule_platform.http.access import AccessRoutes
 from molecule_platform.http.events import EventRoutes
 from molecule_platform.http.health import HealthRoutes
 from molecule_platform.http.login import LoginRoutes
@@ -41,6 +42,7 @@ from molecule_platform.ports.bus import Bus, BusUnavailable
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import registration
+from molecule_platform.services.access import Access
 from molecule_platform.services.activity import Activity
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.bells import Bells
@@ -254,6 +256,7 @@ def _handlers(
         "message.show": MessageRoutes(delivery, directory).show,
         "event.list": EventRoutes(feed).listing,
         **InboxDoors(Inbox(storage, bells, clock, random.random)).handlers(),
+        **AccessRoutes(Access(storage, clock)).handlers(),
         **RegistryRoutes(joining, directory, authority).handlers(),
         **WorkspaceRoutes(lifecycle, directory).handlers(),
         **SecretRoutes(SecretService(storage, clock, sealing)).handlers(),

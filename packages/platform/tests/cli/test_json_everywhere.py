@@ -11,7 +11,7 @@ from molecule_platform.cli import main
 
 Molecule = Callable[..., Any]
 
-# `{name}`, `{key}` and `{message}` stand for things that exist; a command for each path of the program.
+# `{name}` and its like stand for things that exist; a command for each path of the program.
 CALLS: dict[str, tuple[str, ...]] = {
     "version": (),
     "status": (),
@@ -27,6 +27,11 @@ CALLS: dict[str, tuple[str, ...]] = {
     "secret set": ("{key}", "--value", "x"),
     "secret list": (),
     "secret delete": ("{key}",),
+    "access check": ("{name}", "{paused}"),
+    "access explain": ("{name}", "{paused}"),
+    "grant create": ("{name}", "{paused}", "--reason", "a test"),
+    "grant list": (),
+    "grant delete": ("{grant}",),
     "send": ("{name}", "hello", "--no-wait"),
     "message show": ("{message}",),
 }
@@ -63,7 +68,9 @@ def test_with_json_a_command_prints_one_json_value(path: str, at_house: Molecule
     at_house("workspace", "pause", paused)
     at_house("secret", "set", key, "--value", "x")
     message = at_house("send", name, "hello", "--no-wait", "--json").json()["id"]
-    given = [part.format(name=name, paused=paused, key=key, message=message) for part in CALLS[path]]
+    grant = at_house("grant", "create", name, paused, "--reason", "a test", "--json").json()["id"]
+    things = {"name": name, "paused": paused, "key": key, "message": message, "grant": grant}
+    given = [part.format(**things) for part in CALLS[path]]
     done = at_house(*path.split(), *given, "--json")
     assert (done.code, done.err) == (0, "")
     assert done.json() is not None

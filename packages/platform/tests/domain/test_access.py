@@ -135,3 +135,21 @@ def test_a_grant_opens_what_the_tree_keeps_apart_but_not_isolation() -> None:
 def test_a_refusal_names_both_sides_and_says_why() -> None:
     verdict = access.judge(Member("leaf", "one", "lead"), Member("other", "one", "else"), {})
     assert verdict.reason == "leaf and other have different parents and neither is an ancestor of the other"
+
+
+def test_the_steps_end_with_the_rule_that_decides() -> None:
+    parents = {"root": None, "a": "root", "b": "a", "other": None, "c": "other"}
+    members = {name: access.Member(name, "org", parent) for name, parent in parents.items()}
+    for caller, target in (("a", "a"), ("a", "b"), ("b", "root"), ("root", "other"), ("b", "c")):
+        verdict = access.judge(members[caller], members[target], parents)
+        looked_at = access.steps(members[caller], members[target], parents)
+        assert [step.rule for step in looked_at if step.matched] == [verdict.rule]
+        assert looked_at[-1].detail == verdict.reason
+
+
+def test_the_common_ancestor_is_the_nearest_that_both_are_or_are_below() -> None:
+    parents = {"root": None, "a": "root", "b": "root", "c": "b", "other": None}
+    assert access.common_ancestor("a", "c", parents) == "root"
+    assert access.common_ancestor("b", "c", parents) == "b"
+    assert access.common_ancestor("c", "c", parents) == "c"
+    assert access.common_ancestor("a", "other", parents) is None

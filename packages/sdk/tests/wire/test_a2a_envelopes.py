@@ -100,7 +100,8 @@ def test_the_lenient_door_fills_in_what_a_bare_request_lacks() -> None:
 def test_a_large_request_is_filled_like_a_small_one() -> None:
     for padding in (b"x" * 9, b"x" * 30_000):
         body = (
-            b'{"params":{"message":1},"method":"message/send","params":{"message":{"role" : "", "messageId":\tnull,'
+            b'{"params":{"message":1},"method":"message/send",'
+            b'"params":{"message":{"role" : "", "messageId":\tnull,'
             b'"parts":[{"text":"%b"}],"metadata":{"message":{"role":null}}} } ,"params2":{"message":{}}}\n'
             % padding
         )

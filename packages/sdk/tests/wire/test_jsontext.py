@@ -158,10 +158,11 @@ def test_locating_reads_and_refuses_what_decoding_does(text: str) -> None:
 @given(OBJECTS)
 def test_every_object_on_the_path_has_a_place_and_nothing_else_has(text: str) -> None:
     located = jsontext.locate(text.encode(), ("a", "b"), ())
-    inner: JSON = located.value
-    for path in ((), ("a",), ("a", "b")):
-        inner = inner.get(path[-1]) if path and isinstance(inner, dict) else inner if not path else None
-        assert (path in located.places) == isinstance(inner, dict)
+    outermost = located.value
+    middle = outermost.get("a") if isinstance(outermost, dict) else None
+    innermost = middle.get("b") if isinstance(middle, dict) else None
+    along: dict[jsontext.Path, JSON] = {(): outermost, ("a",): middle, ("a", "b"): innermost}
+    assert set(located.places) == {path for path, value in along.items() if isinstance(value, dict)}
 
 
 def test_members_of_several_objects_are_set_in_one_go() -> None:

@@ -68,6 +68,23 @@ class UpdateCard(Body):
     agent_card: dict[str, Any]
 
 
+class CheckAccess(Body):
+    """Two workspaces, or a principal and a workspace."""
+
+    caller_id: str
+    target_id: str
+
+
+class NewGrant(NewBody):
+    """A way from one workspace to another, for a while."""
+
+    from_: str = field(name="from")
+    to: str
+    expires_at: str
+    reason: str
+    bidirectional: bool = False
+
+
 class Position(Body):
     """Where a workspace stands on the canvas."""
 

@@ -8,6 +8,7 @@ import typer
 from typer.main import get_command
 
 from molecule_platform.cli import problems, screen
+from molecule_platform.cli.access import access, grants
 from molecule_platform.cli.doctor import doctor
 from molecule_platform.cli.house import house
 from molecule_platform.cli.messages import messages, speaking
@@ -27,6 +28,8 @@ app.add_typer(house)
 app.add_typer(doctor)
 app.add_typer(workspaces, name="workspace")
 app.add_typer(secrets, name="secret")
+app.add_typer(access, name="access")
+app.add_typer(grants, name="grant")
 app.add_typer(speaking)
 app.add_typer(messages, name="message")
 

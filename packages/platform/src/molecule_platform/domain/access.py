@@ -118,13 +118,16 @@ def _sibling(case: _Case) -> Verdict | None:
     return Verdict(True, "sibling", f"both {under}", "sibling")
 
 
-def _line(case: _Case) -> Verdict | None:
-    relation = case.relation
-    if relation in ("parent", "ancestor"):
-        return Verdict(True, "ancestor", f"{case.target.id} is above {case.caller.id}", relation)
-    if relation in ("child", "descendant"):
-        return Verdict(True, "descendant", f"{case.target.id} is below {case.caller.id}", relation)
-    return None
+def _ancestor(case: _Case) -> Verdict | None:
+    if case.relation not in ("parent", "ancestor"):
+        return None
+    return Verdict(True, "ancestor", f"{case.target.id} is above {case.caller.id}", case.relation)
+
+
+def _descendant(case: _Case) -> Verdict | None:
+    if case.relation not in ("child", "descendant"):
+        return None
+    return Verdict(True, "descendant", f"{case.target.id} is below {case.caller.id}", case.relation)
 
 
 def _grant(case: _Case) -> Verdict | None:
@@ -139,25 +142,53 @@ def _denied(case: _Case) -> Verdict:
     return Verdict(False, "denied", reason)
 
 
-RULES: tuple[Callable[[_Case], Verdict | None], ...] = (
-    _removed,
-    _other_org,
-    _self,
-    _isolated,
-    _sibling,
-    _line,
-    _grant,
+RULES: tuple[tuple[str, Callable[[_Case], Verdict | None]], ...] = (
+    ("removed", _removed),
+    ("org", _other_org),
+    ("self", _self),
+    ("isolated", _isolated),
+    ("sibling", _sibling),
+    ("ancestor", _ancestor),
+    ("descendant", _descendant),
+    ("grant", _grant),
 )
 
 
 def judge(caller: Member, target: Member, parents: Parents, granted: bool = False) -> Verdict:
     """Apply the rules in order; the first that matches decides, and nothing matching means no."""
     case = _Case(caller, target, parents, granted)
-    for rule in RULES:
+    for _name, rule in RULES:
         verdict = rule(case)
         if verdict is not None:
             return verdict
     return _denied(case)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rule that was looked at: whether it spoke, and what it said."""
+
+    rule: str
+    matched: bool
+    detail: str = ""
+
+
+def steps(caller: Member, target: Member, parents: Parents, granted: bool = False) -> list[Step]:
+    """The rules in order, up to and with the one that decides."""
+    case = _Case(caller, target, parents, granted)
+    looked_at: list[Step] = []
+    for name, rule in RULES:
+        verdict = rule(case)
+        looked_at.append(Step(name, verdict is not None, "" if verdict is None else verdict.reason))
+        if verdict is not None:
+            return looked_at
+    return [*looked_at, Step("denied", True, _denied(case).reason)]
+
+
+def common_ancestor(caller_id: str, target_id: str, parents: Parents) -> str | None:
+    """The nearest workspace that both are, or are below."""
+    above_target = [target_id, *ancestors(target_id, parents)]
+    return next((one for one in (caller_id, *ancestors(caller_id, parents)) if one in above_target), None)
 
 
 def reachable(

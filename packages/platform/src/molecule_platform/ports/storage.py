@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from molecule_platform.ports.activity import ActivityLog
 from molecule_platform.ports.events import EventLog
+from molecule_platform.ports.grants import Grants
 from molecule_platform.ports.mailbox import Mailbox
 from molecule_platform.ports.people import People
 from molecule_platform.ports.presence import Presence
@@ -60,6 +61,11 @@ class Transaction(Protocol):
     @property
     def secrets(self) -> Secrets:
         """Sealed values."""
+        ...
+
+    @property
+    def grants(self) -> Grants:
+        """Extra edges of the tree."""
         ...
 
     @property

@@ -105,11 +105,11 @@ def verdict(tx: Transaction, caller_id: str, target: Workspace, clock: Clock) ->
     if caller is None:
         return Verdict(False, "denied", f"{caller_id} is unknown here")
     granted = target.id in tx.workspaces.granted_from(caller_id, clock.now())
-    parents = _line_above(tx, caller) | _line_above(tx, target)
+    parents = line_above(tx, caller) | line_above(tx, target)
     return access.judge(caller.as_member(), target.as_member(), parents, granted)
 
 
-def _line_above(tx: Transaction, workspace: Workspace) -> dict[str, str | None]:
+def line_above(tx: Transaction, workspace: Workspace) -> dict[str, str | None]:
     """The workspace and those above it, each with its parent."""
     parents = {workspace.id: workspace.parent_id}
     above = workspace.parent_id
@@ -117,6 +117,16 @@ def _line_above(tx: Transaction, workspace: Workspace) -> dict[str, str | None]:
         parents[above] = tx.workspaces.parent_of(above)
         above = parents[above]
     return parents
+
+
+def living_of(tx: Transaction, principal: Principal, workspace_id: str) -> Workspace:
+    """A workspace of the principal's organisation that is not removed, inside a transaction."""
+    workspace = tx.workspaces.get(workspace_id)
+    if workspace is None or workspace.removed:
+        raise refusals.workspace_not_found(workspace_id)
+    if not (workspace.org_id == principal.org_id or principal.is_admin):
+        raise refusals.workspace_not_found(workspace_id)
+    return workspace
 
 
 def removed_at(workspace: Workspace) -> str | None:

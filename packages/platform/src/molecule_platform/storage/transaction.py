@@ -4,6 +4,7 @@ from sqlalchemy import Connection
 
 from molecule_platform.storage.activity import SqlActivityLog
 from molecule_platform.storage.events import SqlEventLog
+from molecule_platform.storage.grants import SqlGrants
 from molecule_platform.storage.mailbox import SqlMailbox
 from molecule_platform.storage.people import SqlPeople
 from molecule_platform.storage.presence import SqlPresence
@@ -53,6 +54,11 @@ class SqlTransaction:
     def secrets(self) -> SqlSecrets:
         """Sealed values."""
         return SqlSecrets(self._connection)
+
+    @property
+    def grants(self) -> SqlGrants:
+        """Extra edges of the tree."""
+        return SqlGrants(self._connection)
 
     @property
     def presence(self) -> SqlPresence:

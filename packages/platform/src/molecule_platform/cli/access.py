@@ -1,0 +1,114 @@
+"""`molecule access` and `molecule grant`: who may call whom, why not, and extra ways through the tree."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import typer
+
+from molecule_platform.cli import client, screen, tree
+from molecule_platform.cli.session import Session, command
+from molecule_wire import times
+
+access = typer.Typer(no_args_is_help=True, help="Who may call whom, and why not.")
+grants = typer.Typer(no_args_is_help=True, help="Extra ways through the tree, for a while.")
+
+Caller = Annotated[str, typer.Argument(metavar="CALLER", help="Id or name of the workspace that would call.")]
+Target = Annotated[str, typer.Argument(metavar="TARGET", help="Id or name of the workspace that is called.")]
+_PEOPLE = ("user:", "org-token:")
+
+
+@command(access, "check")
+def check(session: Session, caller: Caller, target: Target) -> None:
+    """Tell whether one may call the other."""
+    body = {"caller_id": _named(session, caller), "target_id": _named(session, target)}
+    verdict = session.client.post("/registry/check-access", body).object()
+    session.answer(verdict, f"{_word(verdict)}: {verdict['reason']}")
+
+
+@command(access, "explain")
+def explain(session: Session, caller: Caller, target: Target) -> None:
+    """Tell why one may, or may not, call the other, rule by rule."""
+    query = urlencode({"caller": _named(session, caller), "target": _named(session, target)})
+    explained = session.client.get(f"/access/explain?{query}").object()
+    lines = [
+        (step["rule"], "yes" if step["matched"] else "no", step["detail"]) for step in explained["checked"]
+    ]
+    rules = screen.table(("rule", "speaks", "what it says"), lines)
+    session.answer(explained, _sentence(explained), rules, *_remedy(explained))
+
+
+@command(grants, "create")
+def create(
+    session: Session,
+    caller: Caller,
+    target: Target,
+    reason: Annotated[str, typer.Option(help="Why; whoever reads the list later will ask.")],
+    days: Annotated[int, typer.Option(min=1, max=365, help="How many days it holds.")] = 30,
+    both_ways: Annotated[
+        bool, typer.Option("--both-ways", help="The target may call the caller too.")
+    ] = False,
+) -> None:
+    """Let one workspace call another."""
+    body = {
+        "from": tree.find(session.client, caller)["id"],
+        "to": tree.find(session.client, target)["id"],
+        "expires_at": times.format_time(datetime.now(UTC) + timedelta(days=days)),
+        "reason": reason,
+        "bidirectional": both_ways,
+    }
+    grant = session.client.post("/access/grants", body).object()
+    until = screen.moment(grant["expires_at"])
+    session.answer(
+        grant, f"{caller} may call {target} until {until}. `molecule grant delete {grant['id']}` ends it."
+    )
+
+
+@command(grants, "list")
+def list_grants(session: Session) -> None:
+    """List the grants that hold."""
+    rows = session.client.get("/access/grants").rows()
+    names = {row["id"]: row["name"] for row in session.client.every_row("/workspaces", {})}
+    lines = [
+        (
+            names.get(row["from"], row["from"]),
+            "↔" if row["bidirectional"] else "→",
+            names.get(row["to"], row["to"]),
+            screen.moment(row["expires_at"]),
+            row["reason"],
+            row["id"],
+        )
+        for row in rows
+    ]
+    empty = "No grants: the tree alone decides. `molecule grant create CALLER TARGET --reason …` adds a way."
+    header = ("from", "", "to", "until", "reason", "id")
+    session.answer(rows, screen.table(header, lines) if rows else empty)
+
+
+@command(grants, "delete")
+def delete(session: Session, grant: Annotated[str, typer.Argument(metavar="GRANT", help="Its id.")]) -> None:
+    """End a grant; calls under way are not cut."""
+    done = session.client.delete(f"/access/grants/{client.segment(grant)}").object()
+    session.answer(done, "The grant has ended. The tree alone decides again.")
+
+
+def _named(session: Session, wanted: str) -> str:
+    return wanted if wanted.startswith(_PEOPLE) else str(tree.find(session.client, wanted)["id"])
+
+
+def _word(verdict: dict[str, Any]) -> str:
+    return f"allowed ({verdict['rule']})" if verdict["allowed"] else f"denied ({verdict['rule']})"
+
+
+def _sentence(explained: dict[str, Any]) -> str:
+    caller, target = (
+        " / ".join(explained[side]["path"]) or explained[side]["name"] for side in ("caller", "target")
+    )
+    return f"{caller} → {target}: {_word(explained)}. {explained['reason'].capitalize()}."
+
+
+def _remedy(explained: dict[str, Any]) -> list[str]:
+    if not any(remedy["kind"] == "grant" for remedy in explained["remedies"]):
+        return []
+    caller, target = explained["caller"]["name"], explained["target"]["name"]
+    return [f"To allow it for a while: molecule grant create {caller} {target} --reason …"]

@@ -1,0 +1,216 @@
+"""Why may A not call B? The tree's answer, rule by rule, and the grants that add an edge to it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from molecule_platform.domain import access, authorisation
+from molecule_platform.domain.access import Member, Verdict
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace, check_text, invalid
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.grants import AccessGrant
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import authority, journal
+from molecule_wire import ids, times
+
+GRANT_LONGEST = timedelta(days=365)
+REASON_LONGEST = 1000
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What an operator asks for: a way from one workspace to another, for a while."""
+
+    from_id: str
+    to_id: str
+    expires_at: datetime
+    reason: str
+    bidirectional: bool = False
+
+
+class Access:
+    """Explains the tree and keeps its extra edges."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    # Explaining
+
+    async def check(self, principal: Principal, caller: str, target: str) -> dict[str, Any]:
+        """Whether the call is allowed, by which rule, and why. An unknown id is just not allowed."""
+        explained = await self.explain(principal, caller, target)
+        return {name: explained[name] for name in ("allowed", "rule", "reason")}
+
+    async def explain(self, principal: Principal, caller: str, target: str) -> dict[str, Any]:
+        """Each rule in order with its verdict, and what would change it."""
+        own = principal.workspace_id
+        if own is not None and caller.removeprefix("workspace:").lower() != own:
+            raise Refusal("forbidden", "a workspace may only ask about calls of its own")
+        if own is None and not principal.may("org.read"):
+            raise authorisation.scope_required([authorisation.org_with("org.read")])
+        return await self._storage.read(lambda tx: self._explain(tx, principal, caller, target))
+
+    def _explain(self, tx: Transaction, principal: Principal, caller: str, target: str) -> dict[str, Any]:
+        callee = _visible(tx, principal, target)
+        if _is_person(caller):
+            return _of_person(tx, caller, target, callee)
+        asker = _visible(tx, principal, caller)
+        if asker is None or callee is None:
+            missing = caller if asker is None else target
+            verdict = Verdict(False, "denied", f"{missing[:64]} is unknown here")
+            checked = [{"rule": "denied", "matched": True, "detail": verdict.reason}]
+            return _explanation(
+                verdict, _shown(tx, caller, asker), _shown(tx, target, callee), None, checked, []
+            )
+        return self._of_workspaces(tx, asker, callee)
+
+    def _of_workspaces(self, tx: Transaction, asker: Workspace, callee: Workspace) -> dict[str, Any]:
+        one, other = asker.as_member(), callee.as_member()
+        parents = authority.line_above(tx, asker) | authority.line_above(tx, callee)
+        granted = callee.id in tx.workspaces.granted_from(asker.id, self._clock.now())
+        verdict = access.judge(one, other, parents, granted)
+        looked_at = access.steps(one, other, parents, granted)
+        checked = [{"rule": s.rule, "matched": s.matched, "detail": s.detail} for s in looked_at]
+        remedies = [] if verdict.allowed else _remedies(one, other, verdict)
+        common = access.common_ancestor(asker.id, callee.id, parents)
+        return _explanation(
+            verdict, _shown(tx, asker.id, asker), _shown(tx, callee.id, callee), common, checked, remedies
+        )
+
+    # Granting
+
+    async def grant(self, principal: Principal, edge: Edge) -> AccessGrant:
+        """Add an edge to the tree, for a while."""
+        now = self._clock.now()
+        check_text("reason", edge.reason, REASON_LONGEST)
+        if not edge.reason.strip():
+            raise invalid("reason", "reason may not be empty: whoever reads the list later will ask")
+        if not now < edge.expires_at <= now + GRANT_LONGEST:
+            raise invalid("expires_at", "expires_at is in the future and at most 365 days away")
+        if edge.from_id == edge.to_id:
+            raise invalid("to", "a workspace may always call itself")
+        return await self._storage.write(lambda tx: self._grant(tx, principal, edge, now))
+
+    def _grant(self, tx: Transaction, principal: Principal, edge: Edge, now: datetime) -> AccessGrant:
+        source = authority.living_of(tx, principal, edge.from_id)
+        target = authority.living_of(tx, principal, edge.to_id)
+        if source.org_id != target.org_id:
+            raise invalid("to", "both workspaces belong to one organisation")
+        grant = AccessGrant(
+            id=ids.uuid7(),
+            org_id=source.org_id,
+            from_id=source.id,
+            to_id=target.id,
+            bidirectional=edge.bidirectional,
+            expires_at=edge.expires_at,
+            reason=edge.reason,
+            created_by=principal.text,
+            created_at=now,
+        )
+        tx.grants.insert(grant)
+        journal.note(tx, "ACCESS_GRANTED", source, now, **grant_row(grant))
+        return grant
+
+    async def grants(self, principal: Principal) -> list[AccessGrant]:
+        """The organisation's grants that still hold."""
+        now = self._clock.now()
+        return await self._storage.read(lambda tx: tx.grants.living(principal.org_id, now))
+
+    async def revoke(self, principal: Principal, grant_id: str) -> None:
+        """Take an edge away; calls under way are not cut."""
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> None:
+            grant = tx.grants.revoke(principal.org_id, grant_id, now)
+            if grant is None:
+                raise Refusal("not-found", f"there is no access grant {grant_id[:64]} here")
+            source = tx.workspaces.get(grant.from_id)
+            if source is not None:
+                journal.note(tx, "ACCESS_REVOKED", source, now, **grant_row(grant))
+
+        await self._storage.write(work)
+
+
+def grant_row(grant: AccessGrant) -> dict[str, Any]:
+    """A grant on the wire."""
+    return {
+        "id": grant.id,
+        "from": grant.from_id,
+        "to": grant.to_id,
+        "bidirectional": grant.bidirectional,
+        "expires_at": times.format_time(grant.expires_at),
+        "reason": grant.reason,
+        "created_by": grant.created_by,
+        "created_at": times.format_time(grant.created_at),
+    }
+
+
+def _is_person(caller: str) -> bool:
+    return caller.startswith(("user:", "org-token:"))
+
+
+def _visible(tx: Transaction, principal: Principal, named: str) -> Workspace | None:
+    """The workspace of that id or principal, unless it is another organisation's."""
+    workspace_id = named.removeprefix("workspace:").lower()
+    workspace = tx.workspaces.get(workspace_id) if ids.is_uuid(workspace_id) else None
+    if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
+        return None
+    return workspace
+
+
+def _of_person(tx: Transaction, caller: str, target: str, callee: Workspace | None) -> dict[str, Any]:
+    if callee is None:
+        verdict = Verdict(False, "denied", f"{target[:64]} is unknown here")
+    else:
+        reason = "people and tokens of the organisation may call its workspaces, with the scope org.send"
+        verdict = Verdict(True, "org-principal", reason)
+    checked = [{"rule": verdict.rule, "matched": True, "detail": verdict.reason}]
+    shown: dict[str, Any] = {"id": caller, "name": caller.partition(":")[2], "path": []}
+    return _explanation(verdict, shown, _shown(tx, target, callee), None, checked, [])
+
+
+def _shown(tx: Transaction, named: str, workspace: Workspace | None) -> dict[str, Any]:
+    """A workspace with the names from its root down to it."""
+    if workspace is None:
+        return {"id": named[:64], "name": "unknown", "path": []}
+    line = list(authority.line_above(tx, workspace))
+    found = (tx.workspaces.get(workspace_id) for workspace_id in reversed(line))
+    return {
+        "id": workspace.id,
+        "name": workspace.name,
+        "path": [one.name for one in found if one is not None],
+    }
+
+
+def _remedies(caller: Member, target: Member, verdict: Verdict) -> list[dict[str, Any]]:
+    """What an operator could do about a refusal by the tree."""
+    if verdict.rule != "denied":
+        return []
+    request = {"from": caller.id, "to": target.id, "expires_at": "<time>", "reason": "<why>"}
+    return [
+        {"kind": "grant", "request": request},
+        {"kind": "move", "workspace_id": caller.id, "parent_id": target.parent_id},
+    ]
+
+
+def _explanation(
+    verdict: Verdict,
+    caller: dict[str, Any],
+    target: dict[str, Any],
+    common: str | None,
+    checked: list[dict[str, Any]],
+    remedies: list[dict[str, Any]],
+) -> dict[str, Any]:
+    return {
+        "allowed": verdict.allowed,
+        "rule": verdict.rule,
+        "reason": verdict.reason,
+        "caller": caller,
+        "target": target,
+        "common_ancestor": common,
+        "checked": checked,
+        "remedies": remedies,
+    }
