@@ -29,7 +29,10 @@ def main() -> None:
         client.register()
         print(f"secrets: {sorted(client.pull_secrets())}")
         print(f"peers: {[peer.name for peer in client.get_peers()]}", flush=True)
-        why = client.run_agent_loop(answer, InboxDelivery(client), int(limit) if limit else None)
+        try:
+            why = client.run_agent_loop(answer, InboxDelivery(client), int(limit) if limit else None)
+        except KeyboardInterrupt:
+            why = "by Ctrl-C"
     print(f"stopped: {why}")
 
 

@@ -2,6 +2,9 @@
 
 import http.server
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -158,3 +161,29 @@ def wait_until_done(waiting: list[Any], at_least: int) -> None:
     while sum(future.done() for future in waiting) < at_least:
         assert time.monotonic() < deadline, "the messages do not move"
         time.sleep(0.005)
+
+
+def test_a_person_who_waits_at_the_terminal_gets_the_answer_across_a_crash(
+    process: PlatformProcess, tmp_path: Path
+) -> None:
+    process.start()
+    polled = join_poll(process, tmp_path / "home")
+    command = [sys.executable, "-m", "molecule_platform.cli.main", "send", "polled", "hi", "--wait", "40"]
+    environment = {**os.environ, "MOLECULE_PLATFORM_URL": process.url, "ADMIN_TOKEN": process.admin_token()}
+    sending = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    wait_for_mail(process, polled.workspace_id)
+    process.kill()
+    process.start()
+    delivery = InboxDelivery(polled, wait=10)
+    assert delivery.run_once(handle) == 1
+    delivery.stop()
+    polled.close()
+    said, _ = sending.communicate(timeout=60)
+    assert (sending.returncode, said.strip()) == (0, "re: hi")
+
+
+def wait_for_mail(process: PlatformProcess, workspace_id: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while process.ok("GET", f"/workspaces/{workspace_id}/inbox")["pending"] == 0:
+        assert time.monotonic() < deadline, "the message was not accepted"
+        time.sleep(0.01)

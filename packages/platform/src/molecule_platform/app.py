@@ -35,6 +35,7 @@ from molecule_platform.http.messages import MessageRoutes
 from molecule_platform.http.registry import RegistryRoutes
 from molecule_platform.http.secrets import SecretRoutes
 from molecule_platform.http.static import Pages
+from molecule_platform.http.tokens import TokenRoutes
 from molecule_platform.http.workspaces import WorkspaceRoutes
 from molecule_platform.keys import texts
 from molecule_platform.keys.sealing import KeyProblem, Keyring, Sealed, load_keyring
@@ -60,6 +61,7 @@ from molecule_platform.services.replies import Replies
 from molecule_platform.services.secrets import Sealing, SecretService
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.services.tasks import Tasks
+from molecule_platform.services.tokens import Tokens
 from molecule_platform.settings import Settings
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.schema import SchemaTooNew
@@ -256,6 +258,7 @@ def _handlers(
         "message.show": MessageRoutes(delivery, directory).show,
         "event.list": EventRoutes(feed).listing,
         **InboxDoors(Inbox(storage, bells, clock, random.random)).handlers(),
+        **TokenRoutes(Tokens(storage, clock), clock).handlers(),
         **AccessRoutes(Access(storage, clock)).handlers(),
         **RegistryRoutes(joining, directory, authority).handlers(),
         **WorkspaceRoutes(lifecycle, directory).handlers(),

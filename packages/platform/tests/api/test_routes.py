@@ -54,7 +54,7 @@ def test_secret_values_are_for_the_workspace_itself_and_nobody_else() -> None:
 def test_every_rule_that_is_not_open_names_a_known_scope() -> None:
     named = {who.scope for route in TABLE for who in route.who if who not in (PUBLIC, ANY)}
     known = {"", "ws.runtime", "ws.inbox", "ws.send", "ws.manage", "ws.secrets.read", "ws.secrets.write"}
-    assert named <= known | {"org.read", "org.send", "org.write", "org.secrets", "org.tokens"}
+    assert named <= known | {"org.read", "org.send", "org.write", "org.secrets", "org.tokens", "admin"}
 
 
 @pytest.mark.parametrize("spoilt", ["missing", "extra"])

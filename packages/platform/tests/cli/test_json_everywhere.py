@@ -27,6 +27,9 @@ CALLS: dict[str, tuple[str, ...]] = {
     "secret set": ("{key}", "--value", "x"),
     "secret list": (),
     "secret delete": ("{key}",),
+    "token create": ("--workspace", "{name}"),
+    "token list": ("--workspace", "{name}"),
+    "token delete": ("{token}",),
     "access check": ("{name}", "{paused}"),
     "access explain": ("{name}", "{paused}"),
     "grant create": ("{name}", "{paused}", "--reason", "a test"),
@@ -69,7 +72,8 @@ def test_with_json_a_command_prints_one_json_value(path: str, at_house: Molecule
     at_house("secret", "set", key, "--value", "x")
     message = at_house("send", name, "hello", "--no-wait", "--json").json()["id"]
     grant = at_house("grant", "create", name, paused, "--reason", "a test", "--json").json()["id"]
-    things = {"name": name, "paused": paused, "key": key, "message": message, "grant": grant}
+    token = at_house("token", "create", "--json").json()["id"]
+    things = {"name": name, "paused": paused, "key": key, "message": message, "grant": grant, "token": token}
     given = [part.format(**things) for part in CALLS[path]]
     done = at_house(*path.split(), *given, "--json")
     assert (done.code, done.err) == (0, "")

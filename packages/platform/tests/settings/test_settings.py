@@ -132,7 +132,7 @@ _PORTS = "a whole number from 1 to 65535"
 _SECONDS = "a number of seconds from 0 to 3600"
 _BASE = "an http:// or https:// URL without a user name, such as https://molecule.example.com"
 _NETWORKS = "none, or a comma-separated list of loopback, private and networks such as 10.1.0.0/16"
-_DATABASE = "postgresql://user:password@host:port/database or the path of an SQLite file"
+_DATABASE = "postgresql://user:password@host:port/database or the absolute path of an SQLite file"
 _NATS = "nats://host:port or tls://host:port, several separated by commas"
 _TOKEN = "at least 8 visible ASCII characters without spaces"
 
@@ -290,3 +290,9 @@ def test_names_that_other_parts_read_are_no_mistakes(name: str) -> None:
 def test_no_name_is_both_ours_and_elsewhere() -> None:
     ours = {setting.name for setting in settings.SETTINGS}
     assert ours.isdisjoint(table.KNOWN_ELSEWHERE)
+
+
+@pytest.mark.parametrize("value", ["garbage", "molecule.db", "./molecule.db"])
+def test_a_database_that_is_neither_a_url_nor_a_full_path_stops_the_start(value: str) -> None:
+    with pytest.raises(settings.SettingProblem, match="DATABASE_URL"):
+        settings.load({}, {"DATABASE_URL": value}, {})

@@ -442,3 +442,37 @@ async def test_events_and_steps_of_messages_are_one_log(store: Store, make_messa
         ["MESSAGE_ACCEPTED"],
         [],
     ]
+
+
+async def test_living_tokens_are_those_neither_ended_nor_expired(store: Store) -> None:
+    now = store.ada.created_at
+
+    def token(token_id: str, workspace_id: str | None, **changes: Any) -> Token:
+        facts: dict[str, Any] = {
+            "id": token_id,
+            "org_id": store.org.id,
+            "kind": "org" if workspace_id is None else "workspace",
+            "token_hash": f"hash-{token_id}",
+            "prefix": token_id,
+            "scopes": ["org.read"],
+            "created_by": "user:ann",
+            "created_at": now,
+            "workspace_id": workspace_id,
+        }
+        return Token(**facts | changes)
+
+    def work(tx: Transaction) -> list[list[str]]:
+        tx.tokens.insert(token("t1", store.ada.id))
+        tx.tokens.insert(token("t2", store.ada.id, expires_at=now + MINUTE))
+        tx.tokens.insert(token("t3", None, recovery_hash="r"))
+        tx.tokens.revoke("t1", now, "revoked")
+        hers = [t.id for t in tx.tokens.living_of_workspace(store.ada.id, now)]
+        later = [t.id for t in tx.tokens.living_of_workspace(store.ada.id, now + MINUTE)]
+        tx.tokens.end_at("t3", now + MINUTE)
+        kept = tx.tokens.get("t3")
+        assert kept is not None
+        assert (kept.expires_at, kept.recovery_hash) == (now + MINUTE, None)
+        ours = [t.id for t in tx.tokens.living_of_org(store.org.id, now)]
+        return [hers, later, ours, [t.id for t in tx.tokens.living_of_org(store.org.id, now + MINUTE)]]
+
+    assert await store.storage.write(work) == [["t2"], [], ["t3"], []]

@@ -229,3 +229,10 @@ async def test_what_a_write_returned_survives_sigkill(
     await storage.close()
     assert len(reported) >= 100
     assert kept == reported
+
+
+async def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "molecule.db"
+    path.write_bytes(b"this is no database" * 500)
+    with pytest.raises(StorageDown, match="is not a database, or is damaged"):
+        await SqliteStorage.open(path, lambda _: None)

@@ -50,6 +50,8 @@ def _inbox(name: str, verb: str, body: type[shapes.Body], summary: str) -> Route
 
 _READ_MESSAGE = (ANY,)
 _MANAGE = (self_with("ws.manage"), org_with("org.write"))
+_TOKENS = (self_with("ws.manage"), org_with("org.tokens"))
+_ORG_TOKENS = (org_with("org.tokens"),)
 _WRITE_SECRETS = (self_with("ws.secrets.write"), org_with("org.secrets"))
 
 TABLE: tuple[Route, ...] = (
@@ -186,6 +188,42 @@ TABLE: tuple[Route, ...] = (
         "A single-use token for a replaced machine.",
         shapes.NewEnrolment,
     ),
+    Route("token.list", "GET", "/workspaces/{id}/tokens", _TOKENS, "The living tokens of a workspace."),
+    Route(
+        "token.create",
+        "POST",
+        "/workspaces/{id}/tokens",
+        _TOKENS,
+        "A further token of a workspace.",
+        shapes.NewToken,
+    ),
+    Route(
+        "token.create",
+        "POST",
+        "/admin/workspaces/{id}/tokens",
+        (org_with("admin"),),
+        "The same, for the platform's administrator.",
+        shapes.NewToken,
+    ),
+    Route(
+        "token.rotate",
+        "POST",
+        "/workspaces/{id}/tokens/rotate",
+        (self_with(""),),
+        "A new token for the one presented, which ends after an overlap.",
+        shapes.RotateToken,
+    ),
+    Route("token.delete", "DELETE", "/workspaces/{id}/tokens/{token_id}", _TOKENS, "End a token at once."),
+    Route("org-token.list", "GET", "/org/tokens", _ORG_TOKENS, "The living tokens of the organisation."),
+    Route(
+        "org-token.create",
+        "POST",
+        "/org/tokens",
+        _ORG_TOKENS,
+        "A token of the organisation.",
+        shapes.NewToken,
+    ),
+    Route("org-token.delete", "DELETE", "/org/tokens/{token_id}", _ORG_TOKENS, "End a token at once."),
     Route(
         "a2a",
         "POST",

@@ -114,6 +114,21 @@ class NewEnrolment(NewBody):
     ttl_seconds: int = 3600
 
 
+class NewToken(Body):
+    """What a token is for, and until when."""
+
+    name: str | None = None
+    scopes: list[str] | None = None
+    ttl_seconds: int | None = None
+    expires_at: str | None = None
+
+
+class RotateToken(NewBody):
+    """How long the old token still works."""
+
+    overlap_seconds: int = 300
+
+
 class PutSecret(Body):
     """A secret value."""
 

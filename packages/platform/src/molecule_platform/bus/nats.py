@@ -37,11 +37,12 @@ class NatsBus:
         self._attached: dict[str, asyncio.Task[nats_subscription.Subscription | None]] = {}
         self._revival: asyncio.Task[None] | None = None
         self._drop_was_logged = False
+        self._is_listening = False
 
     @property
     def healthy(self) -> bool:
-        """Whether the connection to NATS stands."""
-        return self._client is not None and self._client.is_connected
+        """Whether the connection to NATS stands and every subscription is known there."""
+        return self._client is not None and self._client.is_connected and self._is_listening
 
     async def start(self) -> None:
         """Connect, or raise `BusUnavailable` within five seconds."""
@@ -124,11 +125,13 @@ class NatsBus:
         return client
 
     async def _adopt(self, client: nats_client.Client) -> None:
+        self._is_listening = False
         self._client = client
         self._drop_was_logged = False
         self._attached = {}
         for pattern in self._handlers.patterns:
             await self._attach(pattern)
+        self._is_listening = True
 
     def _lost(self, client: nats_client.Client) -> None:
         """One way back for every outage: nats-py's own gives up after a refused login and leaks sockets."""
@@ -164,6 +167,9 @@ class NatsBus:
                 _PREFIX + pattern, cb=arrived
             )
             if client.is_connected:
+                # nats-py writes its PING past the buffer in which the SUB may still wait: only the second
+                # round trip proves that the server knows the subscription.
+                await client.flush(_CONFIRM_SECONDS)
                 await client.flush(_CONFIRM_SECONDS)
         return subscription
 

@@ -13,6 +13,7 @@ from molecule_platform.cli.doctor import doctor
 from molecule_platform.cli.house import house
 from molecule_platform.cli.messages import messages, speaking
 from molecule_platform.cli.secrets import secrets
+from molecule_platform.cli.tokens import tokens
 from molecule_platform.cli.up import starting
 from molecule_platform.cli.workspaces import workspaces
 
@@ -28,6 +29,7 @@ app.add_typer(house)
 app.add_typer(doctor)
 app.add_typer(workspaces, name="workspace")
 app.add_typer(secrets, name="secret")
+app.add_typer(tokens, name="token")
 app.add_typer(access, name="access")
 app.add_typer(grants, name="grant")
 app.add_typer(speaking)

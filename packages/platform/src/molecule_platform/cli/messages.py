@@ -19,6 +19,7 @@ messages = typer.Typer(no_args_is_help=True, help="What was sent, and what becam
 
 PATIENCE_SECONDS = 30.0
 POLL_SECONDS = 20.0
+RETRY_SECONDS = 0.5
 OPEN = ("accepted", "leased")
 
 Wait = Annotated[
@@ -69,8 +70,13 @@ def _post(session: Session, row: tree.Row, text: str) -> dict[str, Any]:
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
     path = f"/workspaces/{client.segment(row['id'])}/a2a"
     # The call itself is not held: the id is known at once, so that an interrupted wait loses nothing.
-    headers = {"Prefer": "respond-async"}
-    return session.client.send(client.Request("POST", path, body, headers)).object()
+    request = client.Request("POST", path, body, {"Prefer": "respond-async"})
+    try:
+        return session.client.send(request).object()
+    except problems.Unreachable:
+        # The platform may have taken it: the same body again is the same message there, not a second one.
+        time.sleep(RETRY_SECONDS)
+        return session.client.send(request).object()
 
 
 def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> float:
@@ -89,9 +95,20 @@ def _follow(session: Session, message_id: str, seconds: float, name: str) -> dic
         while True:
             hold = max(0.0, min(POLL_SECONDS, deadline - time.monotonic()))
             timeout = hold + client.TIMEOUT_SECONDS
-            message = session.client.get(path, {"wait": f"{hold:.3f}"}, timeout=timeout).object()
+            try:
+                message = session.client.get(path, {"wait": f"{hold:.3f}"}, timeout=timeout).object()
+            except problems.Unreachable as lost:
+                if time.monotonic() >= deadline:
+                    raise _out_of_sight(lost, message_id) from lost
+                time.sleep(RETRY_SECONDS)
+                continue
             if message["status"] not in OPEN or time.monotonic() >= deadline:
                 return message
+
+
+def _out_of_sight(lost: problems.Unreachable, message_id: str) -> problems.Problem:
+    sentence = f"{lost}; the message is safe: `molecule message show {message_id}` looks for the answer"
+    return problems.Problem(sentence, lost.code, extras={"message_id": message_id})
 
 
 def _busy(session: Session, sentence: str) -> contextlib.AbstractContextManager[object]:

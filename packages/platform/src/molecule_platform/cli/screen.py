@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -95,11 +96,20 @@ def moment(text: str | None) -> str:
     return local.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M %Z")
 
 
+WIDE_COLUMNS = 100
+UNBROKEN = ("id", "name", "status", "delivery", "waiting", "last seen", "token", "key", "rule", "speaks")
+
+
+def is_narrow() -> bool:
+    """Whether the reader's terminal has no room for a wide table."""
+    return sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE_COLUMNS
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """A table without frills."""
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_header=any(columns))
     for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=column == "id")
+        made.add_column(column, overflow="fold", no_wrap=column in UNBROKEN)
     for row in rows:
         made.add_row(*(Text(clean(cell)) if isinstance(cell, str) else cell for cell in row))
     return made

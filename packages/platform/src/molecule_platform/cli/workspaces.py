@@ -138,6 +138,10 @@ def _listing(rows: list[tree.Row]) -> Any:
         )
         for depth, row in tree.walk(rows)
     ]
+    if screen.is_narrow():
+        return screen.table(
+            ("name", "status", "waiting", "id"), [(*line[:2], line[3], line[5]) for line in lines]
+        )
     return screen.table(("name", "status", "delivery", "waiting", "last seen", "id"), lines)
 
 

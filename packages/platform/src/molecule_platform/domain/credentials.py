@@ -66,6 +66,7 @@ class Session:
     expires_at: datetime
     seen_at: datetime
     revoked_at: datetime | None = None
+    token_id: str | None = None
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,28 @@ ROLE_SCOPES = {
     "owner": frozenset({"org", "metrics.read"}),
 }
 
+KNOWN_SCOPES = frozenset(
+    {
+        "workspace",
+        *IMPERSONATED_SCOPES,
+        "ws.secrets.read",
+        "ws",
+        "org",
+        "org.read",
+        "org.send",
+        "org.approve",
+        "org.write",
+        "org.secrets",
+        "org.tokens",
+        "org.audit",
+        "org.impersonate",
+        "metrics.read",
+        "grants:mint",
+        "admin",
+    }
+)
+ORG_TOKEN_SCOPES = ("org.read", "org.send", "org.write", "org.secrets", "org.approve")
+
 FORGED_PREFIXES = ("system:", "webhook:", "channel:", "test:")
 
 
@@ -51,6 +73,7 @@ class Principal:
     name: str
     role: str = ""
     expires_at: datetime | None = None
+    token_id: str | None = None
 
     @property
     def workspace_id(self) -> str | None:
@@ -78,6 +101,11 @@ def implies(held: Iterable[str], wanted: str) -> bool:
         if scope == "admin" and not wanted.startswith("ws."):
             return True
     return False
+
+
+def is_workspace_scope(scope: str) -> bool:
+    """Whether a scope is one of a workspace's own."""
+    return scope in ("workspace", "ws") or scope.startswith("ws.")
 
 
 def workspace_principal(workspace_id: str) -> str:

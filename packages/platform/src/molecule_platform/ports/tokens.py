@@ -17,6 +17,22 @@ class Tokens(Protocol):
         """The token with that digest, revoked and expired ones too."""
         ...
 
+    def get(self, token_id: str) -> Token | None:
+        """The token with that id, revoked and expired ones too."""
+        ...
+
+    def living_of_workspace(self, workspace_id: str, now: datetime) -> list[Token]:
+        """The tokens of a workspace that are good, oldest first."""
+        ...
+
+    def living_of_org(self, org_id: str, now: datetime) -> list[Token]:
+        """The organisation's own tokens that are good, oldest first."""
+        ...
+
+    def end_at(self, token_id: str, at: datetime) -> None:
+        """Let a token, and its recovery secret, end at a time of its own."""
+        ...
+
     def by_recovery_hash(self, workspace_id: str, recovery_hash: str) -> Token | None:
         """The live token of the workspace that was issued with that recovery secret."""
         ...

@@ -76,6 +76,13 @@ class Identity:
         self._tokens.pop(token.token_hash, None)
         await self._storage.write(lambda tx: tx.tokens.used(token.id, now))
 
+    async def _check_origin(self, token_id: str, now: datetime) -> None:
+        """A session that was exchanged for a token lives no longer than the token."""
+        token = await self._storage.read(lambda tx: tx.tokens.get(token_id))
+        if token is None:
+            raise Refusal("invalid-token", "the token behind this session is gone: sign in again")
+        check_token(token, now)
+
     async def _by_session(self, session_token: str) -> Principal:
         token_hash = credentials.digest(session_token)
         session = await self._storage.read(lambda tx: tx.people.session(token_hash))
@@ -83,6 +90,8 @@ class Identity:
         if session is None:
             raise Refusal("invalid-token", "this session is not known here: sign in again")
         _check_session(session, now)
+        if session.token_id is not None:
+            await self._check_origin(session.token_id, now)
         if now - session.seen_at >= USED_WRITTEN_EVERY:
             await self._storage.write(lambda tx: _slide(tx, session, now))
         return Principal(
@@ -100,11 +109,10 @@ def principal_of(token: Token) -> Principal:
     scopes = frozenset(token.scopes)
     if token.workspace_id is not None:
         text = principals.workspace_principal(token.workspace_id)
-        return Principal(
-            text, token.org_id, scopes, token.name or token.workspace_id, expires_at=token.expires_at
-        )
-    text, name = f"org-token:{token.id}", token.name or token.prefix
-    return Principal(text, token.org_id, scopes, name, expires_at=token.expires_at)
+        name = token.name or token.workspace_id
+    else:
+        text, name = f"org-token:{token.id}", token.name or token.prefix
+    return Principal(text, token.org_id, scopes, name, expires_at=token.expires_at, token_id=token.id)
 
 
 def check_token(token: Token, now: datetime) -> None:

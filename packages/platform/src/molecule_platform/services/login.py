@@ -91,8 +91,9 @@ class Login:
             principal.scopes,
             self._clock.now(),
         )
-        await self._storage.write(lambda tx: tx.people.insert_session(session))
-        return SignedIn(token, session)
+        bound = replace(session, token_id=principal.token_id)
+        await self._storage.write(lambda tx: tx.people.insert_session(bound))
+        return SignedIn(token, bound)
 
     async def org_name(self, org_id: str) -> str:
         """What the organisation is called."""

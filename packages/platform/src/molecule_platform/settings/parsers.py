@@ -97,15 +97,15 @@ def base_url(value: str) -> str:
 
 
 def database_url(value: str) -> str:
-    """`postgresql://…`, or SQLite as `sqlite:///path`; a plain path means the latter."""
-    if "://" not in value:
+    """`postgresql://…`, or SQLite as `sqlite:///path`; a plain absolute path means the latter."""
+    if value.startswith(("/", "~")):
         return f"sqlite:///{Path(value).expanduser().absolute()}"
     scheme, _, rest = value.partition("://")
     if scheme == "sqlite" and len(rest) > 1 and rest.startswith("/"):
         return value
     if scheme in ("postgres", "postgresql") and _split(value) is not None:
         return f"postgresql://{rest}"
-    raise ValueError("postgresql://user:password@host:port/database or the path of an SQLite file")
+    raise ValueError("postgresql://user:password@host:port/database or the absolute path of an SQLite file")
 
 
 def nats_url(value: str) -> str:

@@ -43,7 +43,12 @@ class SqliteStorage:
         """Bring the file's schema up to date and start serving."""
         await asyncio.to_thread(_create_private, path)
         storage = cls(path, ring)
-        await asyncio.to_thread(storage._migrate)
+        try:
+            await asyncio.to_thread(storage._migrate)
+        except exc.DatabaseError as problem:
+            raise StorageDown(
+                f"{path} is not a database, or is damaged: restore a backup, or choose another --data-dir"
+            ) from problem
         storage._thread.start()
         return storage
 

@@ -115,6 +115,7 @@ sessions = Table(
     Column("expires_at", UtcTime, nullable=False),
     Column("seen_at", UtcTime, nullable=False),
     Column("revoked_at", UtcTime),
+    Column("token_id", Words),
 )
 
 workspaces = Table(

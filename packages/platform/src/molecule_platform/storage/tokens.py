@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from molecule_platform.domain.credentials import Token
 from molecule_platform.storage.tables import enrolment_tokens, tokens
@@ -27,6 +27,29 @@ class SqlTokens:
             .first()
         )
         return None if row is None else Token(**row)
+
+    def get(self, token_id: str) -> Token | None:
+        """The token with that id."""
+        row = self._connection.execute(select(tokens).where(tokens.c.id == token_id)).mappings().first()
+        return None if row is None else Token(**row)
+
+    def living_of_workspace(self, workspace_id: str, now: datetime) -> list[Token]:
+        """The good tokens of a workspace."""
+        return self._living(tokens.c.workspace_id == workspace_id, now)
+
+    def living_of_org(self, org_id: str, now: datetime) -> list[Token]:
+        """The organisation's own good tokens."""
+        return self._living((tokens.c.org_id == org_id) & (tokens.c.kind == "org"), now)
+
+    def _living(self, whose: ColumnElement[bool], now: datetime) -> list[Token]:
+        good = tokens.c.revoked_at.is_(None) & (tokens.c.expires_at.is_(None) | (tokens.c.expires_at > now))
+        wanted = select(tokens).where(whose, good).order_by(tokens.c.created_at, tokens.c.id)
+        return [Token(**row) for row in self._connection.execute(wanted).mappings()]
+
+    def end_at(self, token_id: str, at: datetime) -> None:
+        """Let a token end."""
+        mine = tokens.c.id == token_id
+        self._connection.execute(update(tokens).where(mine).values(expires_at=at, recovery_hash=None))
 
     def by_recovery_hash(self, workspace_id: str, recovery_hash: str) -> Token | None:
         """The live token issued with that recovery secret."""

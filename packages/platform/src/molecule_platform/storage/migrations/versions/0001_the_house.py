@@ -115,6 +115,7 @@ def upgrade() -> None:
         sa.Column("expires_at", UtcTime(), nullable=False),
         sa.Column("seen_at", UtcTime(), nullable=False),
         sa.Column("revoked_at", UtcTime(), nullable=True),
+        sa.Column("token_id", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["org_id"], ["orgs.id"], name=op.f("fk_sessions_org_id")),
         sa.PrimaryKeyConstraint("token_hash", name=op.f("pk_sessions")),
     )

@@ -1,0 +1,109 @@
+"""Tokens of workspaces and organisations."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from molecule_platform.api import shapes
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.domain.workspaces import invalid
+from molecule_platform.ports.clock import Clock
+from molecule_platform.services.tokens import Minted, Tokens, TokenWish, token_row
+from molecule_wire import times
+
+OVERLAP_MOST_SECONDS = 3600
+LIST_MOST = 200
+_SHOWN_ONCE = "keep this token now: it is shown once"
+
+
+class TokenRoutes:
+    """Serves /workspaces/{id}/tokens and /org/tokens."""
+
+    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+        self._tokens = tokens
+        self._clock = clock
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {
+            "token.list": self.listing,
+            "token.create": self.create,
+            "token.rotate": self.rotate,
+            "token.delete": self.delete,
+            "org-token.list": self.org_listing,
+            "org-token.create": self.org_create,
+            "org-token.delete": self.org_delete,
+        }
+
+    async def listing(self, call: Call) -> Reply:
+        """The living tokens of a workspace."""
+        rows = [token_row(token) for token in await self._tokens.of_workspace(call.workspace)]
+        first = int(call.number("offset", 0, 0, 10**6))
+        limit = int(call.number("limit", LIST_MOST, 1, LIST_MOST))
+        return Reply({"tokens": rows[first : first + limit], "count": len(rows)})
+
+    async def create(self, call: Call) -> Reply:
+        """A further token of a workspace."""
+        wish = self._wish(call.body)
+        minted = await self._tokens.mint_for_workspace(call.principal, call.workspace, wish)
+        return Reply(_minted(minted), 201)
+
+    async def rotate(self, call: Call) -> Reply:
+        """A new token for the one presented."""
+        body: shapes.RotateToken = call.body
+        if not 0 <= body.overlap_seconds <= OVERLAP_MOST_SECONDS:
+            raise invalid("overlap_seconds", f"overlap_seconds is between 0 and {OVERLAP_MOST_SECONDS}")
+        overlap = timedelta(seconds=body.overlap_seconds)
+        return Reply(_minted(await self._tokens.rotate(call.principal, call.workspace, overlap)), 201)
+
+    async def delete(self, call: Call) -> Reply:
+        """End a token of a workspace."""
+        await self._tokens.revoke(call.principal, call.workspace, call.path["token_id"])
+        return Reply({"status": "revoked"})
+
+    async def org_listing(self, call: Call) -> Reply:
+        """The living tokens of the organisation."""
+        rows = [token_row(token) for token in await self._tokens.of_org(call.principal)]
+        return Reply({"tokens": rows, "count": len(rows)})
+
+    async def org_create(self, call: Call) -> Reply:
+        """A token of the organisation."""
+        minted = await self._tokens.mint_for_org(call.principal, self._wish(call.body))
+        row = {
+            name: token_row(minted.token)[name] for name in ("id", "prefix", "name", "scopes", "expires_at")
+        }
+        return Reply(row | {"auth_token": minted.secret, "warning": _SHOWN_ONCE})
+
+    async def org_delete(self, call: Call) -> Reply:
+        """End a token of the organisation."""
+        await self._tokens.revoke(call.principal, None, call.path["token_id"])
+        return Reply({"revoked": call.path["token_id"]})
+
+    def _wish(self, body: shapes.NewToken) -> TokenWish:
+        return TokenWish(body.name or "", tuple(body.scopes or ()), self._expiry(body))
+
+    def _expiry(self, body: shapes.NewToken) -> datetime | None:
+        if body.ttl_seconds is not None and body.expires_at is not None:
+            raise invalid("expires_at", "give ttl_seconds or expires_at, not both")
+        if body.ttl_seconds is not None:
+            if not 1 <= body.ttl_seconds <= 10 * 365 * 86_400:
+                raise invalid("ttl_seconds", "ttl_seconds is between 1 and ten years")
+            return self._clock.now() + timedelta(seconds=body.ttl_seconds)
+        if body.expires_at is None:
+            return None
+        try:
+            return times.parse_time(body.expires_at)
+        except ValueError as problem:
+            raise invalid("expires_at", str(problem)) from problem
+
+
+def _minted(minted: Minted) -> dict[str, Any]:
+    row = token_row(minted.token)
+    return {
+        "auth_token": minted.secret,
+        "workspace_id": minted.token.workspace_id,
+        "id": row["id"],
+        "prefix": row["prefix"],
+        "scopes": row["scopes"],
+        "expires_at": row["expires_at"],
+        "message": _SHOWN_ONCE,
+    }

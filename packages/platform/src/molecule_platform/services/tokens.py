@@ -1,0 +1,193 @@
+"""Tokens: minted within the minter's own power, shown once, rotated and revoked."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from molecule_platform.domain import credentials, principals
+from molecule_platform.domain.credentials import Token
+from molecule_platform.domain.events import Event
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace, check_text, invalid
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services.bells import CREDENTIALS, EVENTS
+from molecule_wire import ids, times
+
+MOST_LIVING = 50
+NAME_LONGEST = 100
+LIMIT_RETRY_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class TokenWish:
+    """What somebody wants a token for."""
+
+    name: str = ""
+    scopes: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Minted:
+    """A new token; the secret itself is shown once."""
+
+    token: Token
+    secret: str
+
+
+class Tokens:
+    """Keeps the credentials of workspaces and of organisations."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    async def of_workspace(self, workspace: Workspace) -> list[Token]:
+        """The workspace's living tokens."""
+        now = self._clock.now()
+        return await self._storage.read(lambda tx: tx.tokens.living_of_workspace(workspace.id, now))
+
+    async def of_org(self, principal: Principal) -> list[Token]:
+        """The organisation's living tokens."""
+        now = self._clock.now()
+        return await self._storage.read(lambda tx: tx.tokens.living_of_org(principal.org_id, now))
+
+    async def mint_for_workspace(self, principal: Principal, workspace: Workspace, wish: TokenWish) -> Minted:
+        """A further token of a workspace."""
+        scopes = wish.scopes or tuple(principals.WORKSPACE_SCOPES)
+        _check_scopes(scopes, for_workspace=True)
+        if principal.workspace_id is not None:
+            _check_not_above(principal, scopes)
+        minted = self._minted(principal, wish, scopes, workspace)
+        return await self._storage.write(lambda tx: self._keep(tx, minted))
+
+    async def mint_for_org(self, principal: Principal, wish: TokenWish) -> Minted:
+        """A token of the organisation."""
+        scopes = wish.scopes or principals.ORG_TOKEN_SCOPES
+        _check_scopes(scopes, for_workspace=False)
+        _check_not_above(principal, scopes)
+        minted = self._minted(principal, wish, scopes, None)
+        return await self._storage.write(lambda tx: self._keep(tx, minted))
+
+    async def rotate(self, principal: Principal, workspace: Workspace, overlap: timedelta) -> Minted:
+        """A new token like the one presented, which ends after the overlap."""
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> Minted:
+            old = tx.tokens.get(principal.token_id or "")
+            if old is None:
+                raise Refusal("forbidden", "only a workspace token can be rotated, by itself")
+            wish = TokenWish(old.name, tuple(old.scopes), old.expires_at)
+            minted = self._keep(tx, self._minted(principal, wish, wish.scopes, workspace))
+            tx.tokens.end_at(old.id, min(now + overlap, old.expires_at or now + overlap))
+            return minted
+
+        return await self._storage.write(work)
+
+    async def revoke(self, principal: Principal, workspace: Workspace | None, token_id: str) -> None:
+        """End a token at once, on every replica."""
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> None:
+            token = tx.tokens.get(token_id)
+            if token is None or token.revoked_at is not None or not _belongs(token, principal, workspace):
+                raise Refusal("not-found", f"there is no token {token_id[:64]} here")
+            tx.tokens.revoke(token.id, now, "revoked")
+            _note(tx, "TOKEN_REVOKED", token, now)
+
+        await self._storage.write(work)
+
+    def _minted(
+        self, principal: Principal, wish: TokenWish, scopes: tuple[str, ...], workspace: Workspace | None
+    ) -> Minted:
+        now = self._clock.now()
+        check_text("name", wish.name, NAME_LONGEST)
+        secret = credentials.new_token()
+        token = Token(
+            id=ids.uuid7(),
+            org_id=principal.org_id if workspace is None else workspace.org_id,
+            kind="org" if workspace is None else "workspace",
+            token_hash=credentials.digest(secret),
+            prefix=secret[: credentials.PREFIX_LENGTH],
+            scopes=sorted(scopes),
+            created_by=principal.text,
+            created_at=now,
+            workspace_id=None if workspace is None else workspace.id,
+            name=wish.name,
+            expires_at=_expiry(principal, wish.expires_at, now),
+        )
+        return Minted(token, secret)
+
+    def _keep(self, tx: Transaction, minted: Minted) -> Minted:
+        token = minted.token
+        if token.workspace_id is not None:
+            living = tx.tokens.living_of_workspace(token.workspace_id, token.created_at)
+        else:
+            living = tx.tokens.living_of_org(token.org_id, token.created_at)
+        if len(living) >= MOST_LIVING:
+            sentence = f"there are {MOST_LIVING} living tokens already: revoke one that is not needed"
+            raise Refusal("token-limit", sentence, retry_after=LIMIT_RETRY_SECONDS)
+        tx.tokens.insert(token)
+        _note(tx, "TOKEN_CREATED", token, token.created_at)
+        return minted
+
+
+def token_row(token: Token) -> dict[str, Any]:
+    """A token on the wire: never the token itself."""
+    return {
+        "id": token.id,
+        "prefix": token.prefix,
+        "name": token.name,
+        "org_id": token.org_id,
+        "scopes": token.scopes,
+        "created_at": times.format_time(token.created_at),
+        "last_used_at": _time(token.last_used_at),
+        "expires_at": _time(token.expires_at),
+        "created_by": token.created_by,
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else times.format_time(moment)
+
+
+def _belongs(token: Token, principal: Principal, workspace: Workspace | None) -> bool:
+    if workspace is not None:
+        return token.workspace_id == workspace.id
+    return token.kind == "org" and (token.org_id == principal.org_id or principal.is_admin)
+
+
+def _check_scopes(scopes: tuple[str, ...], *, for_workspace: bool) -> None:
+    unknown = sorted(set(scopes) - principals.KNOWN_SCOPES)
+    if unknown:
+        raise invalid("scopes", f"{', '.join(unknown)[:200]}: no such scope")
+    misplaced = sorted(s for s in scopes if principals.is_workspace_scope(s) != for_workspace)
+    if misplaced:
+        whose = "a workspace" if for_workspace else "an organisation"
+        raise invalid("scopes", f"{', '.join(misplaced)}: not a scope of {whose}'s token")
+
+
+def _check_not_above(principal: Principal, scopes: tuple[str, ...]) -> None:
+    above = sorted(scope for scope in scopes if not principal.may(scope))
+    if above:
+        sentence = f"nobody grants more than they hold: {', '.join(above)}"
+        raise Refusal("scope-required", sentence, required=list(above))
+
+
+def _expiry(principal: Principal, asked: datetime | None, now: datetime) -> datetime | None:
+    if asked is not None and asked <= now:
+        raise invalid("expires_at", "expires_at is in the future")
+    if principal.token_id is None or principal.expires_at is None:
+        return asked
+    if asked is not None and asked > principal.expires_at:
+        raise invalid("expires_at", "no token outlives the one that mints it")
+    return asked or principal.expires_at
+
+
+def _note(tx: Transaction, event_type: str, token: Token, now: datetime) -> None:
+    facts = {"token_id": token.id, "prefix": token.prefix, "kind": token.kind, "scopes": token.scopes}
+    tx.events.append(Event(event_type, token.org_id, token.workspace_id or "", facts, now))
+    tx.signal(EVENTS)
+    tx.signal(CREDENTIALS)

@@ -1,0 +1,134 @@
+"""Tokens: minted within one's own power, shown once, rotated, revoked, and never above their maker."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import requests
+
+from molecule_wire import times
+from tests.spec.house import Platform, Start
+
+
+def beat(platform: Platform, workspace_id: str, token: str) -> requests.Response:
+    return platform.call("POST", "/registry/heartbeat", token, json={"workspace_id": workspace_id})
+
+
+def minted(platform: Platform, workspace_id: str, token: str | None = None, **wish: Any) -> dict[str, Any]:
+    return platform.ok("POST", f"/workspaces/{workspace_id}/tokens", token, json=wish)
+
+
+def test_a_token_is_shown_once_and_listed_by_its_prefix(platform: Platform) -> None:
+    client = platform.join("a")
+    new = minted(platform, client.workspace_id, name="ci", scopes=["ws.runtime"])
+    assert len(new["auth_token"]) == 43
+    listed = platform.ok("GET", f"/workspaces/{client.workspace_id}/tokens")
+    row = next(row for row in listed["tokens"] if row["id"] == new["id"])
+    assert (row["prefix"], row["name"], row["scopes"]) == (new["auth_token"][:8], "ci", ["ws.runtime"])
+    assert row["created_by"] == "user:admin"
+    assert new["auth_token"] not in str(listed)
+    assert listed["count"] == len(listed["tokens"]) == 3
+
+
+def test_a_token_does_only_what_its_scopes_say(platform: Platform) -> None:
+    client = platform.join("a")
+    narrow = minted(platform, client.workspace_id, scopes=["ws.runtime"])["auth_token"]
+    assert beat(platform, client.workspace_id, narrow).status_code == 200
+    answer = platform.call("GET", f"/workspaces/{client.workspace_id}/secrets/values", narrow)
+    assert (answer.status_code, answer.json()["required"]) == (403, ["ws.secrets.read"])
+
+
+def test_a_revoked_token_ends_at_once(platform: Platform) -> None:
+    client = platform.join("a")
+    new = minted(platform, client.workspace_id)
+    assert beat(platform, client.workspace_id, new["auth_token"]).status_code == 200
+    path = f"/workspaces/{client.workspace_id}/tokens/{new['id']}"
+    assert platform.ok("DELETE", path) == {"status": "revoked"}
+    assert beat(platform, client.workspace_id, new["auth_token"]).json()["code"] == "token-revoked"
+    assert platform.call("DELETE", path).status_code == 404
+
+
+def test_a_token_expires(platform: Platform) -> None:
+    client = platform.join("a")
+    soon = times.format_time(datetime.now(UTC) + timedelta(milliseconds=300))
+    new = minted(platform, client.workspace_id, expires_at=soon)
+    deadline = datetime.now(UTC) + timedelta(seconds=10)
+    while beat(platform, client.workspace_id, new["auth_token"]).status_code == 200:
+        assert datetime.now(UTC) < deadline
+    assert beat(platform, client.workspace_id, new["auth_token"]).json()["code"] == "token-expired"
+
+
+def test_a_rotated_token_works_for_the_overlap(platform: Platform) -> None:
+    client = platform.join("a")
+    old = client.load_token() or ""
+    path = f"/workspaces/{client.workspace_id}/tokens/rotate"
+    new = platform.ok("POST", path, old, json={"overlap_seconds": 60})
+    assert new["scopes"] == ["workspace"]
+    for token in (old, new["auth_token"]):
+        assert beat(platform, client.workspace_id, token).status_code == 200
+    platform.ok("POST", path, new["auth_token"], json={"overlap_seconds": 0})
+    assert beat(platform, client.workspace_id, new["auth_token"]).json()["code"] == "token-expired"
+    assert platform.call("POST", path, json={}).status_code == 403
+
+
+def test_nobody_grants_more_than_they_hold(platform: Platform) -> None:
+    client = platform.join("a")
+    manage = minted(platform, client.workspace_id, scopes=["ws.manage"])["auth_token"]
+    path = f"/workspaces/{client.workspace_id}/tokens"
+    answer = platform.call("POST", path, manage, json={"scopes": ["workspace"]})
+    assert (answer.status_code, answer.json()["code"]) == (403, "scope-required")
+    few = platform.ok("POST", "/org/tokens", json={"scopes": ["org.tokens", "org.read"]})["auth_token"]
+    answer = platform.call("POST", "/org/tokens", few, json={"scopes": ["org.write"]})
+    assert (answer.status_code, answer.json()["required"]) == (403, ["org.write"])
+    assert platform.call("POST", "/org/tokens", few, json={"scopes": ["admin"]}).status_code == 403
+
+
+def test_no_token_outlives_the_one_that_mints_it(platform: Platform) -> None:
+    wish = {"scopes": ["org.tokens", "org.read"], "ttl_seconds": 60}
+    short = platform.ok("POST", "/org/tokens", json=wish)
+    child = platform.ok("POST", "/org/tokens", short["auth_token"], json={"scopes": ["org.read"]})
+    assert child["expires_at"] == short["expires_at"]
+    longer = {"scopes": ["org.read"], "ttl_seconds": 600}
+    assert platform.call("POST", "/org/tokens", short["auth_token"], json=longer).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{"scopes": ["no.such"]}, {"scopes": ["org.read"]}, {"ttl_seconds": 0}, {"expires_at": "soon"}],
+)
+def test_a_wish_that_makes_no_sense_is_refused(platform: Platform, wish: dict[str, Any]) -> None:
+    client = platform.join("a")
+    answer = platform.call("POST", f"/workspaces/{client.workspace_id}/tokens", json=wish)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid-request")
+
+
+def test_an_organisation_s_token_acts_in_its_organisation(platform: Platform) -> None:
+    client = platform.join("a")
+    token = platform.ok("POST", "/org/tokens", json={"name": "bot"})
+    assert token["scopes"] == ["org.approve", "org.read", "org.secrets", "org.send", "org.write"]
+    assert platform.send(client.workspace_id, "hi", token["auth_token"]).json()["queued"] is True
+    received = client.fetch_inbound()
+    assert (received[0].source, received[0].text) == ("canvas_user", "hi")
+    assert [row["name"] for row in platform.ok("GET", "/org/tokens")["tokens"]] == ["bot"]
+    assert platform.ok("DELETE", f"/org/tokens/{token['id']}") == {"revoked": token["id"]}
+    assert platform.call("GET", "/workspaces", token["auth_token"]).json()["code"] == "token-revoked"
+
+
+def test_a_session_made_from_a_token_ends_with_it(platform: Platform) -> None:
+    token = platform.ok("POST", "/org/tokens", json={"name": "bot"})
+    browser = requests.Session()
+    answer = browser.post(f"{platform.url}/auth/login", json={"token": token["auth_token"]}, timeout=10)
+    assert answer.status_code == 200
+    assert browser.get(f"{platform.url}/workspaces", timeout=10).status_code == 200
+    platform.ok("DELETE", f"/org/tokens/{token['id']}")
+    assert browser.get(f"{platform.url}/workspaces", timeout=10).json()["code"] == "token-revoked"
+
+
+def test_there_are_at_most_fifty_living_tokens(start: Start) -> None:
+    platform = start()
+    client = platform.join("a")
+    for _ in range(48):
+        minted(platform, client.workspace_id)
+    answer = platform.call("POST", f"/workspaces/{client.workspace_id}/tokens", json={})
+    assert (answer.status_code, answer.json()["code"]) == (429, "token-limit")
+    assert answer.headers["Retry-After"] == str(answer.json()["retry_after"])
