@@ -1,13 +1,12 @@
 """What nobody may do, however they try."""
 
 import json
-import time
 
 import requests
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.spec.house import Platform, Start, message
+from tests.spec.house import Platform, message
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 
 
@@ -128,15 +127,6 @@ def test_a_worker_that_takes_and_gives_back_cannot_keep_a_message_alive(platform
     lease = platform.ok("POST", f"{inbox}/lease", token=token, json={})["messages"][0]["lease"]
     platform.ok("POST", f"{inbox}/{mid}/release", token=token, json={"lease_token": lease["token"]})
     assert platform.ok("GET", f"/messages/{mid}")["deadline_at"] == before
-
-
-def test_an_agent_that_registers_after_silence_stays_online(start: Start) -> None:
-    platform = start(REMOTE_LIVENESS_STALE_AFTER=30)
-    client = platform.join("a")
-    first = platform.ok("GET", f"/workspaces/{client.workspace_id}")
-    time.sleep(0.01)
-    client.register()
-    assert platform.ok("GET", f"/workspaces/{client.workspace_id}")["status"] == first["status"] == "online"
 
 
 def test_a_stranger_learns_nothing_of_addresses_by_registering(platform: Platform) -> None:

@@ -10,6 +10,8 @@ from sqlalchemy import update
 
 from molecule_platform.domain.lifecycle import Beat
 from molecule_platform.domain.messages import Message
+from molecule_platform.domain.principals import Principal
+from molecule_platform.services.registration import Application
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.storage.tables import replicas
 
@@ -138,6 +140,20 @@ async def test_an_agent_that_registered_and_was_never_heard_again_is_offline_too
     rig.clock.advance(3600)
     await rig.sweeps.liveness()
     assert (await rig.workspace(ada.id)).status == "offline"
+
+
+async def test_an_agent_that_registers_again_after_silence_stays_online(rig: Rig) -> None:
+    ada = await rig.agent()
+    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.flush()
+    rig.clock.advance(3600)
+    await rig.sweeps.liveness()
+    assert (await rig.workspace(ada.id)).status == "offline"
+    own = Principal(f"workspace:{ada.id}", ada.org_id, frozenset({"workspace"}), "Ada")
+    await rig.registration().register(Application(ada.id, {"name": "Ada"}), own)
+    rig.clock.advance(10)
+    await rig.sweeps.liveness()
+    assert (await rig.workspace(ada.id)).status == "online"
 
 
 async def test_a_paused_agent_that_is_silent_stays_paused(rig: Rig) -> None:

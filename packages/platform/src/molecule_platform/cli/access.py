@@ -97,7 +97,8 @@ def _named(session: Session, wanted: str) -> str:
 
 
 def _word(verdict: dict[str, Any]) -> str:
-    return f"allowed ({verdict['rule']})" if verdict["allowed"] else f"denied ({verdict['rule']})"
+    word = "allowed" if verdict["allowed"] else "denied"
+    return word if verdict["rule"] == word else f"{word} ({verdict['rule']})"
 
 
 def _sentence(explained: dict[str, Any]) -> str:

@@ -50,7 +50,7 @@ def list_tokens(session: Session, workspace: Workspace = None) -> None:
             row["name"],
             ", ".join(row["scopes"]),
             screen.moment(row["last_used_at"]),
-            screen.moment(row["expires_at"]),
+            screen.moment(row["expires_at"]) if row["expires_at"] else "it is revoked",
             row["id"],
         )
         for row in listed["tokens"]

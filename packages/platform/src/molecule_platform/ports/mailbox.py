@@ -123,10 +123,6 @@ class Mailbox(Protocol):
         """The id of the target's message that this very reply answered."""
         ...
 
-    def request_cancel(self, message_id: str) -> None:
-        """Ask the holder of an inbox lease to stop."""
-        ...
-
     def overdue(self, now: datetime, limit: int) -> list[Message]:
         """Open messages whose deadline has passed."""
         ...

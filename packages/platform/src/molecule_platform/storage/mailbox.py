@@ -223,10 +223,6 @@ class SqlMailbox:
         )
         return self._connection.execute(wanted.limit(1)).scalar_one_or_none()
 
-    def request_cancel(self, message_id: str) -> None:
-        """Ask the holder to stop."""
-        self._mark(message_id, cancel_requested=True)
-
     def _mark(self, message_id: str, **values: Any) -> None:
         self._connection.execute(update(messages).where(messages.c.id == message_id).values(values))
 
