@@ -42,7 +42,7 @@ def send(
     The message is kept in any case, and answered when the agent is there.
     """
     row = tree.find(session.client, workspace)
-    receipt = _post(session, row, text)
+    receipt = _post(session, row, text, PATIENCE_SECONDS if wait is None else wait)
     seconds = _patience(receipt, wait, no_wait)
     try:
         message = _follow(session, receipt["message_id"], seconds, row["name"])
@@ -65,18 +65,23 @@ def show(
     _tell(session, message, "the agent", "")
 
 
-def _post(session: Session, row: tree.Row, text: str) -> dict[str, Any]:
+def _post(session: Session, row: tree.Row, text: str, seconds: float) -> dict[str, Any]:
+    """Hand the message over, also when the platform is away for a moment after it was just there."""
     said = {"role": "user", "messageId": str(uuid4()), "parts": [{"kind": "text", "text": text}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
     path = f"/workspaces/{client.segment(row['id'])}/a2a"
     # The call itself is not held: the id is known at once, so that an interrupted wait loses nothing.
     request = client.Request("POST", path, body, {"Prefer": "respond-async"})
-    try:
-        return session.client.send(request).object()
-    except problems.Unreachable:
-        # The platform may have taken it: the same body again is the same message there, not a second one.
-        time.sleep(RETRY_SECONDS)
-        return session.client.send(request).object()
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return session.client.send(request).object()
+        except problems.Unreachable as lost:
+            if time.monotonic() >= deadline:
+                sentence = f"{lost}; whether it took the message before it went away is not known"
+                raise problems.Unreachable(sentence, lost.code) from lost
+            # It may have taken it: the same body again is the same message there, not a second one.
+            time.sleep(RETRY_SECONDS)
 
 
 def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> float:
