@@ -3,12 +3,18 @@
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import figure, group_commit, import_agent, start
+from benchmarks import events_replay, figure, group_commit, heartbeat, import_agent, listing, start
 
 BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "start": start.measure,
     "group_commit": group_commit.measure,
     "import_agent": import_agent.measure,
+    "heartbeat": heartbeat.measure,
+    "events_first_byte": events_replay.first_byte,
+    "events_memory": events_replay.memory,
+    "list_page": listing.measure_list,
+    "list_page_of_a_lead": listing.measure_list_of_a_lead,
+    "peers_page": listing.measure_peers,
 }
 
 

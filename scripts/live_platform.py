@@ -30,6 +30,7 @@ class LivePlatform:
     port: int
     data_dir: Path
     start_seconds: float
+    pid: int
 
     @property
     def url(self) -> str:
@@ -52,17 +53,17 @@ def clean_environment() -> dict[str, str]:
 
 
 @contextmanager
-def running(data_dir: Path, *flags: str) -> Generator[LivePlatform]:
+def running(data_dir: Path, *flags: str, **environ: str) -> Generator[LivePlatform]:
     """Start `molecule up` with these flags, wait until it answers, stop it in the end as Ctrl-C would."""
     port = servers.free_port()
     log = data_dir.parent / f"{data_dir.name}.log"
     command = ["molecule", "up", "--port", str(port), "--data-dir", str(data_dir), *flags]
     with log.open("wb") as output:
         began = time.perf_counter()
-        process = subprocess.Popen(command, env=clean_environment(), stdout=output, stderr=output)
+        process = subprocess.Popen(command, env=clean_environment() | environ, stdout=output, stderr=output)
         try:
             _wait_for_health(process, port, log)
-            yield LivePlatform(port, data_dir, time.perf_counter() - began)
+            yield LivePlatform(port, data_dir, time.perf_counter() - began, process.pid)
         finally:
             _stop(process)
 

@@ -25,7 +25,7 @@ def start_agent(process: PlatformProcess, workspace_id: str, home: Path) -> "sub
 
 def test_the_example_agent_works_as_its_page_says(process: PlatformProcess, tmp_path: Path) -> None:
     process.start()
-    workspace_id = process.ok("POST", "/workspaces", json={"name": "example"})["id"]
+    workspace_id = process.ok("POST", "/workspaces", json={"name": "example", "external": True})["id"]
     secret = {"key": "MODEL_KEY", "value": "hidden"}
     process.ok("POST", f"/workspaces/{workspace_id}/secrets", json=secret)
     for words in ("hello", "again"):

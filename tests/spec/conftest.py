@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.testing import servers
 from tests.spec.house import Engine, Platform, Running, Start
 from tests.spec.scripted_agent import ScriptedAgent
+
+# Tests are faster than agents; those of the limits set them.
+UNLIMITED = {"RATE_LIMIT": 0, "RATE_LIMIT_ANON": 0}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -21,14 +25,14 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 def start(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Start]:
     """Opens a house; each call is another replica, or another life of the one that was stopped."""
     platforms: list[Platform] = []
-    shared: dict[str, Any] = {"MOLECULE_DATA_DIR": tmp_path / "data"}
+    shared: dict[str, Any] = {"MOLECULE_DATA_DIR": tmp_path / "data", **UNLIMITED}
     if engine == "postgres":
         shared["DATABASE_URL"] = request.getfixturevalue("postgres_database")
         shared["NATS_URL"] = request.getfixturevalue("nats_url")
 
-    def begin(**flags: Any) -> Platform:
+    def begin(provisioner: Provisioner | None = None, **flags: Any) -> Platform:
         port = servers.free_port()
-        house = Running({**shared, "PORT": port, **flags})
+        house = Running({**shared, "PORT": port, **flags}, provisioner)
         house.start()
         token = (tmp_path / "data" / "admin.token").read_text().strip()
         url = f"http://127.0.0.1:{port}"

@@ -13,6 +13,8 @@ import uvicorn
 from molecule_agent import RemoteAgentClient
 from molecule_platform import settings
 from molecule_platform.app import House
+from molecule_platform.ports.provisioner import Provisioner
+from tests.spec import documented
 
 OPENING_SECONDS = CLOSING_SECONDS = 20
 
@@ -43,7 +45,10 @@ class Platform:
         if shown:
             headers["Authorization"] = f"Bearer {shown}"
         request.setdefault("timeout", 20)
-        return requests.request(method, self.url + path, headers=headers, **request)
+        answer = requests.request(method, self.url + path, headers=headers, **request)
+        if not request.get("stream"):
+            documented.check(answer)
+        return answer
 
     def ok(self, method: str, path: str, token: str | None = None, **request: Any) -> Any:
         """The body of a request that must succeed."""
@@ -87,7 +92,7 @@ def message(text: str, message_id: str | None = None, role: str = "user") -> dic
 class Start(Protocol):
     """Opens a house with the settings given."""
 
-    def __call__(self, **flags: Any) -> Platform: ...
+    def __call__(self, provisioner: Provisioner | None = None, **flags: Any) -> Platform: ...
 
 
 class Announcing(uvicorn.Server):
@@ -105,8 +110,9 @@ class Announcing(uvicorn.Server):
 class Running:
     """A house with its server on a thread of its own."""
 
-    def __init__(self, flags: dict[str, Any]) -> None:
+    def __init__(self, flags: dict[str, Any], provisioner: Provisioner | None = None) -> None:
         self._flags = flags
+        self._provisioner = provisioner
         self._ready = threading.Event()
         self._server: uvicorn.Server | None = None
         self._problem: BaseException | None = None
@@ -133,7 +139,7 @@ class Running:
 
     async def _serve(self) -> None:
         chosen, _warnings = settings.load(self._flags, {}, {})
-        house = await House.open(chosen)
+        house = await House.open(chosen, self._provisioner)
         config = uvicorn.Config(
             house.asgi,
             port=chosen.port,

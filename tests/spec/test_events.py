@@ -1,25 +1,14 @@
 """The live record: what happens reaches every listener once, and can be replayed."""
 
-import json
-from typing import Any
+import time
 
 import pytest
+import requests
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
-from tests.spec.house import Platform
-
-
-def listen(platform: Platform, query: str = "", token: str | None = None) -> ClientConnection:
-    headers = {"Authorization": f"Bearer {token or platform.admin_token}"}
-    return connect(platform.url.replace("http", "ws") + f"/ws{query}", additional_headers=headers)
-
-
-def frames(socket: ClientConnection, until: str) -> list[dict[str, Any]]:
-    seen: list[dict[str, Any]] = []
-    while not seen or seen[-1]["event"] != until:
-        seen.append(json.loads(socket.recv(timeout=10)))
-    return [frame for frame in seen if "id" in frame]
+from tests.spec.house import Platform, Start
+from tests.spec.streams import closing_code, frames, listen, stream
 
 
 def test_status_changes_arrive_live_and_in_order(platform: Platform) -> None:
@@ -68,3 +57,93 @@ def test_a_listener_without_a_credential_is_turned_away(platform: Platform) -> N
         with pytest.raises(ConnectionClosed):
             socket.recv(timeout=5)
         assert socket.close_code == 4001
+
+
+def test_a_stream_and_a_socket_tell_the_same_story(platform: Platform) -> None:
+    with listen(platform) as socket, stream(platform) as told:
+        client = platform.join("a")
+        platform.ok("POST", f"/workspaces/{client.workspace_id}/pause")
+        by_socket = frames(socket, "WORKSPACE_PAUSED")
+        by_stream = told.until("WORKSPACE_PAUSED")
+    assert [one.data for one in by_stream] == by_socket
+    assert [(one.id, one.event) for one in by_stream] == [(one["id"], one["event"]) for one in by_socket]
+
+
+def test_a_stream_resumes_where_it_was_without_gap_or_repeat(platform: Platform) -> None:
+    client = platform.join("a")
+    for _ in range(3):
+        platform.ok("POST", f"/workspaces/{client.workspace_id}/pause")
+        platform.ok("POST", f"/workspaces/{client.workspace_id}/resume")
+    everything = platform.ok("GET", "/events?since=0")
+    middle = everything[len(everything) // 2]["id"]
+    with stream(platform, "/events/stream?since=0", Last_Event_ID=middle) as told:
+        platform.ok("DELETE", f"/workspaces/{client.workspace_id}")
+        seen = told.until("WORKSPACE_REMOVED")
+    expected = [row["id"] for row in platform.ok("GET", f"/events?since={middle}")]
+    assert [one.id for one in seen] == expected
+
+
+def test_an_agent_follows_itself_and_sees_only_what_concerns_it(platform: Platform) -> None:
+    lead = platform.join("lead")
+    ada = platform.join("ada", lead.workspace_id)
+    bob = platform.join("bob", lead.workspace_id)
+    stranger = platform.join("stranger", platform.join("other").workspace_id)
+    start = platform.ok("GET", "/events?limit=1")[0]["id"]
+    platform.send(bob.workspace_id, "secret", headers={"Prefer": "respond-async"})
+    platform.send(ada.workspace_id, "for ada", headers={"Prefer": "respond-async"})
+    for client in (stranger, bob, ada):
+        platform.ok("POST", f"/workspaces/{client.workspace_id}/pause")
+    token = ada.load_token() or ""
+    with stream(platform, f"/events/stream?since={start}", token) as told:
+        mine = [(one.event, one.data["workspace_id"]) for one in told.until("MESSAGE_ACCEPTED")]
+        while ("WORKSPACE_PAUSED", ada.workspace_id) not in mine:
+            mine += [(one.event, one.data["workspace_id"]) for one in told.until("WORKSPACE_PAUSED")]
+    assert mine == [
+        ("MESSAGE_ACCEPTED", ada.workspace_id),
+        ("WORKSPACE_PAUSED", bob.workspace_id),
+        ("WORKSPACE_PAUSED", ada.workspace_id),
+    ]
+    with stream(platform, f"/workspaces/{ada.workspace_id}/events/stream?since={start}", token) as told:
+        events = [one.event for one in told.until("WORKSPACE_PAUSED")]
+    assert events == ["MESSAGE_ACCEPTED", "WORKSPACE_PAUSED"]
+
+
+def test_whoever_guesses_tokens_at_the_socket_is_soon_sent_away(start: Start) -> None:
+    platform = start(RATE_LIMIT_ANON=60)
+    codes: list[int | None] = []
+    for number in range(6):
+        with listen(platform, token=f"guess-{number}") as socket:
+            codes.append(closing_code(socket))
+    assert (codes[0], codes[-1]) == (4001, 4003)
+
+
+def signed_in(platform: Platform) -> tuple[requests.Session, dict[str, str]]:
+    browser = requests.Session()
+    body = {"token": platform.admin_token}
+    signed = browser.post(f"{platform.url}/auth/login", json=body, timeout=10).json()
+    return browser, {"X-CSRF-Token": signed["csrf_token"], "Origin": platform.url}
+
+
+def test_a_browser_opens_a_socket_with_a_ticket_and_loses_it_when_it_signs_out(platform: Platform) -> None:
+    browser, headers = signed_in(platform)
+    minted = browser.post(f"{platform.url}/auth/ticket", json={}, headers=headers, timeout=10)
+    assert minted.status_code == 201
+    address = f"{platform.url.replace('http', 'ws')}/ws?ticket={minted.json()['ticket']}"
+    with connect(address) as socket:
+        platform.join("a")
+        assert frames(socket, "WORKSPACE_ONLINE")
+        browser.post(f"{platform.url}/auth/logout", headers=headers, timeout=10)
+        assert closing_code(socket) == 4009
+    with connect(address) as socket:
+        assert closing_code(socket) == 4001
+
+
+def test_a_revoked_token_closes_its_socket_and_its_stream_within_a_second(platform: Platform) -> None:
+    made = platform.ok("POST", "/org/tokens", json={"name": "watcher", "scopes": ["org.read"]})
+    token = made["auth_token"]
+    with listen(platform, token=token) as socket, stream(platform, token=token) as told:
+        began = time.monotonic()
+        platform.ok("DELETE", f"/org/tokens/{made['id']}")
+        assert closing_code(socket) == 4009
+        assert told.ends()
+        assert time.monotonic() - began < 2

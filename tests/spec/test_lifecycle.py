@@ -108,6 +108,40 @@ def test_state_tells_a_removed_agent_so_although_its_token_is_revoked(platform: 
     assert platform.call("POST", "/registry/heartbeat", token=token, json=beat).status_code == 410
 
 
+def test_a_purged_workspace_is_a_tombstone_that_still_answers_its_agent(platform: Platform) -> None:
+    lead = platform.join("lead")
+    child = platform.join("child", lead.workspace_id)
+    platform.send(child.workspace_id, "a word", headers={"Prefer": "respond-async"})
+    path = f"/workspaces/{lead.workspace_id}"
+    assert platform.call("DELETE", f"{path}?purge=true").status_code == 409
+    assert platform.ok("DELETE", f"{path}?purge=true&confirm=true") == {
+        "status": "purged",
+        "cascade_deleted": 1,
+    }
+    for client in (lead, child):
+        assert client.poll_state().deleted
+        beat = {"workspace_id": client.workspace_id}
+        answer = platform.call("POST", "/registry/heartbeat", token=client.load_token(), json=beat)
+        assert (answer.status_code, answer.json()["code"]) == (410, "workspace-removed")
+    stone = platform.ok("GET", f"{path}?include_removed=true")
+    assert (stone["id"], stone["status"], stone["name"]) == (lead.workspace_id, "removed", "")
+
+
+def test_a_removed_workspace_is_shown_to_operators_who_ask_for_it_and_can_still_be_purged(
+    platform: Platform,
+) -> None:
+    peer = platform.join("peer")
+    gone = platform.create("gone")["id"]
+    platform.ok("DELETE", f"/workspaces/{gone}")
+    assert platform.call("GET", f"/workspaces/{gone}").status_code == 410
+    assert platform.call("DELETE", f"/workspaces/{gone}").status_code == 410
+    answer = platform.call("GET", f"/workspaces/{gone}?include_removed=true", token=peer.load_token())
+    assert answer.status_code == 410
+    assert platform.ok("GET", f"/workspaces/{gone}?include_removed=true")["name"] == "gone"
+    assert platform.ok("DELETE", f"/workspaces/{gone}?purge=true")["status"] == "purged"
+    assert platform.ok("GET", f"/workspaces/{gone}?include_removed=true")["name"] == ""
+
+
 @pytest.mark.slow  # the house looks for silent agents every five seconds
 def test_a_silent_agent_goes_offline(start: Start) -> None:
     platform = start(REMOTE_LIVENESS_STALE_AFTER=1)

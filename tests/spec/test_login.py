@@ -38,7 +38,7 @@ def test_opening_the_link_does_not_spend_it(platform: Platform) -> None:
 def test_a_change_needs_the_csrf_token_and_our_own_page(platform: Platform) -> None:
     browser, answer, _code = sign_in(platform)
     path, csrf = f"{platform.url}/workspaces", answer.json()["csrf_token"]
-    body = {"name": "x"}
+    body = {"name": "x", "runtime": "external"}
     assert browser.get(path, timeout=10).status_code == 200
     assert browser.post(path, json=body, timeout=10).json()["code"] == "csrf"
     foreign = {"X-CSRF-Token": csrf, "Origin": "https://elsewhere.example"}

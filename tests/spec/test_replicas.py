@@ -14,6 +14,7 @@ from molecule_agent import InboxDelivery, RemoteAgentClient
 from molecule_wire.a2a import text
 from tests.spec.house import Engine, Platform, Start
 from tests.spec.scripted_agent import ScriptedAgent, join_push
+from tests.spec.streams import closing_code, listen, stream
 
 AT_ONCE = {"Prefer": "respond-async"}
 
@@ -121,6 +122,36 @@ def test_an_event_on_one_reaches_a_listener_of_the_other(pair: Pair) -> None:
             seen.append((frame["event"], frame.get("workspace_id", "")))
     told = [event for event, workspace_id in seen if workspace_id == client.workspace_id]
     assert told == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_ONLINE"]
+
+
+def test_an_event_on_one_reaches_a_stream_of_the_other(pair: Pair) -> None:
+    with stream(pair.there) as told:
+        client = pair.here.join("a")
+        seen = told.until("WORKSPACE_ONLINE")
+    assert [one.event for one in seen] == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_ONLINE"]
+    assert {one.data["workspace_id"] for one in seen} == {client.workspace_id}
+
+
+def test_a_ticket_from_one_opens_a_stream_at_the_other_and_resumes_what_was_seen_here(pair: Pair) -> None:
+    with stream(pair.here) as told:
+        pair.here.join("a")
+        last = told.until("WORKSPACE_ONLINE")[-1].id
+    client = pair.here.join("b")
+    ticket = pair.here.ok("POST", "/auth/ticket", json={})["ticket"]
+    with stream(pair.there, f"/events/stream?ticket={ticket}", "", Last_Event_ID=last) as told:
+        seen = told.until("WORKSPACE_ONLINE")
+    assert {one.data["workspace_id"] for one in seen} == {client.workspace_id}
+
+
+def test_a_token_revoked_on_one_closes_its_socket_and_stream_at_the_other_within_a_second(pair: Pair) -> None:
+    made = pair.here.ok("POST", "/org/tokens", json={"name": "watcher", "scopes": ["org.read"]})
+    token = made["auth_token"]
+    with listen(pair.there, token=token) as socket, stream(pair.there, token=token) as told:
+        began = time.monotonic()
+        pair.here.ok("DELETE", f"/org/tokens/{made['id']}")
+        assert closing_code(socket) == 4009
+        assert told.ends()
+        assert time.monotonic() - began < 2
 
 
 def test_signing_out_of_one_signs_out_of_the_other(pair: Pair) -> None:

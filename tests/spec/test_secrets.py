@@ -1,6 +1,7 @@
 """Secrets: written by operators, read by their own workspace, found nowhere else."""
 
-from tests.spec.house import Platform
+from tests.spec.house import Platform, Start
+from tests.spec.streams import stream
 
 CANARY = "canary-5f0c1d-value"
 
@@ -49,11 +50,75 @@ def test_a_bad_key_is_refused_without_repeating_the_value(platform: Platform) ->
     assert CANARY not in answer.text
 
 
-def test_a_planted_value_is_in_no_file_event_or_row(platform: Platform) -> None:
-    client = platform.join("a", secrets={"K": CANARY})
+def test_the_two_addresses_of_an_organisations_secrets_are_one(platform: Platform) -> None:
+    platform.ok("PUT", "/admin/secrets", json={"key": "K", "value": "v"})
+    assert platform.ok("GET", "/settings/secrets") == platform.ok("GET", "/admin/secrets")
+    assert platform.ok("DELETE", "/admin/secrets/K") == {"status": "deleted", "key": "K"}
+    assert platform.ok("GET", "/settings/secrets") == []
+
+
+def test_a_model_is_kept_as_a_secret_and_cleared_with_nothing(platform: Platform) -> None:
+    client = platform.join("a")
+    path = f"/workspaces/{client.workspace_id}/model"
+    assert platform.ok("GET", path) == {"model": "", "source": "default"}
+    assert platform.ok("PUT", path, json={"model": "sonnet"}) == {"status": "saved", "model": "sonnet"}
+    own = platform.ok("GET", path, client.load_token())
+    assert own == {"model": "sonnet", "source": "workspace_secrets"}
+    assert client.pull_secrets() == {"MODEL_PROVIDER": "sonnet"}
+    assert platform.ok("PUT", path, client.load_token(), json={"model": ""}) == {"status": "cleared"}
+    assert platform.ok("PUT", path, json={"model": ""}) == {"status": "cleared"}
+    assert platform.ok("GET", path) == {"model": "", "source": "default"}
+
+
+def test_a_change_is_an_event_for_the_agent_and_for_the_organisation(platform: Platform) -> None:
+    client = platform.join("a")
+    platform.ok("PUT", f"/workspaces/{client.workspace_id}/secrets", json={"key": "MINE", "value": "v"})
+    platform.ok("PUT", "/settings/secrets", json={"key": "OURS", "value": "v"})
+    ours, mine = platform.ok("GET", "/events?type=SECRET_CHANGED")
+    assert (mine["workspace_id"], mine["payload"]) == (
+        client.workspace_id,
+        {"key": "MINE", "scope": "workspace"},
+    )
+    assert (ours["workspace_id"], ours["payload"]) == ("", {"key": "OURS", "scope": "global"})
+
+
+def test_an_agent_hears_of_what_it_should_pull_again_and_not_of_its_peers_keys(platform: Platform) -> None:
+    client, peer = platform.join("a"), platform.join("b")
+    with stream(platform, token=client.load_token()) as told:
+        for path in (f"/workspaces/{peer.workspace_id}", f"/workspaces/{client.workspace_id}"):
+            platform.ok("PUT", f"{path}/secrets", json={"key": "MINE", "value": "v"})
+        platform.ok("PUT", "/settings/secrets", json={"key": "OURS", "value": "v"})
+        heard = told.until("SECRET_CHANGED") + told.until("SECRET_CHANGED")
+    changed = [one.data["payload"]["key"] for one in heard if one.event == "SECRET_CHANGED"]
+    assert changed == ["MINE", "OURS"]
+
+
+def test_a_new_key_changes_nothing_for_agents(start: Start) -> None:
+    first = start()
+    client = first.join("a", secrets={"K": CANARY})
+    before = (first.data_dir / "secrets.key").read_text()
+    done = first.ok("POST", "/admin/secrets/rotate-key")
+    assert (done["status"], done["resealed"], done["failed_keys"]) == ("rotated", 1, [])
+    assert (first.data_dir / "secrets.key").read_text().splitlines()[1] == before.strip()
     assert client.pull_secrets() == {"K": CANARY}
-    for path in ("/events", f"/workspaces/{client.workspace_id}/activity", "/workspaces"):
-        assert CANARY not in platform.call("GET", path).text
-    for file in platform.data_dir.rglob("*"):
-        if file.is_file():
-            assert CANARY.encode() not in file.read_bytes(), file
+    first.stop()
+    second = start()
+    assert second.ok("GET", f"/workspaces/{client.workspace_id}/secrets/values", client.load_token()) == {
+        "K": CANARY
+    }
+    assert second.call("POST", "/admin/secrets/rotate-key", client.load_token()).status_code == 403
+
+
+def test_without_the_key_of_a_secret_the_house_is_not_ready_and_says_which_secret(start: Start) -> None:
+    first = start()
+    client = first.join("a", secrets={"K": CANARY})
+    first.stop()
+    (first.data_dir / "secrets.key").unlink()
+    second = start()
+    ready = second.call("GET", "/ready", token="")
+    assert (ready.status_code, ready.json()["checks"]["keys"]) == (503, "failed")
+    path = f"/workspaces/{client.workspace_id}/secrets/values"
+    failed = second.call("GET", path, client.load_token())
+    assert (failed.status_code, failed.json()["failed_keys"]) == (500, ["workspace:K"])
+    refused = second.call("POST", "/admin/secrets/rotate-key")
+    assert refused.json()["failed_keys"] == ["workspace:K"]

@@ -190,7 +190,7 @@ class Visitor:
 
     async def workspace(self, name: str = "Ada", **more: Any) -> tuple[str, str]:
         """A new workspace: its id and its token."""
-        made = (await self("POST", "/workspaces", {"name": name, **more})).json
+        made = (await self("POST", "/workspaces", {"name": name, "runtime": "external", **more})).json
         return made["id"], made["connection"]["auth_token"]
 
     async def agent(self, name: str = "Ada", url: str = "", **more: Any) -> tuple[str, str]:
@@ -225,6 +225,8 @@ async def visit(tmp_path: Path, empty_database: Path) -> AsyncIterator[Visitor]:
         "MOLECULE_MAX_BODY_BYTES": "65536",
         "MOLECULE_A2A_MAX_BODY_BYTES": "131072",
         "MOLECULE_A2A_HOLD_SECONDS": "5",
+        "RATE_LIMIT": "0",
+        "RATE_LIMIT_ANON": "0",
     }
     settings, _ = loading.load(flags, {})
     house = await House.open(settings)

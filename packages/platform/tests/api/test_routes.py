@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.api import shapes
-from molecule_platform.api.pipeline import Edge, Pipeline
+from molecule_platform.api.arrival import Edge
+from molecule_platform.api.nouns.messages import LeaseInbox
+from molecule_platform.api.nouns.registry import Register
+from molecule_platform.api.pipeline import Pipeline
+from molecule_platform.api.route import Route
 from molecule_platform.api.router import Router, checked_id
-from molecule_platform.api.routes import TABLE, Route
+from molecule_platform.api.routes import TABLE
+from molecule_platform.api.shapes import NewBody
 from molecule_platform.domain.authorisation import ANY, PUBLIC
+from molecule_platform.domain.principals import KNOWN_SCOPES
 from molecule_platform.domain.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -53,8 +59,7 @@ def test_secret_values_are_for_the_workspace_itself_and_nobody_else() -> None:
 
 def test_every_rule_that_is_not_open_names_a_known_scope() -> None:
     named = {who.scope for route in TABLE for who in route.who if who not in (PUBLIC, ANY)}
-    known = {"", "ws.runtime", "ws.inbox", "ws.send", "ws.manage", "ws.secrets.read", "ws.secrets.write"}
-    assert named <= known | {"org.read", "org.send", "org.write", "org.secrets", "org.tokens", "admin"}
+    assert named <= KNOWN_SCOPES | {""}
 
 
 @pytest.mark.parametrize("spoilt", ["missing", "extra"])
@@ -69,14 +74,14 @@ def test_a_row_without_a_handler_or_a_handler_without_a_row_stops_the_start(spoi
         handlers["secret.door"] = handler
     nothing = cast("Any", None)
     with pytest.raises(RuntimeError, match="health" if spoilt == "missing" else "secret.door"):
-        Pipeline(handlers, nothing, nothing, nothing, Edge(), nothing)
+        Pipeline(handlers, nothing, nothing, Edge(), nothing, nothing)
 
 
 # The router
 
 
 def filled(route: Route) -> str:
-    return route.path.replace("{id}", ID).replace("{message_id}", "m1").replace("{key}", "KEY")
+    return re.sub(r"\{\w+\}", "name", route.path.replace("{id}", ID))
 
 
 @pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
@@ -129,9 +134,9 @@ def test_the_case_of_an_id_makes_no_difference() -> None:
 
 
 def test_new_routes_refuse_members_they_do_not_know_and_old_ones_ignore_them() -> None:
-    strict = {route.body for route in TABLE if route.body and issubclass(route.body, shapes.NewBody)}
-    assert shapes.LeaseInbox in strict
-    assert shapes.Register not in strict
+    strict = {route.body for route in TABLE if route.body and issubclass(route.body, NewBody)}
+    assert LeaseInbox in strict
+    assert Register not in strict
 
 
 # Served by the whole house

@@ -20,6 +20,9 @@ from molecule_platform.testing import servers
 STOP_SECONDS = 20.0
 NOT_FOUND: tuple[int, object, dict[str, str]] = (404, {"error": "nothing is here", "code": "not-found"}, {})
 
+# Tests are faster than people.
+UNLIMITED = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0"}
+
 
 @dataclass(frozen=True)
 class Result:
@@ -74,7 +77,11 @@ def running(data_dir: Path, *flags: str, **environ: str) -> Generator[Platform]:
     command = [sys.executable, "-m", "molecule_platform.cli.main", "up", "--json"]
     command += ["--port", str(servers.free_port()), "--data-dir", str(data_dir), *flags]
     process = subprocess.Popen(
-        command, env=clean() | environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        env=clean() | UNLIMITED | environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert process.stdout is not None
     try:
@@ -144,12 +151,21 @@ class Script:
     """What a scripted server answers on each path, and what it was asked."""
 
     url: str = ""
-    answers: dict[str, tuple[int, object, dict[str, str]]] = field(default_factory=dict[str, Any])
+    answers: dict[str, list[tuple[int, object, dict[str, str]]]] = field(default_factory=dict[str, Any])
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list[Any])
 
     def on(self, path: str, body: object, status: int = 200, **headers: str) -> None:
         """Answer a path; a body that is text is sent as it is."""
-        self.answers[path] = (status, body, headers)
+        self.answers[path] = [(status, body, headers)]
+
+    def then(self, path: str, body: object, status: int = 200, **headers: str) -> None:
+        """Answer it like this after the answers given so far."""
+        self.answers[path].append((status, body, headers))
+
+    def answer(self, path: str) -> tuple[int, object, dict[str, str]]:
+        """The next answer; the last one stays."""
+        given = self.answers.get(path, [NOT_FOUND])
+        return given.pop(0) if len(given) > 1 else given[0]
 
 
 @pytest.fixture
@@ -175,7 +191,7 @@ def _handler(script: Script) -> type[http.server.BaseHTTPRequestHandler]:
             length = int(self.headers.get("Content-Length") or 0)
             self.rfile.read(length)
             script.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
-            status, body, headers = script.answers.get(path, NOT_FOUND)
+            status, body, headers = script.answer(path)
             raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
             self.send_response_only(status)
             for name, value in ({"Content-Length": str(len(raw))} | headers).items():

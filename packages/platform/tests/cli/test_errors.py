@@ -1,6 +1,7 @@
 """What the program says when the platform refuses, is not there, or is something else."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,16 @@ NOWHERE = "http://127.0.0.1:9"
 def test_no_platform_says_how_to_start_one(molecule: Molecule) -> None:
     failed = molecule("status", "--url", NOWHERE)
     assert (failed.code, failed.out) == (1, "")
-    assert failed.err.startswith(f"molecule: no platform answers at {NOWHERE}: start one with `molecule up`")
+    assert failed.err == (
+        f"molecule: no platform answers at {NOWHERE}: start one with `molecule up --port 9`, "
+        "or name another with --url\n"
+    )
+
+
+def test_no_platform_elsewhere_does_not_say_to_start_one_here(molecule: Molecule) -> None:
+    failed = molecule("status", "--url", "http://platform.invalid")
+    assert "molecule up" not in failed.err
+    assert "look whether it runs there" in failed.err
 
 
 def test_with_json_an_error_is_json_on_standard_error_alone(molecule: Molecule) -> None:
@@ -73,6 +83,58 @@ def test_a_redirect_is_not_followed(molecule: Molecule, scripted: Any) -> None:
     scripted.on("/workspaces", {"error": "moved", "code": "moved"}, 302, Location=f"{scripted.url}/other")
     assert molecule("workspace", "list", "--url", scripted.url).code == 1
     assert len(scripted.asked) == 1
+
+
+def test_a_platform_that_asks_for_a_little_patience_gets_it_once(molecule: Molecule, scripted: Any) -> None:
+    busy = {"error": "too many requests: try again in 0 s", "code": "rate-limited", "retry_after": 0}
+    scripted.on("/orgs", busy, 429, **{"Retry-After": "0"})
+    scripted.then("/orgs", [])
+    listed = molecule("org", "list", "--url", scripted.url)
+    assert listed.code == 0
+    assert listed.err == "molecule: too many requests: trying again in 0 s\n"
+    scripted.on("/orgs", busy, 429, **{"Retry-After": "0"})
+    refused = molecule("org", "list", "--url", scripted.url, "--json")
+    assert refused.code == 1
+    assert [json.loads(line).keys() >= {"warning"} for line in refused.err.splitlines()] == [True, False]
+    assert len(scripted.asked) == 4
+
+
+def test_a_platform_that_asks_for_more_patience_is_told_of_with_the_time(
+    molecule: Molecule, scripted: Any
+) -> None:
+    busy = {"error": "too many requests: try again in 3000 s", "code": "rate-limited", "retry_after": 3000}
+    scripted.on("/orgs", busy, 429, **{"Retry-After": "3000"})
+    refused = molecule("org", "list", "--url", scripted.url)
+    assert refused.code == 1
+    assert re.search(r"try again in 3000 s\. It can be repeated at .*\d\d:\d\d", refused.err)
+    assert len(scripted.asked) == 1
+
+
+def test_what_the_tree_denies_names_the_command_that_explains_it(molecule: Molecule, scripted: Any) -> None:
+    denied = {"error": "the org tree does not let a reach b", "code": "hierarchy-denied", "rule": "denied"}
+    scripted.on("/orgs", denied | {"explain_url": "/access/explain?caller=a&target=b"}, 403)
+    flags = ("--url", scripted.url, "--token", "of-workspace-a")
+    failed = molecule("org", "list", *flags)
+    assert f"`molecule access explain a b --url {scripted.url} --token …`" in failed.err
+    assert "of-workspace-a" not in failed.err
+
+
+def test_a_hint_repeats_the_flags_in_use(molecule: Molecule, scripted: Any, tmp_path: Path) -> None:
+    scripted.on("/access/grants", [])
+    scripted.on("/workspaces", [])
+    folder = tmp_path / "the data"
+    flags = ("--url", scripted.url, "--data-dir", str(folder), "--org", "acme")
+    hint = f"--url {scripted.url} --data-dir '{folder}' --org acme"
+    assert f"`molecule grant create CALLER TARGET --reason … {hint}`" in molecule("grant", "list", *flags).out
+    assert f"`molecule workspace list {hint}`" in molecule("workspace", "show", "nobody", *flags).err
+    assert f"molecule workspace create helper {hint}\n" in molecule("workspace", "list", *flags).out
+
+
+def test_a_hint_does_not_repeat_what_the_environment_gives(molecule: Molecule, scripted: Any) -> None:
+    scripted.on("/access/grants", [])
+    scripted.on("/workspaces", [])
+    listed = molecule("grant", "list", environ={"MOLECULE_PLATFORM_URL": scripted.url})
+    assert "`molecule grant create CALLER TARGET --reason …`" in listed.out
 
 
 def test_every_page_of_a_list_is_read(molecule: Molecule, scripted: Any) -> None:

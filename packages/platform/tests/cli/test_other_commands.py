@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from molecule_platform.cli import doctor
+from molecule_platform.cli import doctor, target
 
 Molecule = Callable[..., Any]
 
@@ -49,13 +49,13 @@ def test_a_secret_of_the_organisation_is_seen_by_every_workspace(at_house: Molec
 def test_an_empty_value_is_not_kept(at_house: Molecule) -> None:
     refused = at_house("secret", "set", key(), stdin="\n")
     assert refused.code == 1
-    assert "`molecule secret delete`" in refused.err
+    assert "`molecule secret delete K_" in refused.err
 
 
 def test_empty_lists_teach_the_next_step(molecule: Molecule, scripted: Any) -> None:
     scripted.on("/settings/secrets", [])
     scripted.on("/workspaces", [])
-    assert "`molecule secret set KEY`" in molecule("secret", "list", "--url", scripted.url).out
+    assert "`molecule secret set KEY --url" in molecule("secret", "list", "--url", scripted.url).out
     assert "molecule workspace create" in molecule("workspace", "list", "--url", scripted.url).out
 
 
@@ -116,7 +116,7 @@ def test_the_doctor_finds_a_fresh_platform_well(at_house: Molecule) -> None:
     assert told["ok"] is True
     assert [check["name"] for check in told["checks"] if check["result"] == "fail"] == []
     assert {check["name"] for check in told["checks"]} >= {
-        "platform", "version", "ready", "clock", "token", "agents", "data", "modes", "disk",
+        "platform", "version", "ready", "clock", "token", "loops", "agents", "data", "modes", "disk",
     }  # fmt: skip
 
 
@@ -131,13 +131,43 @@ def test_the_doctor_finds_a_wrong_token(molecule: Molecule, house: Any, tmp_path
 def test_the_doctor_says_how_to_start_what_does_not_run(molecule: Molecule, tmp_path: Path) -> None:
     examined = molecule("doctor", "--url", "http://127.0.0.1:9", "--data-dir", str(tmp_path / "none"))
     assert examined.code == 1
-    assert "`molecule up`" in examined.out
+    assert f"`molecule up --port 9 --data-dir {tmp_path / 'none'}`" in examined.out
 
 
 def test_the_doctor_finds_files_that_others_can_read(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "secrets.key").write_text("x")
     (tmp_path / "secrets.key").chmod(0o644)
-    found = [check for check in doctor._of_folder(tmp_path) if check.result == "fail"]
+    found = [
+        check
+        for check in doctor._of_folder(target.resolve(None, None, tmp_path, {}))
+        if check.result == "fail"
+    ]
     assert [check.name for check in found] == ["modes"]
     assert f"chmod go= {tmp_path / 'secrets.key'}" in found[0].detail
+
+
+def test_a_model_is_chosen_shown_and_given_back(at_house: Molecule, workspace: str) -> None:
+    assert "default" in at_house("model", "show", workspace).out
+    assert at_house("model", "set", workspace, "sonnet").code == 0
+    assert at_house("model", "show", workspace).out == "sonnet\n"
+    assert at_house("model", "set", workspace, "--default", "--json").json() == {"status": "cleared"}
+    assert at_house("model", "show", workspace, "--json").json() == {"model": "", "source": "default"}
+    assert at_house("model", "set", workspace).code == 2
+    assert at_house("model", "set", workspace, "sonnet", "--default").code == 2
+
+
+def test_a_new_key_is_named_and_never_shown(at_house: Molecule) -> None:
+    at_house("secret", "set", key(), "--value", "x")
+    done = at_house("secret", "rotate-key")
+    assert done.code == 0
+    assert "sealed again, with key" in done.out
+
+
+def test_activity_is_listed_and_filtered(at_house: Molecule, workspace: str) -> None:
+    assert "Nothing" in at_house("activity", "list", workspace).out
+    at_house("send", workspace, "good morning", "--no-wait")
+    assert "good morning" in at_house("activity", "list", workspace, "--type", "a2a_receive").out
+    assert at_house("activity", "list", workspace, "--source", "agent", "--json").json() == []
+    refused = at_house("activity", "list", workspace, "--source", "nobody")
+    assert (refused.code, "source" in refused.err) == (1, True)

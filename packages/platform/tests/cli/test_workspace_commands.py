@@ -138,3 +138,112 @@ def test_enrol_makes_a_token_that_is_used_once(
     refused = at_house("workspace", "enrol", made["name"], "--ttl", "0")
     assert refused.code == 1
     assert "ttl_seconds" in refused.err
+
+
+def test_a_workspace_is_changed_and_moved(at_house: Molecule, create: Callable[..., dict[str, Any]]) -> None:
+    parent, child = create(), create()
+    moved = at_house("workspace", "update", child["name"], "--parent", parent["name"], "--role", "below")
+    assert moved.out == f"{child['name']} is changed.\n"
+    row = at_house("workspace", "show", child["id"], "--json").json()
+    assert (row["parent_id"], row["role"]) == (parent["id"], "below")
+    up = ("--root", "--isolated", "--max-concurrent", "3", "--visibility", "public")
+    assert at_house("workspace", "update", child["id"], *up, "--name", f"n-{child['name']}").code == 0
+    row = at_house("workspace", "show", child["id"], "--json").json()
+    assert (row["parent_id"], row["isolated"], row["max_concurrent_tasks"]) == (None, True, 3)
+    assert (row["visibility"], row["role"], row["name"]) == ("public", "below", f"n-{child['name']}")
+    assert "from all others" in at_house("workspace", "show", child["id"]).out
+
+
+def test_a_change_that_says_nothing_or_two_things_is_misuse(
+    at_house: Molecule, create: Callable[..., dict[str, Any]]
+) -> None:
+    made = create()
+    assert at_house("workspace", "update", made["id"]).code == 2
+    assert at_house("workspace", "update", made["id"], "--root", "--parent", made["id"]).code == 2
+    cycle = at_house("workspace", "update", made["id"], "--parent", made["id"], "--json")
+    assert (cycle.code, json.loads(cycle.err)["code"]) == (1, "parent-cycle")
+
+
+def test_the_list_is_narrowed_by_status_parent_words_and_removal(
+    at_house: Molecule, create: Callable[..., dict[str, Any]]
+) -> None:
+    parent = create()
+    child = create("", "--parent", parent["id"])
+    at_house("workspace", "pause", child["id"])
+
+    def listed(*flags: str) -> list[str]:
+        return [row["id"] for row in at_house("workspace", "list", *flags, "--json").json()]
+
+    assert listed("--parent", parent["name"]) == [child["id"]]
+    assert listed("--parent", parent["name"], "--status", "paused") == [child["id"]]
+    assert listed("--query", parent["name"]) == [parent["id"]]
+    at_house("workspace", "delete", child["id"], "--yes")
+    assert listed("--query", child["name"]) == []
+    assert listed("--query", child["name"], "--removed") == [child["id"]]
+    assert "No workspace fits" in at_house("workspace", "list", "--query", child["name"]).out
+    assert at_house("workspace", "show", child["name"], "--removed", "--json").json()["status"] == "removed"
+
+
+def test_a_removed_workspace_can_be_purged_later_by_its_id(
+    at_house: Molecule, create: Callable[..., dict[str, Any]]
+) -> None:
+    made = create()
+    assert "erases all that is kept" in at_house("workspace", "delete", made["id"], "--purge").err
+    assert at_house("workspace", "delete", made["id"], "--yes").out == f"{made['name']} is removed.\n"
+    purged = at_house("workspace", "delete", made["id"], "--yes", "--purge", "--json").json()
+    assert purged["status"] == "purged"
+
+
+def test_an_agent_elsewhere_is_asked_to_restart_and_cannot_be_put_to_sleep(
+    at_house: Molecule, create: Callable[..., dict[str, Any]]
+) -> None:
+    made = create()
+    assert "asked to start again" in at_house("workspace", "restart", made["id"]).out
+    assert "external" in at_house("workspace", "hibernate", made["id"]).err
+    assert made["name"] in at_house("workspace", "wake", made["id"]).out
+
+
+def test_what_the_platform_starts_itself_is_said_to_start(molecule: Molecule, scripted: Any) -> None:
+    row = {"id": "w1", "name": "own"}
+    scripted.on("/workspaces", [row])
+    scripted.on("/workspaces/w1/restart", {"status": "provisioning", "config_dir": "x"})
+    scripted.on("/workspaces/w1/hibernate", {"status": "hibernated"})
+    scripted.on("/workspaces/w1/wake", {"status": "provisioning"}, 202)
+    at = ("--url", scripted.url)
+    assert molecule("workspace", "restart", "own", "--reset", *at).out.startswith("own starts again")
+    assert "own sleeps" in molecule("workspace", "hibernate", "own", "--force", *at).out
+    assert "own wakes up" in molecule("workspace", "wake", "own", *at).out
+    assert "/workspaces/w1/hibernate?force=true" in [path for _method, path, _headers in scripted.asked]
+
+
+def test_the_state_of_a_removed_workspace_is_told_as_its_agent_hears_it(
+    at_house: Molecule, create: Callable[..., dict[str, Any]]
+) -> None:
+    made = create()
+    assert at_house("workspace", "state", made["name"], "--json").json()["deleted"] is False
+    at_house("workspace", "delete", made["id"], "--yes")
+    told = json.loads(at_house("workspace", "state", made["id"], "--json").err)
+    assert (told["deleted"], told["status"]) == (True, 404)
+
+
+def test_peers_and_address_are_those_of_the_tree(
+    at_house: Molecule, house: Any, create: Callable[..., dict[str, Any]]
+) -> None:
+    parent = create()
+    child = create("", "--parent", parent["id"])
+    below = at_house("workspace", "peers", parent["name"], "--relation", "child", "--json").json()
+    assert [row["id"] for row in below] == [child["id"]]
+    assert child["name"] in at_house("workspace", "peers", parent["name"], "--query", child["name"]).out
+    assert "may call nobody that fits" in at_house("workspace", "peers", child["id"], "--query", "zzz").out
+    assert f"{house.url}/agents/{child['id']}/" in at_house("workspace", "address", child["name"]).out
+
+
+def test_agents_are_found_by_their_name_role_and_status(
+    at_house: Molecule, create: Callable[..., dict[str, Any]]
+) -> None:
+    made = create("", "--role", f"Keeper of {uuid4()}")
+    found = at_house("agent", "search", made["name"], "--status", "awaiting_agent", "--json").json()
+    assert [agent["id"] for agent in found["agents"]] == [made["id"]]
+    assert made["name"] in at_house("agent", "search", made["name"]).out
+    assert "No agent fits" in at_house("agent", "search", made["name"], "--status", "online").out
+    assert "There are more" in at_house("agent", "search", "--limit", "1").out

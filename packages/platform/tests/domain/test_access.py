@@ -68,18 +68,6 @@ def test_the_first_line_of_the_table_that_matches_decides(
     assert verdict.reason
 
 
-@given(trees(), st.sampled_from(IDS), st.frozensets(st.sampled_from(IDS)))
-def test_the_peers_are_exactly_those_the_rule_allows_other_than_oneself(
-    tree: Tree, caller: str, granted: frozenset[str]
-) -> None:
-    found = access.reachable(tree[caller], tree.values(), parents_of(tree), granted)
-    assert set(found) == {
-        name
-        for name in IDS
-        if name != caller and obvious_rule(tree[caller], tree[name], tree, name in granted)[0]
-    }
-
-
 @given(trees(), st.sampled_from(IDS))
 def test_a_subtree_is_the_root_and_whatever_has_it_above(tree: Tree, root: str) -> None:
     found = access.subtree(root, parents_of(tree))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from molecule_platform.domain import lifecycle, workspaces
 from molecule_platform.domain.lifecycle import Beat
+from molecule_platform.domain.refusals import Refusal
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeWorkspace
@@ -20,9 +21,11 @@ MANAGED = {"capabilities": {"status_mgmt": True}}
 
 
 @pytest.mark.parametrize("status", workspaces.STATUSES)
-def test_registering_brings_online_but_never_undoes_an_operator_s_decision(status: str) -> None:
+def test_registering_brings_online_but_never_undoes_an_operator_s_decision(
+    make_workspace: MakeWorkspace, status: str
+) -> None:
     kept = status in ("paused", "hibernating", "hibernated", "removed")
-    assert lifecycle.after_register(status) == (status if kept else "online")
+    assert lifecycle.after_register(make_workspace(status=status)) == (status if kept else "online")
 
 
 @pytest.mark.parametrize(
@@ -157,3 +160,127 @@ def test_a_beat_claims_once_counts_the_version_and_reports_no_spend_as_no_news(
     assert (first.claimed_at, later.claimed_at) == (NOW, NOW)
     assert (first.monthly_spend, later.monthly_spend) == (7, 9)
     assert (first.version, later.version) == (2, 3)
+
+
+# The table of the contract, written once more by hand.
+CONTRACT = """
+provisioning                                              | register beat     | online
+awaiting_agent offline failed                             | register beat     | online
+online degraded                                           | register          | online
+provisioning                                              | start-failed      | failed
+online                                                    | sick              | degraded
+degraded                                                  | well              | online
+online degraded                                           | silence           | offline
+provisioning online degraded offline failed               | restart           | provisioning
+provisioning online degraded offline hibernating          | pause             | paused
+hibernated awaiting_agent failed                          | pause             | paused
+paused                                                    | resume-external   | awaiting_agent
+paused                                                    | resume-provisioned| provisioning
+online degraded                                           | hibernate         | hibernating
+hibernating                                               | asleep            | hibernated
+hibernating                                               | stop-failed       | online
+hibernated                                                | wake              | provisioning
+provisioning online degraded offline paused hibernating   | delete            | removed
+hibernated awaiting_agent failed                          | delete            | removed
+"""
+
+
+def allowed_moves() -> dict[tuple[str, str], str]:
+    moves: dict[tuple[str, str], str] = {}
+    for line in CONTRACT.strip().splitlines():
+        before, triggers, after = (part.split() for part in line.split("|"))
+        moves |= {(status, trigger): after[0] for status in before for trigger in triggers}
+    return moves
+
+
+MOVES = allowed_moves()
+
+
+@given(st.sampled_from(workspaces.STATUSES), st.sampled_from(sorted(lifecycle.STEPS)))
+def test_a_trigger_leads_where_the_contract_says_and_nowhere_else(
+    make_workspace: MakeWorkspace, status: str, trigger: str
+) -> None:
+    before = make_workspace(status=status)
+    if (status, trigger) in MOVES:
+        after = lifecycle.stepped(before, trigger, NOW)
+        assert (after.status, after.version) == (MOVES[status, trigger], before.version + 1)
+        return
+    with pytest.raises(Refusal) as refused:
+        lifecycle.stepped(before, trigger, NOW)
+    assert refused.value.code == "state-conflict"
+
+
+@given(st.lists(st.sampled_from(sorted(lifecycle.STEPS)), max_size=30))
+def test_no_walk_through_the_table_comes_back_from_removal(
+    make_workspace: MakeWorkspace, triggers: list[str]
+) -> None:
+    workspace, gone = make_workspace(status="provisioning"), False
+    for trigger in triggers:
+        if lifecycle.may(workspace, trigger):
+            workspace = lifecycle.stepped(workspace, trigger, NOW)
+            assert not gone
+            gone = workspace.removed
+
+
+def test_a_start_begins_unclaimed_and_with_nothing_of_the_process_before(
+    make_workspace: MakeWorkspace,
+) -> None:
+    before = make_workspace(
+        status="online",
+        external=False,
+        provisioning_since=NOW,
+        provision_attempts=3,
+        active_tasks=2,
+        current_task="x",
+        liveness_expires_at=NOW,
+    )
+    after = lifecycle.stepped(before, "restart", NOW)
+    assert (after.provisioning_since, after.provision_attempts, after.liveness_expires_at) == (None, 0, None)
+    assert (after.active_tasks, after.current_task, after.last_activity_at) == (0, "", NOW)
+
+
+def test_the_words_of_an_old_process_do_not_bring_a_workspace_online_that_is_to_be_started(
+    make_workspace: MakeWorkspace,
+) -> None:
+    waiting = make_workspace(status="provisioning", external=False)
+    assert lifecycle.after_beat(waiting, Beat()) == "provisioning"
+    assert lifecycle.after_register(waiting) == "provisioning"
+    taken_on = make_workspace(status="provisioning", external=False, provisioning_since=NOW)
+    assert lifecycle.after_beat(taken_on, Beat()) == lifecycle.after_register(taken_on) == "online"
+
+
+@pytest.mark.parametrize(
+    ("fields", "idle"),
+    [
+        ({}, True),
+        ({"status": "degraded"}, True),
+        ({"status": "offline"}, False),
+        ({"external": True}, False),
+        ({"active_tasks": 1}, False),
+        ({"last_activity_at": NOW - timedelta(minutes=9)}, False),
+        ({"last_outbound_at": NOW - timedelta(minutes=9)}, False),
+        ({"last_heartbeat_at": NOW}, True),
+        ({"hibernation_idle_minutes": 0}, False),
+        ({"hibernation_idle_minutes": 30}, False),
+        ({"last_activity_at": None}, True),
+    ],
+)
+def test_idle_is_who_was_asked_for_nothing_for_long_enough_heartbeats_apart(
+    make_workspace: MakeWorkspace, fields: dict[str, Any], idle: bool
+) -> None:
+    quiet: dict[str, Any] = {
+        "status": "online",
+        "external": False,
+        "created_at": NOW - timedelta(days=1),
+        "last_activity_at": NOW - timedelta(minutes=10),
+    }
+    assert lifecycle.is_idle(make_workspace(**(quiet | fields)), NOW, 10) is idle
+
+
+@pytest.mark.parametrize(
+    ("runtime", "asked", "seconds"), [("llm", 600, 600), ("hermes", 600, 1800), ("hermes", 3600, 3600)]
+)
+def test_slow_runtimes_have_longer_to_start(
+    make_workspace: MakeWorkspace, runtime: str, asked: int, seconds: int
+) -> None:
+    assert lifecycle.provision_seconds(make_workspace(runtime=runtime), asked) == seconds

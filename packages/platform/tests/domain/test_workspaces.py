@@ -64,3 +64,32 @@ def test_a_changed_copy_counts_one_version_up_and_leaves_the_original(make_works
     assert (before.version, after.version) == (1, 2)
     assert (before.removed, after.removed) == (False, True)
     assert after.as_member().removed
+
+
+@pytest.mark.parametrize(
+    ("folder", "roots", "accepted"),
+    [
+        ("/srv/ada", (), True),
+        ("/srv/ada/", ("/srv",), True),
+        ("/srv", ("/srv",), True),
+        ("/usrlocal", (), True),
+        ("srv/ada", (), False),
+        ("/srv/../etc", (), False),
+        ("/", (), False),
+        ("//etc", (), False),
+        ("/etc", (), False),
+        ("/usr/share", (), False),
+        ("/opt/ada", ("/srv", "/data"), False),
+        ("/srvice", ("/srv",), False),
+        ("/srv/a\nb", (), False),
+    ],
+)
+def test_a_folder_is_absolute_not_of_the_system_and_inside_the_roots(
+    folder: str, roots: tuple[str, ...], accepted: bool
+) -> None:
+    if accepted:
+        assert workspaces.check_folder("workspace_dir", folder, roots) == folder
+        return
+    with pytest.raises(Refusal) as refused:
+        workspaces.check_folder("workspace_dir", folder, roots)
+    assert refused.value.extras["field"] == "workspace_dir"

@@ -189,9 +189,11 @@ async def test_an_envelope_that_is_wrong_gets_the_protocol_s_error_with_its_id(
 
 async def test_a_refusal_of_the_house_is_an_error_object_with_its_facts_at_the_top(visit: Visitor) -> None:
     lead, _ = await visit.agent("Lead")
-    ada = (await visit("POST", "/workspaces", {"name": "Ada", "parent_id": lead})).json["id"]
+    ada = (await visit("POST", "/workspaces", {"name": "Ada", "external": True, "parent_id": lead})).json[
+        "id"
+    ]
     other, _ = await visit.agent("Other")
-    leaf = (await visit("POST", "/workspaces", {"name": "Leaf", "parent_id": other})).json
+    leaf = (await visit("POST", "/workspaces", {"name": "Leaf", "external": True, "parent_id": other})).json
     answer = await post(visit, ada, send(), token=leaf["connection"]["auth_token"])
     assert (answer.status, answer.json["code"], answer.json["id"]) == (403, "hierarchy-denied", 7)
     [info] = answer.json["error"]["data"]

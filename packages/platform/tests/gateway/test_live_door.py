@@ -6,11 +6,12 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from molecule_platform.services import feed
+from molecule_platform.services import feed, followers
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually, Visitor
@@ -86,8 +87,7 @@ async def test_what_happens_is_seen_at_once(visit: Visitor) -> None:
 async def test_the_past_is_replayed_from_any_point_and_then_followed(
     visit: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("molecule_platform.gateway.doors.live.PAGE", 2)
-    monkeypatch.setattr(feed, "PAGE", 2)
+    monkeypatch.setattr(followers, "PAGE", 2)
     for number in range(5):
         await visit.workspace(f"W{number}")
     async with connected(visit, "since=0") as socket:
@@ -109,6 +109,7 @@ async def test_a_listener_may_ask_for_less_at_first_and_later(visit: Visitor) ->
         socket.say("{}")
         socket.say("no JSON")
         socket.say("[]")
+        socket.say(json.dumps({"op": "ack", "id": "1"}))
         socket.say(json.dumps({"op": "ping"}))
         assert await socket.frame() == {"op": "pong"}
         bob, _ = await visit.agent("Bob")
@@ -135,10 +136,75 @@ async def test_whoever_may_not_listen_is_told_why(
         assert await closed(socket) == (code, reason)
 
 
-async def test_a_workspace_may_not_listen_yet(visit: Visitor) -> None:
-    _, token = await visit.agent()
+async def test_a_workspace_listens_to_what_concerns_it(visit: Visitor) -> None:
+    ada, token = await visit.agent("Ada")
+    bob, _ = await visit.agent("Bob")
+    stranger, _ = await visit.workspace("Stranger", parent_id=bob)
     async with connected(visit, authorization=f"Bearer {token}") as socket:
-        assert (await closed(socket))[0] == 4003
+        await socket.next()
+        for workspace in (stranger, bob, ada):
+            await visit("POST", f"/workspaces/{workspace}/pause")
+        assert (await socket.named("WORKSPACE_PAUSED"))["workspace_id"] == bob
+        assert (await socket.named("WORKSPACE_PAUSED"))["workspace_id"] == ada
+
+
+async def test_a_token_without_the_scope_may_not_listen(visit: Visitor) -> None:
+    ada, _ = await visit.agent("Ada")
+    minted = await visit("POST", f"/workspaces/{ada}/tokens", {"scopes": ["ws.inbox"]})
+    async with connected(visit, authorization=f"Bearer {minted.json['auth_token']}") as socket:
+        assert await closed(socket) == (4003, "scope-required")
+
+
+async def test_a_listener_that_names_another_workspace_as_its_own_is_turned_away(visit: Visitor) -> None:
+    _, token = await visit.agent("Ada")
+    bob, _ = await visit.agent("Bob")
+    async with connected(visit, authorization=f"Bearer {token}", x_workspace_id=bob) as socket:
+        assert await closed(socket) == (4003, "identity-mismatch")
+
+
+async def test_a_ticket_opens_one_socket_as_whoever_asked_for_it(visit: Visitor) -> None:
+    ada, token = await visit.agent("Ada")
+    ticket = (await visit("POST", "/auth/ticket", {}, token=token)).json["ticket"]
+    async with connected(visit, f"ticket={ticket}", x="y") as socket:
+        assert (await socket.next())["type"] == "websocket.accept"
+        await visit("POST", f"/workspaces/{ada}/pause")
+        assert (await socket.named("WORKSPACE_PAUSED"))["workspace_id"] == ada
+    async with connected(visit, f"ticket={ticket}", x="y") as socket:
+        assert await closed(socket) == (4001, "invalid-token")
+
+
+async def test_a_socket_opened_with_a_ticket_closes_with_the_credential_behind_it(visit: Visitor) -> None:
+    ada, _ = await visit.agent("Ada")
+    minted = (await visit("POST", f"/workspaces/{ada}/tokens", {})).json
+    ticket = (await visit("POST", "/auth/ticket", {}, token=minted["auth_token"])).json["ticket"]
+    async with connected(visit, f"ticket={ticket}", x="y") as socket:
+        await socket.next()
+        tokens = (await visit("GET", f"/workspaces/{ada}/tokens")).json["tokens"]
+        mine = next(one["id"] for one in tokens if minted["auth_token"].startswith(one["prefix"]))
+        await visit("DELETE", f"/workspaces/{ada}/tokens/{mine}")
+        assert (await closed(socket))[0] == 4009
+
+
+async def test_a_listener_whose_past_is_forgotten_is_told_to_read_anew(visit: Visitor) -> None:
+    await visit.workspace("Ada")
+
+    storage = visit.house._staff.feed._storage
+    long_after = datetime.now(UTC) + timedelta(days=1)
+    await storage.write(lambda tx: tx.events.prune(long_after, 1))
+    async with connected(visit, "since=0") as socket:
+        await socket.next()
+        frame = await socket.frame()
+        oldest = await storage.read(lambda tx: tx.events.oldest_kept())
+        assert (frame["event"], frame["payload"]) == ("RESYNC_REQUIRED", {"oldest_id": str(oldest)})
+
+
+async def test_a_house_that_stops_says_so_to_its_listeners(visit: Visitor) -> None:
+    async with connected(visit) as socket:
+        await socket.next()
+        await visit.house.drain()
+        assert (await closed(socket))[0] == 1012
+    async with connected(visit) as socket:
+        assert (await closed(socket))[0] == 1012
 
 
 @pytest.mark.parametrize(("origin", "allowed"), [("http://platform", True), ("http://evil", False)])
@@ -164,6 +230,6 @@ async def test_a_listener_that_is_too_slow_is_told_to_resume(
         socket.reads.clear()
         for number in range(6):
             await visit.workspace(f"W{number}")
-        await eventually(lambda: any(one.lagged.is_set() for one in visit.house._feed._listeners))
+        await eventually(lambda: all(one.ended.is_set() for one in visit.house._staff.feed._listeners))
         socket.reads.set()
         assert (await closed(socket))[0] == 4008

@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,25 +20,29 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
 from molecule_platform.ports.links import Answered, Dispatch, Unanswered
 from molecule_platform.ports.people import Org
+from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services.activity import Activity
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.courier import Courier
+from molecule_platform.services.creation import Created, Plan
 from molecule_platform.services.delivery import Delivery, DeliveryLimits, Receipt, Submission
 from molecule_platform.services.directory import Directory
 from molecule_platform.services.feed import Feed
 from molecule_platform.services.heartbeats import Heartbeats
 from molecule_platform.services.identity import Identity
 from molecule_platform.services.inbox import Inbox, LeaseWish
-from molecule_platform.services.lifecycle import Created, Lifecycle, Plan
+from molecule_platform.services.lives import LifeRules, Lives
 from molecule_platform.services.login import Login
+from molecule_platform.services.provisioning import StartRules
 from molecule_platform.services.registration import Application, ClaimRules, Registration
 from molecule_platform.services.replies import Replies
 from molecule_platform.services.secrets import Sealing, SecretService
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.services.tasks import Tasks
 from molecule_platform.storage.sqlite import SqliteStorage
+from molecule_platform.testing.provisioner import FakeProvisioner
 from molecule_wire.a2a import envelopes
 from molecule_wire.a2a.envelopes import Request
 
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 BASE = "http://platform"
 REPLICA = "replica-one"
 ADMIN_TOKEN = "the-administrator-s-token"
+AT_ONCE = LifeRules(start=StartRules(wake_delays=(0.0, 0.0, 0.0), coalesce_seconds=0.0))
 HELLO = {"kind": "message", "messageId": "a1", "role": "agent", "parts": [{"kind": "text", "text": "hi"}]}
 
 
@@ -65,6 +69,28 @@ class ScriptedLink:
         self.carried.append(dispatch)
         await self.free.wait()
         return self.answers.pop(0) if self.answers else Answered(json.dumps(HELLO).encode())
+
+
+class Counted:
+    """Figures that a test can read. See `ports.measures.Measures`."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self.attempts: list[str] = []
+        self.expired = 0
+        self.phantoms = 0
+
+    def taken(self, waited_seconds: float) -> None:
+        self.waits.append(waited_seconds)
+
+    def attempt(self, outcome: str) -> None:
+        self.attempts.append(outcome)
+
+    def lease_expired(self) -> None:
+        self.expired += 1
+
+    def phantom_busy(self) -> None:
+        self.phantoms += 1
 
 
 class Lines:
@@ -101,38 +127,59 @@ class Rig:
     def __init__(self, storage: SqliteStorage, bells: Bells, clock: FakeClock, org: Org) -> None:
         self.storage, self.bells, self.clock, self.org = storage, bells, clock, org
         self.link, self.log = ScriptedLink(), Lines()
+        self.counted = Counted()
         self.sealing = Sealing(_backwards, _forwards)
+        self.provisioner = FakeProvisioner()
+        self.lives = self.new_lives(self.provisioner)
+        self.lifecycle = self.lives.lifecycle
         self.identity = Identity(storage, bells, clock, ADMIN_TOKEN, org.id)
         self.authority = Authority(storage, clock)
         self.login = Login(storage, clock, self.identity)
         self.feed = Feed(storage, bells, self.log)
-        self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, 90)
+        self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, bells, 90)
         self.limits = DeliveryLimits(max_open=5, max_attempts=2)
         self.delivery = Delivery(storage, bells, clock, REPLICA, self.limits)
         self.replies = Replies(storage, clock, self.delivery, REPLICA)
         self.inbox = Inbox(storage, bells, clock, lambda: 0.5)
         self.activity = Activity(storage, bells, clock)
-        self.secrets = SecretService(storage, clock, self.sealing)
+        self.secrets = SecretService(storage, clock, self.sealing, self.lives.restarts.because)
         self.directory = Directory(storage, clock)
         self.tasks = Tasks(storage)
-        self.lifecycle = Lifecycle(
-            storage,
-            clock,
-            timedelta(days=1),
-            lambda workspace, key, value, now: self.sealing.secret(org.id, workspace.id, key, value, now),
-        )
         self.courier = self.new_courier(REPLICA)
-        self.sweeps = Sweeps(storage, clock, self.log, REPLICA, self.courier, shared=False)
+        self.sweeps = Sweeps(storage, clock, REPLICA, self.courier, shared=False, measures=self.counted)
         self.admin = Principal("user:admin", org.id, principals.ADMIN_SCOPES, "admin", "owner")
 
     def new_courier(
         self, replica: str, secret: Callable[[Workspace], str | None] = lambda _: None
     ) -> Courier:
         return Courier(
-            self.storage, self.bells, self.clock, self.log, self.link, replica, 300, secret, lambda: 0.5
+            self.storage,
+            self.bells,
+            self.clock,
+            self.log,
+            self.link,
+            replica,
+            300,
+            secret,
+            lambda: 0.5,
+            self.counted,
         )
 
-    def registration(self, **rules: bool) -> Registration:
+    def new_lives(self, provisioner: Provisioner | None, rules: LifeRules = AT_ONCE) -> Lives:
+        """The lives of workspaces over another provisioner, or with other rules."""
+        return Lives(
+            self.storage,
+            self.bells,
+            self.clock,
+            self.log,
+            provisioner,
+            self.sealing,
+            _check_url,
+            rules,
+            self.counted,
+        )
+
+    def registration(self, **rules: Any) -> Registration:
         return Registration(
             self.storage,
             self.clock,
@@ -144,7 +191,7 @@ class Rig:
 
     async def created(self, name: str = "Ada", parent: Workspace | None = None, **plan: Any) -> Created:
         wanted = Plan(name=name, parent_id=parent.id if parent else None, **plan)
-        return await self.lifecycle.create(wanted, self.admin)
+        return await self.lives.creation.create(wanted, self.admin)
 
     async def agent(
         self, name: str = "Ada", url: str = "", parent: Workspace | None = None, **plan: Any
@@ -233,6 +280,7 @@ async def rig(empty_database: Path, tmp_path: Path, clock: FakeClock) -> AsyncIt
     one = Rig(storage, bells, clock, org)
     yield one
     one.link.free.set()
+    await one.lives.provisioning.close()
     await one.courier.stop()
     await storage.close()
     await bus.close()

@@ -294,3 +294,17 @@ async def test_the_end_of_a_message_makes_room_that_the_last_heartbeat_did_not_k
     ada = await rig.changed(await rig.agent(url=URL, max_concurrent_tasks=2), active_tasks=1)
     await ended(rig, (await rig.send(ada)).message.id)
     assert (await rig.workspace(ada.id)).active_tasks == 0
+
+
+async def test_each_attempt_is_counted_with_its_outcome_and_the_first_with_its_wait(
+    rig: Rig, eventually: Eventually
+) -> None:
+    ada = await rig.agent(url="http://agent")
+    rig.link.answers = [Unanswered("peer-unreachable", "away", retryable=True)]
+    message = (await rig.send(ada)).message
+    await eventually(lambda: rig.counted.attempts == ["retry"])
+    rig.clock.advance(60)
+    rig.courier.wake(ada.id)
+    assert (await rig.delivery.outcome(message.id, 10)).status == "answered"
+    await eventually(lambda: rig.counted.attempts == ["retry", "answered"])
+    assert rig.counted.waits == [0.0]

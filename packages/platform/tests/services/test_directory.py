@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from molecule_platform.domain import cursors
+from molecule_platform.domain.access import Relation
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.people import Org
 from molecule_platform.services import directory
+from molecule_platform.services.directory import Asked, Page
 
 if TYPE_CHECKING:
-    from packages.platform.tests.services.conftest import Rig
+    from packages.platform.tests.services.conftest import Refuses, Rig
 
 Of = Callable[[Workspace], Principal]
 BASE = "http://platform"
@@ -26,6 +31,16 @@ async def family(rig: Rig) -> dict[str, Workspace]:
     return {"lead": lead, "ada": ada, "bob": bob, "leaf": leaf}
 
 
+async def peers_of(
+    rig: Rig, workspace: Workspace, relation: Relation | None = None, **asked: Any
+) -> list[dict[str, Any]]:
+    return (await rig.directory.peers(workspace, BASE, Asked(**asked), relation)).rows
+
+
+async def rows_for(rig: Rig, principal: Principal, **asked: Any) -> list[dict[str, Any]]:
+    return (await rig.directory.listing(principal, Asked(**asked))).rows
+
+
 @pytest.mark.parametrize(
     ("who", "expected"),
     [
@@ -37,7 +52,7 @@ async def family(rig: Rig) -> dict[str, Workspace]:
 async def test_the_peers_of_a_workspace_are_those_it_may_call_with_their_relation(
     rig: Rig, who: str, expected: dict[str, str]
 ) -> None:
-    peers = await rig.directory.peers((await family(rig))[who], BASE, None, None)
+    peers = await peers_of(rig, (await family(rig))[who])
     assert {peer["name"]: peer["relation"] for peer in peers} == expected
     assert all(peer["url"] == f"{BASE}/workspaces/{peer['id']}/a2a" for peer in peers)
     assert "http://agent:9" not in repr(peers)
@@ -47,7 +62,8 @@ async def test_a_removed_or_isolated_workspace_is_nobody_s_peer(rig: Rig) -> Non
     members = await family(rig)
     await rig.lifecycle.remove(members["bob"], confirmed=True)
     await rig.changed(members["leaf"], isolated=True)
-    assert [peer["name"] for peer in await rig.directory.peers(members["lead"], BASE, None, None)] == ["Ada"]
+    assert [peer["name"] for peer in await peers_of(rig, members["lead"])] == ["Ada"]
+    assert await peers_of(rig, await rig.workspace(members["leaf"].id)) == []
 
 
 @pytest.mark.parametrize(
@@ -60,18 +76,18 @@ async def test_a_removed_or_isolated_workspace_is_nobody_s_peer(rig: Rig) -> Non
     ],
 )
 async def test_peers_are_found_by_name_role_skill_and_relation(
-    rig: Rig, query: str | None, relation: str | None, names: list[str]
+    rig: Rig, query: str | None, relation: Relation | None, names: list[str]
 ) -> None:
     members = await family(rig)
     await rig.changed(members["bob"], agent_card={"skills": [{"name": "Sums"}, "odd", {"name": None}]})
-    found = await rig.directory.peers(members["ada"], BASE, query, relation)
+    found = await peers_of(rig, members["ada"], relation, q=query)
     assert sorted(peer["name"] for peer in found) == names
 
 
 async def test_a_card_that_was_never_given_is_an_empty_object(rig: Rig) -> None:
     members = await family(rig)
     await rig.changed(members["bob"], agent_card=None)
-    found = await rig.directory.peers(members["ada"], BASE, "Bob", None)
+    found = await peers_of(rig, members["ada"], q="Bob")
     assert (found[0]["agent_card"], found[0]["role"]) == ({}, "")
 
 
@@ -79,9 +95,9 @@ async def test_operators_list_everyone_and_a_workspace_itself_and_its_peers(
     rig: Rig, principal_of: Of
 ) -> None:
     members = await family(rig)
-    everyone = await rig.directory.listing(rig.admin, {})
+    everyone = await rows_for(rig, rig.admin)
     assert {row["name"] for row in everyone} == {"Lead", "Ada", "Bob", "Leaf"}
-    mine = await rig.directory.listing(principal_of(members["leaf"]), {})
+    mine = await rows_for(rig, principal_of(members["leaf"]))
     assert {row["name"]: "url" in row for row in mine} == {"Lead": False, "Ada": False, "Leaf": True}
 
 
@@ -90,19 +106,20 @@ async def test_operators_list_everyone_and_a_workspace_itself_and_its_peers(
     [
         ({"status": "paused"}, {"Bob"}),
         ({"q": "le"}, {"Lead", "Leaf"}),
-        ({"include_removed": "true", "status": "removed"}, {"Gone"}),
+        ({"include_removed": True, "status": "removed"}, {"Gone"}),
+        ({"status": "removed"}, set[str]()),
     ],
 )
-async def test_a_list_is_narrowed_by_what_is_asked(rig: Rig, wanted: dict[str, str], names: set[str]) -> None:
+async def test_a_list_is_narrowed_by_what_is_asked(rig: Rig, wanted: dict[str, Any], names: set[str]) -> None:
     members = await family(rig)
     await rig.lifecycle.pause(members["bob"])
     await rig.lifecycle.remove(await rig.agent("Gone"), confirmed=False)
-    assert {row["name"] for row in await rig.directory.listing(rig.admin, wanted)} == names
+    assert {row["name"] for row in await rows_for(rig, rig.admin, **wanted)} == names
 
 
 async def test_a_list_of_one_parent_s_children(rig: Rig) -> None:
     members = await family(rig)
-    found = await rig.directory.listing(rig.admin, {"parent_id": members["lead"].id})
+    found = await rows_for(rig, rig.admin, parent_id=members["lead"].id)
     assert {row["name"] for row in found} == {"Ada", "Bob"}
 
 
@@ -148,3 +165,77 @@ async def test_discovery_always_leads_through_the_platform(rig: Rig, status: str
 async def test_the_delivery_mode_of_nobody_is_poll(rig: Rig) -> None:
     assert await rig.directory.delivery_mode("unknown") == "poll"
     assert await rig.directory.delivery_mode((await rig.agent(url="http://agent")).id) == "push"
+
+
+# Pages
+
+
+@pytest.mark.parametrize("asked", [{}, {"q": "a"}])
+async def test_the_pages_of_a_list_hold_everyone_once_in_the_order_of_creation(
+    rig: Rig, principal_of: Of, asked: dict[str, Any]
+) -> None:
+    lead = await rig.agent("Lead a")
+    for number in range(7):
+        rig.clock.advance(number % 2)
+        await rig.agent(f"a{number}", parent=lead)
+        await rig.agent(f"b{number}", parent=lead)
+    for principal in (rig.admin, principal_of(lead)):
+        whole = await rows_for(rig, principal, **asked)
+        assert whole == sorted(whole, key=lambda row: (row["created_at"], row["id"]))
+        pages = [await rig.directory.listing(principal, Asked(limit=3, **asked))]
+        while cursor := pages[-1].next_cursor:
+            pages.append(await rig.directory.listing(principal, Asked(limit=3, cursor=cursor, **asked)))
+        assert [row for page in pages for row in page.rows] == whole
+        assert {len(page.rows) for page in pages[:-1]} == {3}
+
+
+async def test_the_pages_of_peers_hold_each_once(rig: Rig) -> None:
+    lead = await rig.agent("Lead")
+    names = {(await rig.agent(f"a{number}", parent=lead)).name for number in range(5)}
+    first = await rig.directory.peers(lead, BASE, Asked(limit=3))
+    assert first.next_cursor is not None
+    second = await rig.directory.peers(lead, BASE, Asked(limit=3, cursor=first.next_cursor))
+    assert (len(first.rows), len(second.rows), second.next_cursor) == (3, 2, None)
+    assert {row["name"] for page in (first, second) for row in page.rows} == names
+
+
+async def test_a_page_that_ends_with_the_last_row_names_no_next(rig: Rig) -> None:
+    await rig.agent()
+    assert (await rig.directory.listing(rig.admin, Asked(limit=1))).next_cursor is None
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "not base64 at all!",
+        "AAAA",
+        "W10",
+        cursors.written("yesterday", "id"),
+        cursors.written("2026-05-02T12:00:00", "id"),
+        cursors.written("2026-05-02T12:00:00+00:00"),
+        cursors.written("9999-12-31T23:59:59-14:00", "id"),
+        cursors.written("2026-05-02T12:00:00Z", "\0"),
+        cursors.written("2026-05-02T12:00:00Z", "\ud800"),
+        "x" * 50_000,
+    ],
+)
+async def test_a_cursor_that_no_page_gave_is_refused(rig: Rig, refuses: Refuses, cursor: str) -> None:
+    refused = await refuses(
+        rig.directory.listing(rig.admin, Asked(limit=3, cursor=cursor)), "invalid-request"
+    )
+    assert refused.extras["field"] == "cursor"
+
+
+# Organisations
+
+
+async def test_nobody_sees_anything_of_another_organisation(rig: Rig, principal_of: Of) -> None:
+    ours = await rig.agent("Ours")
+    other = Org("org-two", "two", "Second", rig.clock.now())
+    theirs = replace(ours, id="00000000-0000-4000-8000-000000000001", org_id=other.id, name="Theirs")
+    await rig.storage.write(lambda tx: (tx.people.insert_org(other), tx.workspaces.insert(theirs)))
+    owner = replace(rig.admin, text="user:olga", org_id=other.id, scopes=frozenset({"org"}))
+    for principal in (owner, principal_of(theirs)):
+        assert [row["name"] for row in await rows_for(rig, principal)] == ["Theirs"]
+    assert [row["name"] for row in await rows_for(rig, principal_of(ours))] == ["Ours"]
+    assert await rig.directory.peers(ours, BASE, Asked()) == Page([])

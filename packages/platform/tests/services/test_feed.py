@@ -11,11 +11,11 @@ import pytest
 
 from molecule_platform.domain.events import Event
 from molecule_platform.ports.storage import StorageDown
-from molecule_platform.services.feed import BUFFER, Listener
+from molecule_platform.services.feed import BUFFER, End, Listener, StreamEnded
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
-    from packages.platform.tests.services.conftest import Rig
+    from packages.platform.tests.services.conftest import Refuses, Rig
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def happen(rig: Rig, name: str, org: str | None = None, workspace: str = "
 
 
 def heard(listener: Listener) -> list[str]:
-    return [listener.queue.get_nowait().event_type for _ in range(listener.queue.qsize())]
+    return [event.event_type for event in listener._waiting]
 
 
 async def test_a_listener_hears_what_happens_in_order_and_nothing_from_before(
@@ -48,36 +48,11 @@ async def test_a_listener_hears_what_happens_in_order_and_nothing_from_before(
     running.feed.join(listener)
     for number in range(20):
         await happen(running, f"E{number}")
-    await eventually(lambda: listener.queue.qsize() == 20)
-    assert heard(listener) == [f"E{number}" for number in range(20)]
+    await eventually(lambda: len(heard(listener)) == 20)
+    assert [event.event_type for event in await listener.take(1)] == [f"E{number}" for number in range(20)]
     running.feed.leave(listener)
     await happen(running, "AFTER")
-    assert heard(listener) == []
-
-
-async def test_history_and_live_meet_without_gap_or_repeat(running: Rig, eventually: Eventually) -> None:
-    stop = asyncio.Event()
-
-    async def write() -> None:
-        number = 0
-        while not stop.is_set():
-            await happen(running, f"E{number}")
-            number += 1
-
-    writer = asyncio.ensure_future(write())
-    await eventually(lambda: running.feed._at > 20)
-    listener = Listener(running.admin)
-    running.feed.join(listener)
-    history = await running.feed.history(listener, 0)
-    last = history[-1].id or 0
-    await eventually(lambda: running.feed._at > last + 20)
-    stop.set()
-    await writer
-    live = [listener.queue.get_nowait() for _ in range(listener.queue.qsize())]
-    numbers = [event.id or 0 for event in history] + [
-        event.id or 0 for event in live if (event.id or 0) > last
-    ]
-    assert numbers == list(range(1, numbers[-1] + 1))
+    assert await listener.take(0) == []
 
 
 async def test_steps_of_messages_are_part_of_the_feed(running: Rig, eventually: Eventually) -> None:
@@ -85,7 +60,7 @@ async def test_steps_of_messages_are_part_of_the_feed(running: Rig, eventually: 
     listener = Listener(running.admin, frozenset({"MESSAGE_ACCEPTED"}))
     running.feed.join(listener)
     await running.send(ada)
-    await eventually(lambda: listener.queue.qsize() == 1)
+    await eventually(lambda: heard(listener) == ["MESSAGE_ACCEPTED"])
 
 
 async def test_a_listener_hears_its_organisation_alone_and_what_it_asked_for(rig: Rig) -> None:
@@ -96,18 +71,30 @@ async def test_a_listener_hears_its_organisation_alone_and_what_it_asked_for(rig
     assert not listener.wants(Event("A", "org-two", "w1", {}, at))
     assert not listener.wants(Event("B", rig.org.id, "w1", {}, at))
     assert not listener.wants(Event("A", rig.org.id, "w2", {}, at))
-    assert Listener(rig.admin).wants(Event("A", "org-two", "w1", {}, at))
+    assert not Listener(rig.admin).wants(Event("A", "org-two", "w1", {}, at))
 
 
-async def test_a_listener_that_falls_behind_is_told_so_and_keeps_what_it_has(rig: Rig) -> None:
-    slow, quick = Listener(rig.admin), Listener(rig.admin)
-    for listener in (slow, quick):
+async def test_a_listener_that_falls_behind_is_told_to_resume(rig: Rig) -> None:
+    slow, quick, reading = Listener(rig.admin), Listener(rig.admin), Listener(rig.admin)
+    reading.catches_up = True
+    for listener in (slow, quick, reading):
         rig.feed.join(listener)
     for number in range(BUFFER + 1):
         rig.feed._hand_out(Event("E", rig.org.id, "w1", {}, rig.clock.now(), number + 1))
-        quick.queue.get_nowait()
-    assert (slow.lagged.is_set(), slow.queue.qsize()) == (True, BUFFER)
-    assert not quick.lagged.is_set()
+        await quick.take(1)
+    assert (slow.why, quick.why, reading.why) == (End.SLOW, None, None)
+    assert (reading.overflowed, heard(slow)) == (True, [])
+    with pytest.raises(StreamEnded) as ended:
+        await slow.take(1)
+    assert ended.value.why == End.SLOW
+
+
+async def test_a_house_that_drains_ends_every_stream_and_takes_no_new_one(rig: Rig) -> None:
+    early, late = Listener(rig.admin), Listener(rig.admin)
+    rig.feed.join(early)
+    rig.feed.drain()
+    rig.feed.join(late)
+    assert (early.why, late.why) == (End.DRAINING, End.DRAINING)
 
 
 async def test_the_feed_goes_on_when_the_database_comes_back(
@@ -123,19 +110,29 @@ async def test_the_feed_goes_on_when_the_database_comes_back(
         patched.setattr(running.storage, "read", down)
         await happen(running, "MISSED")
         await eventually(lambda: bool(running.log.said))
-    await eventually(lambda: listener.queue.qsize() == 1)
-    assert heard(listener) == ["MISSED"]
+    await eventually(lambda: heard(listener) == ["MISSED"])
 
 
 async def test_lists_are_of_one_organisation_newest_first_or_after_a_number(running: Rig) -> None:
     for number in range(3):
         await happen(running, f"E{number}")
-    newest = await running.feed.newest(running.admin, 2, None, None)
+    newest = await running.feed.newest(running.org.id, 2, None, None)
     assert [event.event_type for event in newest] == ["E2", "E1"]
-    after = await running.feed.since(running.admin, newest[-1].id or 0, 10, None, ["E2"])
+    after = await running.feed.since(running.org.id, newest[-1].id or 0, 10, None, ["E2"])
     assert [event.event_type for event in after] == ["E2"]
-    stranger = replace(running.admin, org_id="org-two")
-    assert await running.feed.newest(stranger, 10, None, None) == []
+    assert await running.feed.newest("org-two", 10, None, None) == []
+
+
+async def test_a_list_says_when_what_it_should_begin_with_is_forgotten(
+    running: Rig, refuses: Refuses
+) -> None:
+    first, second = await happen(running, "E0"), await happen(running, "E1")
+    long_after = running.clock.advance(60)
+    await running.storage.write(lambda tx: tx.events.prune(long_after, 1))
+    refused = await refuses(running.feed.since(running.org.id, 0, 10, None, None), "cursor-lost")
+    assert refused.extras["oldest_id"] == str(first.id)
+    kept = await running.feed.since(running.org.id, first.id or 0, 10, None, None)
+    assert [event.id for event in kept] == [second.id]
 
 
 # Bells

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 async def test_the_first_beat_brings_a_waiting_workspace_online_at_once(rig: Rig) -> None:
     ada = (await rig.created()).workspace
     heard = await rig.heartbeats.beat(ada.id, Beat())
-    assert heard.body("now") == {
+    assert heard.body() == {
         "status": "ok",
         "workspace_status": "online",
         "paused": False,
         "pending": 0,
-        "server_time": "now",
+        "server_time": "2026-05-02T12:00:00.000Z",
     }
     now = await rig.workspace(ada.id)
     assert (now.status, now.claimed_at) == ("online", rig.clock.now())
@@ -143,10 +143,47 @@ async def test_people_see_each_beat_and_each_change_of_work_live(rig: Rig) -> No
     listener = Listener(rig.admin)
     rig.feed.join(listener)
     await rig.heartbeats.beat(ada.id, Beat(current_task="adding", active_tasks=1, uptime_seconds=5))
+    shown = await listener.take(1)
     await rig.feed.stop()
-    shown = [listener.queue.get_nowait() for _ in range(2)]
     assert [(event.event_type, event.payload) for event in shown] == [
         ("WORKSPACE_HEARTBEAT", {"active_tasks": 1, "uptime_seconds": 5}),
         ("TASK_UPDATED", {"current_task": "adding", "active_tasks": 1}),
     ]
     assert all(event.id is None for event in shown)
+
+
+async def test_a_beat_that_says_the_same_asks_no_database_and_is_still_written(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await rig.agent()
+    await rig.heartbeats.beat(ada.id, Beat())
+    rig.clock.advance(30)
+
+    async def not_asked(_work: Any) -> None:
+        raise AssertionError("the database was asked")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rig.storage, "read", not_asked)
+        heard = await rig.heartbeats.beat(ada.id, Beat(uptime_seconds=31))
+    assert heard.workspace.status == "online"
+    await rig.heartbeats.flush()
+    row = await rig.workspace(ada.id)
+    assert (row.last_heartbeat_at, row.uptime_seconds) == (rig.clock.now(), 31)
+
+
+async def test_a_beat_right_after_a_pause_is_told_of_it(rig: Rig, eventually: Eventually) -> None:
+    ada = await rig.agent()
+    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.lifecycle.pause(ada)
+
+    async def told() -> bool:
+        return (await rig.heartbeats.beat(ada.id, Beat())).workspace.status == "paused"
+
+    await eventually(told)
+
+
+async def test_another_beat_than_the_last_is_judged_at_once(rig: Rig) -> None:
+    ada = await rig.agent()
+    await rig.heartbeats.beat(ada.id, Beat())
+    heard = await rig.heartbeats.beat(ada.id, Beat(error_rate=0.9))
+    assert heard.workspace.status == "degraded"

@@ -202,13 +202,13 @@ async def test_naming_one_s_own_workspace_changes_nothing_naming_another_is_a_mi
     rig: Rig, principal_of: Of, refuses: Refuses
 ) -> None:
     ada, bob = await rig.agent("Ada"), await rig.agent("Bob")
-    assert await rig.authority.acting_as(principal_of(ada), ada.id.upper()) == principal_of(ada)
-    await refuses(rig.authority.acting_as(principal_of(ada), bob.id), "identity-mismatch")
+    assert await rig.authority.acting_as(principal_of(ada), ada.id.upper(), "r") == principal_of(ada)
+    await refuses(rig.authority.acting_as(principal_of(ada), bob.id, "r"), "identity-mismatch")
 
 
 @pytest.mark.parametrize("named", ["system:scheduler", "webhook:github", "channel:slack:1", "test:x"])
 async def test_nobody_may_call_itself_a_part_of_the_house(rig: Rig, refuses: Refuses, named: str) -> None:
-    await refuses(rig.authority.acting_as(rig.admin, named), "forged-identity")
+    await refuses(rig.authority.acting_as(rig.admin, named, "r"), "forged-identity")
 
 
 async def test_acting_as_a_workspace_needs_the_scope_for_it_and_stays_in_the_organisation(
@@ -216,12 +216,16 @@ async def test_acting_as_a_workspace_needs_the_scope_for_it_and_stays_in_the_org
 ) -> None:
     ada = await rig.agent()
     person = Principal("user:ann", rig.org.id, frozenset({"org.read"}), "ann")
-    await refuses(rig.authority.acting_as(person, ada.id), "scope-required")
-    acting = await rig.authority.acting_as(replace(person, scopes=frozenset({"org.impersonate"})), ada.id)
+    await refuses(rig.authority.acting_as(person, ada.id, "r"), "scope-required")
+    acting = await rig.authority.acting_as(
+        replace(person, scopes=frozenset({"org.impersonate"})), ada.id, "r"
+    )
     assert (acting.workspace_id, acting.may("ws.send")) == (ada.id, True)
     assert not acting.may("ws.secrets.read")
+    [deed] = await rig.storage.read(lambda tx: tx.audit.newest(rig.org.id, 10))
+    assert (deed.principal, deed.action, deed.object) == ("user:ann", "act-as", acting.text)
     stranger = Principal("user:eve", "org-two", frozenset({"org.impersonate"}), "eve")
-    await refuses(rig.authority.acting_as(stranger, ada.id), "workspace-not-found")
+    await refuses(rig.authority.acting_as(stranger, ada.id, "r"), "workspace-not-found")
 
 
 # Deny by default

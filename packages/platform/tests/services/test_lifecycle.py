@@ -11,7 +11,9 @@ import pytest
 from molecule_platform.domain import credentials
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services.lifecycle import Plan
+from molecule_platform.ports.workspaces import Wanted
+from molecule_platform.services.audit import Actor
+from molecule_platform.services.creation import Plan
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -37,7 +39,7 @@ async def test_a_new_workspace_waits_for_its_agent_with_a_token_secrets_and_an_e
     assert workspace.awareness_namespace == f"workspace:{workspace.id}"
     token = await rig.storage.read(lambda tx: tx.tokens.by_hash(credentials.digest(created.auth_token)))
     assert token is not None
-    assert await rig.secrets.values(workspace) == {"KEY": "hush"}
+    assert await rig.secrets.values(Actor("user:admin", "r1"), workspace) == {"KEY": "hush"}
     assert await rig.events() == ["WORKSPACE_AWAITING_AGENT"]
 
 
@@ -54,21 +56,30 @@ async def test_a_new_workspace_waits_for_its_agent_with_a_token_secrets_and_an_e
         ({"name": "a", "max_concurrent_tasks": 0}, "max_concurrent_tasks"),
         ({"name": "a", "budget_limit": -1}, "budget_limit"),
         ({"name": "a", "secrets": {"1": "x"}}, "key"),
+        ({"name": "a", "model": "m" * 101}, "model"),
+        ({"name": "a", "url": "http://agent.example/\0"}, "url"),
+        ({"name": "a", "workspace_dir": "/etc"}, "workspace_dir"),
+        ({"name": "a", "workspace_access": "all"}, "workspace_access"),
+        ({"name": "a", "delivery_mode": "push"}, "delivery_mode"),
+        ({"name": "a", "hibernation_idle_minutes": -1}, "hibernation_idle_minutes"),
     ],
 )
 async def test_a_field_that_breaks_its_rule_is_named_and_nothing_is_created(
     rig: Rig, refuses: Refuses, plan: dict[str, Any], field: str
 ) -> None:
-    refusal = await refuses(rig.lifecycle.create(Plan(**plan), rig.admin), "invalid-request")
+    refusal = await refuses(rig.lives.creation.create(Plan(**plan), rig.admin), "invalid-request")
     assert refusal.extras["field"] == field
-    assert await rig.storage.read(lambda tx: tx.workspaces.all_of(rig.org.id)) == []
+    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(1))) == []
     assert await rig.events() == []
 
 
-async def test_a_workspace_that_the_platform_would_have_to_start_is_refused(
+async def test_a_workspace_that_the_platform_would_have_to_start_is_refused_where_nothing_starts_it(
     rig: Rig, refuses: Refuses
 ) -> None:
-    await refuses(rig.created(runtime="llm"), "no-provisioner")
+    creation = rig.new_lives(None).creation
+    refusal = await refuses(creation.create(Plan(name="Ada", runtime="llm"), rig.admin), "no-provisioner")
+    assert "external:true" in refusal.sentence
+    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(1))) == []
 
 
 @pytest.mark.parametrize("case", ["unknown", "removed"])
@@ -77,7 +88,7 @@ async def test_a_parent_must_be_there(rig: Rig, refuses: Refuses, case: str) -> 
     if case == "removed":
         await rig.lifecycle.remove(parent, confirmed=False)
     plan = Plan(name="Ada", parent_id=parent.id if case == "removed" else "nobody")
-    await refuses(rig.lifecycle.create(plan, rig.admin), "workspace-not-found")
+    await refuses(rig.lives.creation.create(plan, rig.admin), "workspace-not-found")
 
 
 async def test_a_pause_reaches_everything_below_and_nothing_beside(rig: Rig) -> None:
@@ -112,7 +123,7 @@ async def test_a_pause_gives_back_what_the_agent_held_at_no_cost(rig: Rig, kind:
 async def test_a_resume_waits_for_each_agent_s_next_heartbeat(rig: Rig) -> None:
     lead, ada, leaf, _ = await family(rig)
     await rig.lifecycle.pause(lead)
-    assert await rig.lifecycle.resume(lead) == 3
+    assert await rig.lifecycle.resume(lead) == ["awaiting_agent"] * 3
     assert await statuses(rig, lead, ada, leaf) == ["awaiting_agent"] * 3
     assert (await rig.events()).count("WORKSPACE_RESUMED") == 3
 
@@ -153,7 +164,72 @@ async def test_the_sender_of_an_open_message_learns_that_its_target_is_gone(rig:
         assert (ended.status, (ended.error or {})["code"]) == ("cancelled", "workspace-removed")
 
 
+async def test_a_second_removal_at_the_same_moment_is_told_that_it_came_late(
+    rig: Rig, refuses: Refuses
+) -> None:
+    ada = await rig.agent()
+    await rig.lifecycle.remove(ada, confirmed=False)
+    await refuses(rig.lifecycle.remove(ada, confirmed=False), "workspace-removed")
+
+
 async def test_nothing_is_accepted_for_a_removed_workspace(rig: Rig, refuses: Refuses) -> None:
     ada = await rig.agent()
     await rig.lifecycle.remove(ada, confirmed=False)
     await refuses(rig.send(ada), "workspace-removed")
+
+
+async def test_an_external_workspace_may_come_with_the_address_of_its_agent_and_waits_for_its_first_word(
+    rig: Rig, refuses: Refuses
+) -> None:
+    created = (await rig.created("Ada", url="http://agent.example/")).workspace
+    assert (created.status, created.delivery_mode, created.url) == (
+        "awaiting_agent",
+        "push",
+        "http://agent.example/",
+    )
+    await refuses(rig.created("Eve", url="http://10.0.0.1/"), "invalid-url")
+    refusal = await refuses(rig.created("Eve", runtime="llm", url="http://agent.example/"), "invalid-request")
+    assert refusal.extras["field"] == "url"
+
+
+async def test_the_model_of_a_new_workspace_is_kept_as_its_secret(rig: Rig) -> None:
+    created = await rig.created("Ada", model="fast-one")
+    assert await rig.secrets.model(Actor("user:admin", "r1"), created.workspace) == "fast-one"
+
+
+async def test_only_the_administrator_gives_the_largest_tier(rig: Rig, refuses: Refuses) -> None:
+    owner = Principal("user:ann", rig.org.id, frozenset({"org"}), "ann", "owner")
+    refusal = await refuses(rig.lives.creation.create(Plan("Ada", tier=4), owner), "scope-required")
+    assert refusal.extras["required"] == ["admin"]
+    assert (await rig.lives.creation.create(Plan("Ada", tier=4), rig.admin)).workspace.tier == 4
+
+
+async def test_a_purge_erases_what_was_said_and_known_and_leaves_a_tombstone(rig: Rig) -> None:
+    created = await rig.created("Ada", role="maths", secrets={"KEY": "hush"})
+    ada = created.workspace
+    message = (await rig.send(ada, "a secret word")).message
+    await rig.lifecycle.remove(ada, confirmed=False, purge=True)
+    stone = await rig.workspace(ada.id)
+    assert (stone.status, stone.org_id, stone.removed_at) == ("removed", rig.org.id, rig.clock.now())
+    assert (stone.name, stone.role, stone.agent_card) == ("", "", None)
+    token = await rig.storage.read(lambda tx: tx.tokens.by_hash(credentials.digest(created.auth_token)))
+    assert token is not None
+    assert (token.revoke_reason, token.name) == ("workspace-removed", "")
+    assert await rig.rows(ada) == []
+    assert await rig.storage.read(lambda tx: tx.secrets.all_of(rig.org.id, ada.id)) == []
+    ended = await rig.message(message.id)
+    assert (ended.status, ended.body) == ("cancelled", b"{}")
+    assert "WORKSPACE_AWAITING_AGENT" not in await rig.events()
+    assert "WORKSPACE_REMOVED" in await rig.events()
+
+
+async def test_an_agent_that_does_not_stop_is_removed_named_and_stopped_later(rig: Rig) -> None:
+    ada = (await rig.created("Ada", runtime="llm")).workspace
+    rig.provisioner.stop_problems = ["it hangs"] * 2
+    removal = await rig.lifecycle.remove(ada, confirmed=False)
+    assert (removal.removed, removal.stop_failures) == (1, [ada.id])
+    assert (await rig.workspace(ada.id)).removed
+    rig.provisioner.running.add(ada.id)
+    rig.provisioner.stop_problems = []
+    await rig.lives.process_check.tick()
+    assert rig.provisioner.running == set()

@@ -11,6 +11,8 @@ import pytest
 from molecule_platform.domain import credentials
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.workspaces import Wanted
+from molecule_platform.services.directory import Asked
 from molecule_platform.services.registration import Application, Membership
 
 if TYPE_CHECKING:
@@ -138,7 +140,53 @@ async def test_a_proof_that_is_late_wrong_or_another_s_is_refused(rig: Rig, refu
 
 async def test_an_unknown_workspace_is_not_found_and_not_made(rig: Rig, refuses: Refuses) -> None:
     await refuses(rig.registration().register(Application(str(uuid4()), CARD), None), "workspace-not-found")
-    assert await rig.storage.read(lambda tx: tx.workspaces.all_of(rig.org.id)) == []
+    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(1))) == []
+
+
+@pytest.mark.parametrize(
+    ("card", "name"),
+    [
+        ({"name": " Ada "}, "Ada"),
+        ({"name": "{Ada}"}, "agent-"),
+        ({"name": 7}, "agent-"),
+        ({}, "agent-"),
+    ],
+)
+async def test_open_enrolment_makes_an_unknown_agent_an_isolated_root(
+    rig: Rig, card: dict[str, Any], name: str
+) -> None:
+    bob = await rig.agent("Bob")
+    application = Application(str(uuid4()), card)
+    membership = await rig.registration(open_org_id=rig.org.id).register(application, None)
+    made = await rig.workspace(application.workspace_id)
+    assert membership.auth_token is not None
+    assert made.name.startswith(name)
+    assert (made.org_id, made.parent_id, made.isolated, made.status) == (rig.org.id, None, True, "online")
+    assert (await rig.events())[-2:] == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_ONLINE"]
+    assert (await rig.directory.peers(bob, "http://platform", Asked())).rows == []
+
+
+async def test_open_enrolment_lets_nobody_in_with_another_s_token_or_a_made_up_proof(
+    rig: Rig, principal_of: Of, refuses: Refuses
+) -> None:
+    bob = await rig.agent("Bob")
+    joining = rig.registration(open_org_id=rig.org.id)
+    await refuses(joining.register(Application(str(uuid4()), CARD), principal_of(bob)), "workspace-not-found")
+    with_proof = Application(str(uuid4()), CARD, enrolment_token="made up")
+    await refuses(joining.register(with_proof, None), "enrolment-invalid")
+    closed = rig.registration(open_org_id=rig.org.id, claim_on_register=False)
+    await refuses(closed.register(Application(str(uuid4()), CARD), None), "unauthenticated")
+    assert [
+        one.place.id for one in await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(9)))
+    ] == [bob.id]
+
+
+async def test_open_enrolment_claims_a_workspace_only_once(rig: Rig) -> None:
+    joining = rig.registration(open_org_id=rig.org.id)
+    application = Application(str(uuid4()), CARD)
+    assert (await joining.register(application, None)).applied
+    again = await joining.register(application, None)
+    assert (again.applied, again.auth_token) == (False, None)
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from sqlalchemy import update
 
 from molecule_platform.domain.lifecycle import Beat
@@ -45,6 +44,7 @@ async def test_a_lease_that_ran_out_is_offered_again_at_once_and_counts_as_an_at
     [again] = await rig.lease(ada)
     assert again["message_id"] == first["message_id"]
     assert (again["lease"]["epoch"], again["lease"]["attempt"]) == (2, 2)
+    assert rig.counted.expired == 1
 
 
 async def test_the_last_lease_to_run_out_leaves_a_dead_letter(rig: Rig) -> None:
@@ -108,7 +108,9 @@ async def test_a_start_on_the_same_files_takes_back_everything_an_earlier_proces
 
 async def test_a_start_beside_other_replicas_takes_nothing_from_them(rig: Rig) -> None:
     theirs = await leased_by(rig, "neighbour")
-    await Sweeps(rig.storage, rig.clock, rig.log, "replica-three", rig.courier, shared=True).recover()
+    await Sweeps(
+        rig.storage, rig.clock, "replica-three", rig.courier, shared=True, measures=rig.counted
+    ).recover()
     assert (await rig.message(theirs.id)).status == "leased"
 
 
@@ -173,22 +175,10 @@ async def test_mail_whose_bell_was_lost_is_carried_all_the_same(rig: Rig, eventu
     assert (await rig.delivery.outcome(message.id, 10)).status == "answered"
 
 
-async def test_a_sweep_that_breaks_is_logged_and_runs_again(
-    rig: Rig, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def broken(_work: Any) -> None:
-        raise RuntimeError("out of order")
-
-    monkeypatch.setattr("molecule_platform.services.sweeps.BACKOFF_LONGEST", 0.05)
-    shared = Sweeps(rig.storage, rig.clock, rig.log, "replica-one", rig.courier, shared=True)
-    with monkeypatch.context() as patched:
-        patched.setattr(rig.storage, "write", broken)
-        shared.start()
-        await eventually(lambda: any(fields.get("sweep") == "presence" for _, fields in rig.log.said))
-
-    async def present() -> bool:
-        return await rig.storage.read(lambda tx: tx.presence.alive(LONG)) == ["replica-one"]
-
-    await eventually(present)
-    await shared.stop()
-    assert await rig.storage.read(lambda tx: tx.presence.alive(LONG)) == []
+async def test_a_replica_says_that_it_lives_and_when_it_stops(rig: Rig) -> None:
+    shared = Sweeps(rig.storage, rig.clock, "replica-one", rig.courier, shared=True, measures=rig.counted)
+    await rig.storage.write(lambda tx: tx.presence.seen("replica-two"))
+    await shared.presence()
+    assert shared.living == 2
+    await shared.goodbye()
+    assert await rig.storage.read(lambda tx: tx.presence.alive(LONG)) == ["replica-two"]

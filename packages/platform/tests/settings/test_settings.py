@@ -39,7 +39,12 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         deploy_mode="selfhosted",
         claim_on_register=True,
         strict_register=False,
+        open_enrolment=False,
         claim_window_seconds=86400,
+        cors_origins=None,
+        trusted_proxies=None,
+        rate_limit=600,
+        rate_limit_anon=60,
         max_body_bytes=1048576,
         a2a_max_body_bytes=16777216,
         a2a_max_response_bytes=67108864,
@@ -52,6 +57,15 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         mailbox_max_open=1000,
         message_max_attempts=5,
         remote_liveness_stale_after=90,
+        provision_timeout_seconds=600,
+        hibernation_idle_minutes=0,
+        provisioner=None,
+        workspace_roots=None,
+        activity_retention_days=7,
+        activity_cleanup_interval_hours=6,
+        event_retention_days=30,
+        task_retention_days=7,
+        task_event_retention_hours=24,
         secrets_encryption_key=None,
     )
 
@@ -296,3 +310,18 @@ def test_no_name_is_both_ours_and_elsewhere() -> None:
 def test_a_database_that_is_neither_a_url_nor_a_full_path_stops_the_start(value: str) -> None:
     with pytest.raises(settings.SettingProblem, match="DATABASE_URL"):
         settings.load({}, {"DATABASE_URL": value}, {})
+
+
+def test_a_provisioner_that_this_build_has_not_is_told() -> None:
+    assert load({"MOLECULE_PROVISIONER": "none"})[1] == []
+    for name in ("process", "docker"):
+        loaded, [warning] = load({"MOLECULE_PROVISIONER": name})
+        assert loaded.provisioner == name
+        assert "workspaces must be external" in warning
+
+
+def test_roots_of_workspaces_are_absolute_folders() -> None:
+    assert value("MOLECULE_WORKSPACE_ROOTS", "/srv, /data/x") == ("/srv", "/data/x")
+    for text in ("srv", "/srv,../x", "/srv/../etc"):
+        with pytest.raises(settings.SettingProblem, match="absolute paths"):
+            load({"MOLECULE_WORKSPACE_ROOTS": text})

@@ -1,4 +1,4 @@
-"""Workspaces, tokens, people, secrets, presence, activity and events: their verbs, on every store."""
+"""Workspaces, tokens, secrets, presence, activity and events: their verbs, on every store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import insert, update
 
-from molecule_platform.domain.credentials import LoginCode, Session, Token
+from molecule_platform.domain.credentials import Token
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.messages import Outcome
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
@@ -41,26 +41,6 @@ async def test_a_workspace_comes_back_as_it_was_kept(store: Store, make_workspac
     await store.storage.write(lambda tx: tx.workspaces.insert(whole))
     assert await store.storage.read(lambda tx: tx.workspaces.get(whole.id)) == whole
     assert await store.storage.read(lambda tx: tx.workspaces.get("unknown")) is None
-
-
-async def test_removed_workspaces_are_listed_only_on_request_and_are_no_part_of_the_tree(
-    store: Store, make_workspace: MakeWorkspace
-) -> None:
-    later = make_workspace(parent_id=store.ada.id, created_at=store.ada.created_at + MINUTE)
-
-    def work(tx: Transaction) -> tuple[list[str], list[str], dict[str, str | None]]:
-        tx.workspaces.insert(later)
-        tx.workspaces.touch(store.bob.id, status="removed")
-        living = [w.id for w in tx.workspaces.all_of(store.org.id)]
-        everyone = [w.id for w in tx.workspaces.all_of(store.org.id, include_removed=True)]
-        return living, everyone, tx.workspaces.parents(store.org.id)
-
-    living, everyone, parents = await store.storage.write(work)
-    assert living == [store.ada.id, later.id]
-    assert everyone[-1] == later.id
-    assert set(everyone) == {store.ada.id, store.bob.id, later.id}
-    assert parents == {store.ada.id: None, later.id: store.ada.id}
-    assert await store.storage.read(lambda tx: tx.workspaces.all_of("another")) == []
 
 
 async def test_the_second_of_two_updates_from_the_same_version_is_refused(store: Store) -> None:
@@ -214,64 +194,6 @@ async def test_an_enrolment_token_is_spent_once_in_time_and_by_its_own_workspace
     assert await store.storage.write(work) == [False, False, True, False, False]
 
 
-# People
-
-
-async def test_an_organisation_is_found_by_id_and_by_name(store: Store) -> None:
-    def work(tx: Transaction) -> list[Any]:
-        people = tx.people
-        return [
-            people.org(store.org.id),
-            people.org_by_slug("default"),
-            people.org("x"),
-            people.org_by_slug("x"),
-        ]
-
-    assert await store.storage.read(work) == [store.org, store.org, None, None]
-
-
-async def test_a_member_keeps_the_role_it_has_and_a_new_one_gets_the_role_it_is_given(store: Store) -> None:
-    now = store.ada.created_at
-
-    def work(tx: Transaction) -> list[str]:
-        roles = [tx.people.put_member("ann", store.org.id, role, now) for role in ("viewer", "owner")]
-        tx.people.signed_in("ann", now)
-        return roles
-
-    assert await store.storage.write(work) == ["viewer", "viewer"]
-    with pytest.raises(Exception, match=r"(?i)check constraint|role_known"):
-        await store.storage.write(lambda tx: tx.people.put_member("bert", store.org.id, "king", now))
-
-
-async def test_a_login_code_is_spent_once_and_in_time(store: Store) -> None:
-    now = store.ada.created_at
-    codes = [LoginCode(name, store.org.id, "ann", "member", now, now + MINUTE) for name in ("c1", "c2")]
-
-    def work(tx: Transaction) -> list[LoginCode | None]:
-        for code in codes:
-            tx.people.insert_code(code)
-        use = tx.people.use_code
-        return [use("c1", now), use("c1", now), use("c2", now + MINUTE), use("unknown", now)]
-
-    assert await store.storage.write(work) == [replace(codes[0], used_at=now), None, None, None]
-
-
-async def test_a_session_slides_and_ends(store: Store) -> None:
-    now = store.ada.created_at
-    session = Session("s1", store.org.id, "ann", "member", ["org.read"], now, now + MINUTE, now)
-
-    def work(tx: Transaction) -> list[Session | None]:
-        people = tx.people
-        people.insert_session(session)
-        fresh = people.session("s1")
-        people.seen_session("s1", now + MINUTE, now + 2 * MINUTE)
-        people.revoke_session("s1", now + MINUTE)
-        return [fresh, people.session("s1"), people.session("unknown")]
-
-    slid = replace(session, seen_at=now + MINUTE, expires_at=now + 2 * MINUTE, revoked_at=now + MINUTE)
-    assert await store.storage.write(work) == [session, slid, None]
-
-
 # Secrets and presence
 
 
@@ -347,7 +269,10 @@ async def test_an_activity_row_comes_back_as_kept_with_its_message(
     def work(tx: Transaction) -> tuple[ActivityRow, list[ActivityRow]]:
         tx.mailbox.insert(message)
         row = logged(tx, store, "a1", message_id=message.id, request_body={"é": [1]}, summary="words")
+        logged(tx, store, "a0", message_id="pruned", workspace_id=store.bob.id, metadata={"a": None})
         tx.activity.finish("a1", "ok", 12, "fine")
+        [orphan] = tx.activity.rows(store.bob.id, ActivityFilter())
+        assert (orphan.message, orphan.metadata) == (None, {"a": None})
         return row, tx.activity.rows(store.ada.id, ActivityFilter())
 
     row, found = await store.storage.write(work)
@@ -377,6 +302,7 @@ async def test_each_filter_of_the_activity_log_narrows_it(store: Store, make_mes
             ActivityFilter(before=now + MINUTE),
             ActivityFilter(since=now + MINUTE),
             ActivityFilter(only_open=True),
+            ActivityFilter(is_mail=True),
         ]
         return [[row.id for row in tx.activity.rows(store.ada.id, wanted)] for wanted in filters]
 
@@ -390,7 +316,8 @@ async def test_each_filter_of_the_activity_log_narrows_it(store: Store, make_mes
         ["2", "3"],
         ["1"],
         ["3", "2"],
-        ["3", "1"],
+        ["1"],
+        ["2", "1"],
     ]
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
-from molecule_platform.api.routes import Route
+from molecule_platform.api.arrival import Arrival
+from molecule_platform.api.route import Route
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
-from molecule_platform.domain.workspaces import Workspace, invalid
+from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services.authority import Admission
 
-Disconnected = Callable[[], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
 @dataclass
@@ -23,16 +24,43 @@ class Call:
 
     route: Route
     path: dict[str, str]
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    request_id: str
-    base_url: str
-    raw: bytes
-    disconnected: Disconnected
+    arrival: Arrival
+    receive: Receive
+    raw: bytes = b""
+    asked: Any = None
     body: Any = None
     caller: Principal | None = None
     admission: Admission | None = None
-    session_token: str | None = None
+
+    @property
+    def query(self) -> Mapping[str, list[str]]:
+        """The parameters of the query as they came; those that the route declares are in `asked`."""
+        return self.arrival.query
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers by their names in small letters."""
+        return self.arrival.headers
+
+    @property
+    def request_id(self) -> str:
+        """The name of this request in replies and logs."""
+        return self.arrival.request_id
+
+    @property
+    def base_url(self) -> str:
+        """Where the caller found us."""
+        return self.arrival.base_url
+
+    @property
+    def session_token(self) -> str | None:
+        """The browser's session, if the request brings one."""
+        return self.arrival.session
+
+    async def disconnected(self) -> None:
+        """Ends when the caller has hung up."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     @property
     def principal(self) -> Principal:
@@ -56,19 +84,6 @@ class Call:
         finally:
             watch.cancel()
 
-    def number(self, name: str, default: float, least: float, most: float) -> float:
-        """A number of the query, clamped to its bounds."""
-        given = self.query.get(name)
-        if given is None or given == "":
-            return default
-        try:
-            value = float(given)
-        except ValueError:
-            value = float("nan")
-        if value != value:
-            raise invalid(name, f"{name} is a number")
-        return min(max(value, least), most)
-
 
 @dataclass(frozen=True)
 class Reply:
@@ -78,6 +93,7 @@ class Reply:
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     content_type: str = "application/json"
+    stream: AsyncGenerator[bytes] | None = None
 
     def encoded(self) -> bytes:
         """The body as bytes."""
@@ -94,7 +110,9 @@ def decode(route: Route, raw: bytes) -> Any:
     """The request's body in its declared shape; refuses what is no JSON or breaks the shape."""
     if route.body is None:
         return None
-    decoder = _decoders.setdefault(route.body, msgspec.json.Decoder(route.body))
+    decoder = _decoders.get(route.body)
+    if decoder is None:
+        decoder = _decoders[route.body] = msgspec.json.Decoder(route.body)
     try:
         return decoder.decode(raw or b"{}")
     except msgspec.ValidationError as problem:

@@ -1,17 +1,21 @@
-"""The way of a request: id, route, credential, rules, body, handler, reply. One pipeline for every route."""
+"""The way of a request: id, route, limits of size, credential, rules, rate, body, handler, reply."""
 
-import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any, Protocol
 
-from molecule_platform.api import errors, router
+from molecule_platform.api import arrival as arrivals
+from molecule_platform.api import errors, queries, replies, router
+from molecule_platform.api.arrival import Arrival, Edge, Scope
 from molecule_platform.api.calls import Call, Handler, Reply, decode
+from molecule_platform.api.context import REQUEST
+from molecule_platform.api.keyed import Keyed
+from molecule_platform.api.limits import FAILED_LOGIN_COSTS, Budget, Limits
+from molecule_platform.api.route import Route
 from molecule_platform.api.router import Match, Router
-from molecule_platform.api.routes import TABLE, Route
+from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import credentials
-from molecule_platform.domain.authorisation import PUBLIC
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.log import Log
@@ -20,32 +24,47 @@ from molecule_platform.services.authority import Authority
 from molecule_platform.services.identity import Identity, Presented
 from molecule_wire import ids
 
-Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Fallback = Callable[[str, str], Reply | None]
 
-SESSION_COOKIE = "molecule_session"
 LIVE = "/ws"
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_NO_HEADERS: dict[str, str] = {}
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
-SECURITY_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"strict-origin-when-cross-origin"),
-    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
-)
-_API_HEADERS = {"content-security-policy": "default-src 'none'", "cache-control": "no-store"}
+
+class Observer(Protocol):
+    """Somebody who counts requests."""
+
+    def request(self, method: str, path: str, status: int, seconds: float | None) -> None:
+        """One request was answered; `path` is the template of its route. A stream has no duration."""
+        ...
 
 
 @dataclass(frozen=True)
-class Edge:
-    """What the pipeline is told by the operator."""
+class Gate:
+    """Who decides whether a request may come in."""
 
-    max_body_bytes: int = 1024 * 1024
-    a2a_max_body_bytes: int = 16 * 1024 * 1024
-    external_url: str | None = None
+    identity: Identity
+    authority: Authority
+    limits: Limits
+    keyed: Keyed
+
+
+@dataclass
+class _Passage:
+    """What is learnt of one request on its way."""
+
+    arrival: Arrival
+    receive: Receive
+    match: Match | None = None
+    caller: Principal | None = None
+    budget: Budget | None = None
+
+    @property
+    def path(self) -> str:
+        """The template of its route."""
+        return self.match.route.path if self.match else "(none)"
 
 
 class Pipeline:
@@ -54,119 +73,171 @@ class Pipeline:
     def __init__(
         self,
         handlers: Mapping[str, Handler],
-        identity: Identity,
-        authority: Authority,
+        gate: Gate,
         log: Log,
         edge: Edge,
         fallback: Fallback,
+        observer: Observer,
     ) -> None:
         named = {route.name for route in TABLE if route.path != LIVE}
         if named != set(handlers):
             raise RuntimeError(f"routes and handlers differ: {sorted(named ^ set(handlers))}")
         self._handlers = handlers
-        self._identity = identity
-        self._authority = authority
+        self._gate = gate
         self._log = log
         self._edge = edge
         self._fallback = fallback
+        self._observer = observer
         self._router = Router([route for route in TABLE if route.path != LIVE])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        request_id = _request_id(headers)
-        reply = await self._answer(scope, headers, request_id, receive)
-        await _respond(send, reply, request_id, bare=scope["method"] == "HEAD")
+        began = time.perf_counter()
+        passage = _Passage(Arrival(scope, self._edge), receive)
+        arrival = passage.arrival
+        REQUEST.set(arrival)
+        reply = await self._answer(passage)
+        extra = replies.cors(arrival, self._edge) if "origin" in arrival.headers else _NO_HEADERS
+        if passage.budget is not None:
+            extra = {**extra, **passage.budget.headers()}
+        await replies.send(send, reply, arrival, extra, lambda: _until_disconnected(receive))
+        self._observe(passage, reply, time.perf_counter() - began)
 
-    async def _answer(
-        self, scope: Scope, headers: dict[str, str], request_id: str, receive: Receive
-    ) -> Reply:
-        match: Match | None = None
+    def _observe(self, passage: _Passage, reply: Reply, seconds: float) -> None:
+        method = passage.arrival.method
+        self._observer.request(method, passage.path, reply.status, None if reply.stream else seconds)
+        if reply.status < 400 and (passage.match is None or passage.match.route.quiet):
+            return
+        principal = passage.caller.text if passage.caller else ""
+        facts = {"method": method, "path": passage.path, "status": reply.status, "principal": principal}
+        self._log.info("request", **facts, ms=round(seconds * 1000, 1))
+
+    async def _answer(self, passage: _Passage) -> Reply:
+        arrival = passage.arrival
         try:
-            match = self._router.match(scope["method"], scope["path"])
-            if match is None:
-                return self._other(scope)
-            return await self._serve(scope, headers, request_id, receive, match)
+            if arrival.method == "OPTIONS":
+                return replies.preflight()
+            passage.match = self._router.match(arrival.method, arrival.path)
+            if passage.match is None:
+                return self._other(passage)
+            return await self._serve(passage, passage.match)
         except Refusal as refusal:
-            return _refused(match, refusal, request_id)
+            return _refused(passage, refusal)
         except StorageDown as problem:
-            self._log.error("storage is down", request_id=request_id, problem=str(problem))
-            return _refused(match, errors.unavailable(), request_id)
+            self._log.error("storage is down", problem=str(problem))
+            return _refused(passage, errors.unavailable())
         except Exception as problem:  # noqa: BLE001 - the caller gets an id, the log gets the rest
-            self._log.error("request failed", request_id=request_id, path=scope["path"], exc_info=problem)
-            return _refused(match, errors.internal(), request_id)
+            self._log.error("request failed", path=passage.path, exc_info=problem)
+            return _refused(passage, errors.internal())
 
-    def _other(self, scope: Scope) -> Reply:
-        page = self._fallback(scope["method"], scope["path"])
+    def _other(self, passage: _Passage) -> Reply:
+        page = self._fallback(passage.arrival.method, passage.arrival.path)
         if page is None:
-            raise Refusal("not-found", f"nothing is served at {scope['path'][:200]}")
+            self._count_stranger(passage, 1)
+            raise Refusal("not-found", f"nothing is served at {passage.arrival.path[:200]}")
         return page
 
-    async def _serve(
-        self, scope: Scope, headers: dict[str, str], request_id: str, receive: Receive, match: Match
-    ) -> Reply:
-        route = match.route
-        call = Call(
-            route=route,
-            path=match.path,
-            query=_query(scope),
-            headers=headers,
-            request_id=request_id,
-            base_url=self._edge.external_url or base_url(scope, headers),
-            raw=b"",
-            disconnected=lambda: _until_disconnected(receive),
-            session_token=session_cookie(headers),
-        )
-        workspace_id = await self._workspace_id(route, match)
-        call.path = call.path if workspace_id is None else {**call.path, "id": workspace_id}
-        await self._admit(call, workspace_id)
-        call.raw = await self._read(route, headers, receive)
+    async def _serve(self, passage: _Passage, match: Match) -> Reply:
+        arrival, route = passage.arrival, match.route
+        arrival.check_text()
+        self._check_announced(route, arrival)
+        workspace_id = await self._workspace_id(route, match) if "id" in match.path else None
+        path = match.path if workspace_id is None else {**match.path, "id": workspace_id}
+        call = Call(route, path, arrival, passage.receive)
+        await self._admit(passage, call, workspace_id)
+        call.asked = None if route.query is None else queries.read(route.query, arrival.query)
+        call.raw = await self._read(route, passage.receive)
         call.body = decode(route, call.raw)
-        return await self._handlers[route.name](call)
+        handler = self._handlers[route.name]
+        return await (self._gate.keyed.once(call, handler) if route.creates else handler(call))
 
     async def _workspace_id(self, route: Route, match: Match) -> str | None:
         if not route.gone_first:
             return router.checked_id(match)
         named = match.path["id"].lower()
-        if not ids.is_uuid(named) or await self._authority.gone(named):
+        if not ids.is_uuid(named) or await self._gate.authority.gone(named):
             extras: dict[str, Any] = {"workspace_id": named[:64], "deleted": True, "status": "removed"}
             raise Refusal("workspace-not-found", f"there is no workspace {named[:64]} here", **extras)
         return named
 
-    async def _admit(self, call: Call, workspace_id: str | None) -> None:
-        presented = Presented(bearer_token(call.headers), call.session_token)
-        if call.route.is_public and (presented.bearer is None or call.route.who == (PUBLIC,)):
-            return
-        call.caller = await self._authenticate_or_gone(call, presented)
-        if not call.route.is_public and not call.route.admits_itself and not _names_itself(call.route):
-            call.admission = await self._authority.admit(call.caller, call.route.who, workspace_id)
+    # Who calls, and whether they may
 
-    async def _authenticate_or_gone(self, call: Call, presented: Presented) -> Principal:
+    async def _admit(self, passage: _Passage, call: Call, workspace_id: str | None) -> None:
+        presented = _presented(passage.arrival, call.route)
+        if call.route.is_public and (presented.bearer is None or call.route.is_for_all):
+            self._count_stranger(passage, 1)
+            return
         try:
-            return await self._authenticate(call, presented)
+            call.caller = passage.caller = await self._authenticate(call, presented)
         except Refusal as refusal:
-            if refusal.extras.get("removed") is True and (_names_itself(call.route) or call.route.is_public):
+            if refusal.status == 401:
+                self._count_stranger(passage, FAILED_LOGIN_COSTS)
+            if refusal.extras.get("removed") is True and call.route.tells_removed:
                 raise Refusal("workspace-removed", "the workspace of this token was removed") from refusal
             raise
+        self._count(passage, call.caller)
+        if not call.route.is_public and not call.route.admits_itself:
+            call.admission = await self._gate.authority.admit(
+                call.caller, call.route.who, workspace_id, removed_too=call.route.removed_too
+            )
 
     async def _authenticate(self, call: Call, presented: Presented) -> Principal:
-        principal = await self._identity.authenticate(presented)
-        if presented.bearer is None and call.route.method not in _SAFE_METHODS:
-            _check_csrf(call)
-        await self._authority.check_org(principal, call.headers.get("x-molecule-org-id"))
+        authority = self._gate.authority
+        principal = await self._gate.identity.authenticate(presented)
+        if presented.is_cookie and call.route.method not in _SAFE_METHODS:
+            self._check_csrf(call)
+        org = call.headers.get("x-molecule-org-id")
+        if org is not None:
+            principal = await authority.check_org(principal, org)
         for header in ("x-workspace-id", "x-source-workspace-id"):
             named = call.headers.get(header)
             if named:
-                principal = await self._authority.acting_as(principal, named)
+                principal = await authority.acting_as(principal, named, call.request_id)
         return principal
 
-    async def _read(self, route: Route, headers: Mapping[str, str], receive: Receive) -> bytes:
+    def _check_csrf(self, call: Call) -> None:
+        shown = call.headers.get("x-csrf-token", "")
+        expected = credentials.csrf_token(call.session_token or "")
+        own = arrivals.is_own_origin(call.headers, call.base_url, self._edge.cors_origins)
+        if not credentials.same(shown, expected) or not own:
+            raise Refusal("csrf", "a change from the browser needs X-CSRF-Token and comes from our own page")
+
+    # How often
+
+    def _count(self, passage: _Passage, caller: Principal) -> None:
+        """One more request of a known caller."""
+        route = passage.match.route if passage.match else None
+        if route is None or route.unlimited:
+            return
+        key = caller.text if route.rate is None else f"{route.name} {caller.text}"
+        passage.budget = self._gate.limits.take(key, known=True, own=route.rate)
+        if passage.budget is not None:
+            passage.budget.check()
+
+    def _count_stranger(self, passage: _Passage, cost: int) -> None:
+        """One more request that shows no credential, or a wrong one."""
+        route = passage.match.route if passage.match else None
+        if route is not None and route.unlimited:
+            return
+        rate = None if route is None else route.rate
+        key = f"address {passage.arrival.address}" + (f" {route.name}" if route and rate else "")
+        passage.budget = self._gate.limits.take(key, known=False, cost=1 if rate else cost, own=rate)
+        if passage.budget is not None:
+            passage.budget.check()
+
+    # The body
+
+    def _most(self, route: Route) -> int:
+        return self._edge.a2a_max_body_bytes if route.a2a_body else self._edge.max_body_bytes
+
+    def _check_announced(self, route: Route, arrival: Arrival) -> None:
+        announced = arrival.headers.get("content-length", "0")
+        if announced.isdecimal() and int(announced) > self._most(route):
+            raise too_large(self._most(route))
+
+    async def _read(self, route: Route, receive: Receive) -> bytes:
         if route.body is None and not route.a2a_body:
             return b""
-        most = self._edge.a2a_max_body_bytes if route.a2a_body else self._edge.max_body_bytes
-        announced = headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced) > most:
-            raise too_large(most)
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -175,8 +246,8 @@ class Pipeline:
                 raise Refusal("invalid-request", "the connection closed before the body was whole")
             chunks.append(event.get("body", b""))
             size += len(chunks[-1])
-            if size > most:
-                raise too_large(most)
+            if size > self._most(route):
+                raise too_large(self._most(route))
             if not event.get("more_body"):
                 return b"".join(chunks)
 
@@ -186,59 +257,13 @@ def too_large(most: int) -> Refusal:
     return Refusal("payload-too-large", f"the body is larger than {most} bytes", limit_bytes=most)
 
 
-def base_url(scope: Scope, headers: Mapping[str, str]) -> str:
-    """The origin that the caller used."""
-    host = headers.get("host") or "{}:{}".format(*(scope.get("server") or ("localhost", 80)))
-    return f"{scope.get('scheme', 'http')}://{host}"
+def _presented(arrival: Arrival, route: Route) -> Presented:
+    ticket = arrival.first("ticket") if route.stream else None
+    return Presented(arrival.bearer, arrival.session, ticket)
 
 
-def bearer_token(headers: Mapping[str, str]) -> str | None:
-    """The token of the Authorization header, if it is one."""
-    kind, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if kind.lower() == "bearer" and token.strip() else None
-
-
-def session_cookie(headers: Mapping[str, str]) -> str | None:
-    """The session of the Cookie header, if there is one."""
-    for pair in headers.get("cookie", "").split(";"):
-        name, _, value = pair.strip().partition("=")
-        if name == SESSION_COOKIE and value:
-            return value.strip('"')
-    return None
-
-
-def is_own_origin(headers: Mapping[str, str], base: str) -> bool:
-    """Whether a browser says that the request comes from our own page."""
-    said = headers.get("origin") or headers.get("referer", "")
-    parts = urlsplit(said)
-    return f"{parts.scheme}://{parts.netloc}" == base
-
-
-def _query(scope: Scope) -> dict[str, str]:
-    query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-    if "\0" in scope["path"] or any("\0" in value for value in query.values()):
-        raise Refusal("invalid-request", "no path and no query may contain NUL", field="path")
-    return query
-
-
-def _check_csrf(call: Call) -> None:
-    shown = call.headers.get("x-csrf-token", "")
-    expected = credentials.csrf_token(call.session_token or "")
-    if not credentials.same(shown, expected) or not is_own_origin(call.headers, call.base_url):
-        raise Refusal("csrf", "a change from the browser needs X-CSRF-Token and comes from our own page")
-
-
-def _names_itself(route: Route) -> bool:
-    """Routes whose workspace is named in the body: the handler compares it with the token's."""
-    return route.name in ("registry.heartbeat", "registry.card")
-
-
-def _request_id(headers: Mapping[str, str]) -> str:
-    given = headers.get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else ids.uuid7()
-
-
-def _refused(match: Match | None, refusal: Refusal, request_id: str) -> Reply:
+def _refused(passage: _Passage, refusal: Refusal) -> Reply:
+    match, request_id = passage.match, passage.arrival.request_id
     if match is not None and match.route.errors == "jsonrpc":
         return errors.jsonrpc(refusal, request_id)
     return errors.rest(refusal, request_id)
@@ -248,14 +273,3 @@ async def _until_disconnected(receive: Receive) -> None:
     while True:
         if (await receive())["type"] == "http.disconnect":
             return
-
-
-async def _respond(send: Send, reply: Reply, request_id: str, *, bare: bool) -> None:
-    body = reply.encoded()
-    own = dict(reply.headers)
-    defaults = {**_API_HEADERS, "content-type": reply.content_type, "x-request-id": request_id}
-    headers = [*SECURITY_HEADERS]
-    headers += [(name.encode(), value.encode("latin-1")) for name, value in {**defaults, **own}.items()]
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if bare else body})

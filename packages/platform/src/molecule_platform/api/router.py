@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from molecule_platform.api.routes import Route
+from molecule_platform.api.route import Route
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
 
@@ -21,12 +21,19 @@ class Router:
 
     def __init__(self, table: Sequence[Route]) -> None:
         self._by_length: dict[int, list[tuple[list[str], Route]]] = {}
+        self._plain: dict[tuple[str, str], Match] = {}
         for route in table:
             segments = _segments(route.path)
             self._by_length.setdefault(len(segments), []).append((segments, route))
+            if "{" not in route.path:
+                self._plain[route.method, route.path] = Match(route, {})
 
     def match(self, method: str, path: str) -> Match | None:
         """The route, None when no row has this path. Raises 405 when only the method is wrong."""
+        plain = self._plain.get((method, path))
+        return plain or self._search(method, path)
+
+    def _search(self, method: str, path: str) -> Match | None:
         segments = _segments(path)
         found = [
             Match(route, values)

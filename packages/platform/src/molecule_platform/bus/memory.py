@@ -12,6 +12,11 @@ class MemoryBus:
         self._open = False
 
     @property
+    def shared(self) -> bool:
+        """Nobody else can be here."""
+        return False
+
+    @property
     def healthy(self) -> bool:
         """Whether it is started and not closed."""
         return self._open

@@ -40,6 +40,11 @@ class NatsBus:
         self._is_listening = False
 
     @property
+    def shared(self) -> bool:
+        """Other replicas meet here."""
+        return True
+
+    @property
     def healthy(self) -> bool:
         """Whether the connection to NATS stands and every subscription is known there."""
         return self._client is not None and self._client.is_connected and self._is_listening

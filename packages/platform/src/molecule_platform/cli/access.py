@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from molecule_platform.cli import client, screen, tree
+from molecule_platform.cli import client, hints, screen, tree
 from molecule_platform.cli.session import Session, command
 from molecule_wire import times
 
@@ -18,7 +18,7 @@ Target = Annotated[str, typer.Argument(metavar="TARGET", help="Id or name of the
 _PEOPLE = ("user:", "org-token:")
 
 
-@command(access, "check")
+@command(access, "check", serves=("access.check",))
 def check(session: Session, caller: Caller, target: Target) -> None:
     """Tell whether one may call the other."""
     body = {"caller_id": _named(session, caller), "target_id": _named(session, target)}
@@ -26,7 +26,7 @@ def check(session: Session, caller: Caller, target: Target) -> None:
     session.answer(verdict, f"{_word(verdict)}: {verdict['reason']}")
 
 
-@command(access, "explain")
+@command(access, "explain", serves=("access.explain",))
 def explain(session: Session, caller: Caller, target: Target) -> None:
     """Tell why one may, or may not, call the other, rule by rule."""
     query = urlencode({"caller": _named(session, caller), "target": _named(session, target)})
@@ -35,10 +35,10 @@ def explain(session: Session, caller: Caller, target: Target) -> None:
         (step["rule"], "yes" if step["matched"] else "no", step["detail"]) for step in explained["checked"]
     ]
     rules = screen.table(("rule", "speaks", "what it says"), lines)
-    session.answer(explained, _sentence(explained), rules, *_remedy(explained))
+    session.answer(explained, _sentence(explained), rules, *_remedy(session, explained))
 
 
-@command(grants, "create")
+@command(grants, "create", serves=("grant.create",))
 def create(
     session: Session,
     caller: Caller,
@@ -59,12 +59,11 @@ def create(
     }
     grant = session.client.post("/access/grants", body).object()
     until = screen.moment(grant["expires_at"])
-    session.answer(
-        grant, f"{caller} may call {target} until {until}. `molecule grant delete {grant['id']}` ends it."
-    )
+    ends = session.hint(f"grant delete {grant['id']}")
+    session.answer(grant, f"{caller} may call {target} until {until}. `{ends}` ends it.")
 
 
-@command(grants, "list")
+@command(grants, "list", serves=("grant.list",))
 def list_grants(session: Session) -> None:
     """List the grants that hold."""
     rows = session.client.get("/access/grants").rows()
@@ -80,12 +79,13 @@ def list_grants(session: Session) -> None:
         )
         for row in rows
     ]
-    empty = "No grants: the tree alone decides. `molecule grant create CALLER TARGET --reason …` adds a way."
+    adds = session.hint("grant create CALLER TARGET --reason …")
+    empty = f"No grants: the tree alone decides. `{adds}` adds a way."
     header = ("from", "", "to", "until", "reason", "id")
     session.answer(rows, screen.table(header, lines) if rows else empty)
 
 
-@command(grants, "delete")
+@command(grants, "delete", serves=("grant.delete",))
 def delete(session: Session, grant: Annotated[str, typer.Argument(metavar="GRANT", help="Its id.")]) -> None:
     """End a grant; calls under way are not cut."""
     done = session.client.delete(f"/access/grants/{client.segment(grant)}").object()
@@ -108,8 +108,8 @@ def _sentence(explained: dict[str, Any]) -> str:
     return f"{caller} → {target}: {_word(explained)}. {explained['reason'].capitalize()}."
 
 
-def _remedy(explained: dict[str, Any]) -> list[str]:
+def _remedy(session: Session, explained: dict[str, Any]) -> list[str]:
     if not any(remedy["kind"] == "grant" for remedy in explained["remedies"]):
         return []
-    caller, target = explained["caller"]["name"], explained["target"]["name"]
-    return [f"To allow it for a while: molecule grant create {caller} {target} --reason …"]
+    caller, target = (hints.word(explained[side]["name"]) for side in ("caller", "target"))
+    return [f"To allow it for a while: {session.hint(f'grant create {caller} {target} --reason …')}"]

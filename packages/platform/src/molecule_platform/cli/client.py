@@ -3,18 +3,28 @@
 import http.client
 import json
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from molecule_platform import __version__
-from molecule_platform.cli import problems
+from molecule_platform.cli import hints, problems, screen
 from molecule_platform.cli.target import Target
+from molecule_wire import times
 
 TIMEOUT_SECONDS = 10.0
 LARGEST_ANSWER = 64 * 1024 * 1024
+LARGEST_LINE = 16 * 1024 * 1024
 PAGES_MOST = 200
+PATIENCE_SECONDS = 10
+
+
+# Values by name; pairs where a name may come twice.
+Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,18 @@ class Answer:
             return [cast(dict[str, Any], row) for row in cast(list[Any], body) if isinstance(row, dict)]
         raise not_a_platform(self.url)
 
+    def text(self) -> str:
+        """The body, which is plain text."""
+        if isinstance(body := self.body, str):
+            return body
+        raise not_a_platform(self.url)
+
+    @property
+    def retry_after(self) -> int | None:
+        """After how many seconds a request that came too soon may be repeated."""
+        told = self.headers.get("retry-after", "")
+        return int(told) if self.status == 429 and told.isascii() and told.isdigit() else None
+
 
 @dataclass(frozen=True)
 class Request:
@@ -51,20 +73,23 @@ class Request:
 
 
 class Client:
-    """Calls one platform with one credential."""
+    """Calls one platform with one credential; what it has to say beside its answers are remarks."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, target: Target, remark: Callable[[str], None] = screen.note) -> None:
+        self.target = target
+        self._remark = remark
 
-    def get(
-        self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = TIMEOUT_SECONDS
-    ) -> Answer:
+    def get(self, path: str, query: Query | None = None, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
         """Read something."""
         return self.send(Request("GET", _with_query(path, query), timeout=timeout))
 
     def post(self, path: str, body: Any = None) -> Answer:
         """Make or change something."""
         return self.send(Request("POST", path, {} if body is None else body))
+
+    def patch(self, path: str, body: Any) -> Answer:
+        """Change parts of something."""
+        return self.send(Request("PATCH", path, body))
 
     def delete(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
         """Remove something."""
@@ -84,21 +109,40 @@ class Client:
         return found
 
     def send(self, request: Request) -> Answer:
-        """Send a request; whatever is not a success is raised as a `Problem`."""
+        """Send a request; whatever is not a success is raised as a `Problem`.
+
+        Who is asked for a little patience has it, once.
+        """
         answer = self.exchange(request)
+        if (seconds := answer.retry_after) is not None and seconds <= PATIENCE_SECONDS:
+            self._remark(f"too many requests: trying again in {seconds} s")
+            time.sleep(seconds)
+            answer = self.exchange(request)
         if 200 <= answer.status < 300:
             return answer
         raise self._refusal(answer)
 
     def exchange(self, request: Request) -> Answer:
         """Send a request; an answer of any status comes back."""
-        url = self._target.url
+        with self._asked(request) as response:
+            return _answer(self.target.url, response)
+
+    def lines(self, request: Request) -> Iterator[str]:
+        """The lines of a stream as they come, until it ends; `timeout` is the longest silence."""
+        with self._asked(request) as response:
+            if response.status != 200:
+                raise self._refusal(_answer(self.target.url, response))
+            while line := response.readline(LARGEST_LINE):
+                yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+    @contextmanager
+    def _asked(self, request: Request) -> Generator[http.client.HTTPResponse]:
+        url = self.target.url
         connection = self._connection(request.timeout)
         try:
-            connection.request(
-                request.method, urlsplit(url).path + request.path, _encoded(request), self._headers(request)
-            )
-            return _answer(url, connection.getresponse())
+            path = urlsplit(url).path + request.path
+            connection.request(request.method, path, _encoded(request), self._headers(request))
+            yield connection.getresponse()
         except TimeoutError as problem:
             raise problems.Unreachable(
                 f"{url} did not answer within {request.timeout:g} s: look at its log, or try again",
@@ -108,23 +152,23 @@ class Client:
             reason = problem.reason or "TLS failed"
             raise _unreachable(f"no safe connection to {url} ({reason}): check the URL") from problem
         except (OSError, http.client.HTTPException) as problem:
-            raise _unreachable(
-                f"no platform answers at {url}: start one with `molecule up`, or name another with --url"
-            ) from problem
+            raise _unreachable(f"no platform answers at {url}: {self._about_absence()}") from problem
         finally:
             connection.close()
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        parts = urlsplit(self._target.url)
+        parts = urlsplit(self.target.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         return kind(parts.hostname or "", parts.port, timeout=timeout)
 
     def _headers(self, request: Request) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": f"molecule-cli/{__version__}"}
+        headers = {"Accept": "application/json", "User-Agent": f"molecule-ai-cli/{__version__}"}
         if request.body is not None:
             headers["Content-Type"] = "application/json"
-        if self._target.token:
-            headers["Authorization"] = f"Bearer {self._target.token}"
+        if self.target.token:
+            headers["Authorization"] = f"Bearer {self.target.token}"
+        if self.target.org:
+            headers["X-Molecule-Org-Id"] = self.target.org
         return headers | dict(request.headers)
 
     def _refusal(self, answer: Answer) -> problems.Problem:
@@ -132,6 +176,10 @@ class Client:
         sentence, code = _told(body)
         if answer.status == 401:
             sentence = f"{sentence}. {self._about_token()}"
+        elif answer.retry_after is not None:
+            sentence = f"{sentence}. {_about_patience(answer.retry_after)}"
+        elif code == "hierarchy-denied":
+            sentence = f"{sentence}. {self._about_tree(str(body.get('explain_url')))}"
         extras = {name: value for name, value in body.items() if name not in ("error", "jsonrpc", "id")}
         return problems.Refused(sentence, code, answer.status, extras | {"status": answer.status})
 
@@ -139,9 +187,19 @@ class Client:
         remedy = (
             "give one with --token or MOLECULE_ADMIN_TOKEN, or name the platform's folder with --data-dir"
         )
-        if not self._target.token:
-            return f"No token was found in {self._target.token_from}: {remedy}"
-        return f"The token came from {self._target.token_from}: {remedy}"
+        if not self.target.token:
+            return f"No token was found in {self.target.token_from}: {remedy}"
+        return f"The token came from {self.target.token_from}: {remedy}"
+
+    def _about_absence(self) -> str:
+        if self.target.is_local:
+            return f"start one with `{self.target.start()}`, or name another with --url"
+        return "look whether it runs there, or name another with --url"
+
+    def _about_tree(self, explain_url: str) -> str:
+        asked = parse_qs(urlsplit(explain_url).query)
+        pair = [hints.word(asked.get(side, [side.upper()])[0]) for side in ("caller", "target")]
+        return f"`{self.target.command(' '.join(['access explain', *pair]))}` tells rule by rule"
 
 
 def segment(text: str) -> str:
@@ -149,7 +207,7 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def _with_query(path: str, query: Mapping[str, str] | None) -> str:
+def _with_query(path: str, query: Query | None) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
@@ -163,10 +221,20 @@ def _answer(url: str, response: http.client.HTTPResponse) -> Answer:
         raise problems.Problem(f"{url} sent more than {LARGEST_ANSWER} bytes", "answer-too-large")
     headers = {name.lower(): value for name, value in response.getheaders()}
     try:
-        body = json.loads(raw) if raw else None
+        return Answer(url, response.status, headers, _decoded(raw, headers.get("content-type", "")))
     except ValueError:
         raise not_a_platform(url) from None
-    return Answer(url, response.status, headers, body)
+
+
+def _decoded(raw: bytes, content_type: str) -> object:
+    if content_type.startswith("text/plain"):
+        return raw.decode()
+    return json.loads(raw) if raw else None
+
+
+def _about_patience(seconds: int) -> str:
+    at = datetime.now(UTC) + timedelta(seconds=seconds)
+    return f"It can be repeated at {screen.moment(times.format_time(at))}"
 
 
 def _told(body: Mapping[str, Any]) -> tuple[str, str]:

@@ -15,6 +15,7 @@ import typer
 from molecule_platform import __version__
 from molecule_platform.cli import client, house, problems, screen
 from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.target import Target
 
 doctor = typer.Typer()
 
@@ -33,7 +34,7 @@ class Check:
     detail: str
 
 
-@command(doctor, "doctor")
+@command(doctor, "doctor", serves=("health", "ready", "login.session", "liveness"))
 def examine(session: Session) -> None:
     """Look for trouble and say what to do.
 
@@ -41,7 +42,7 @@ def examine(session: Session) -> None:
     """
     checks = [
         *_of_platform(session),
-        *(_of_folder(session.target.data_dir) if session.target.is_local else ()),
+        *(_of_folder(session.target) if session.target.is_local else ()),
     ]
     failed = any(check.result == "fail" for check in checks)
     lines = [(screen.status(check.result), check.name, check.detail) for check in checks]
@@ -64,7 +65,8 @@ def _of_platform(session: Session) -> Iterator[Check]:
     yield _guarded("ready", lambda: _ready(session.client))
     yield _clock(health)
     yield _guarded("token", lambda: _token(session))
-    yield _guarded("agents", lambda: _agents(session.client))
+    yield _guarded("loops", lambda: _loops(session.client))
+    yield _guarded("agents", lambda: _agents(session))
 
 
 def _guarded(name: str, look: Callable[[], Check]) -> Check:
@@ -109,22 +111,33 @@ def _token(session: Session) -> Check:
     return Check("token", "ok", f"{who['principal']}, from {session.target.token_from}")
 
 
-def _agents(platform: client.Client) -> Check:
-    rows = platform.every_row("/workspaces")
+def _loops(platform: client.Client) -> Check:
+    loops = house.loops(platform)
+    if loops is None:
+        return Check("loops", "ok", "only the administrator may look at them")
+    stuck = house.unwell(loops)
+    if stuck:
+        return Check("loops", "fail", f"{', '.join(stuck)} stand still: look at the platform's log")
+    return Check("loops", "ok", f"all {len(loops)} do their work")
+
+
+def _agents(session: Session) -> Check:
+    rows = session.client.every_row("/workspaces")
     troubled = [f"{row['name']} is {row['status']}" for row in rows if row["status"] in TROUBLED]
     if not rows:
-        return Check("agents", "ok", "no workspaces yet; `molecule workspace create NAME` makes the first")
+        first = session.hint("workspace create NAME")
+        return Check("agents", "ok", f"no workspaces yet; `{first}` makes the first")
     if not troubled:
         return Check("agents", "ok", f"{screen.counted(len(rows), 'workspace')}, none in trouble")
     listed = ", ".join(troubled[:5]) + (", …" if len(troubled) > 5 else "")
     return Check("agents", "warn", f"{listed}: look at the log of the agent, or start it again")
 
 
-def _of_folder(folder: Path) -> Iterator[Check]:
+def _of_folder(target: Target) -> Iterator[Check]:
+    folder = target.data_dir
     if not folder.is_dir():
-        yield Check(
-            "data", "warn", f"{folder} does not exist: `molecule up` makes it, or name another --data-dir"
-        )
+        remedy = f"`{target.start()}` makes it, or name another --data-dir"
+        yield Check("data", "warn", f"{folder} does not exist: {remedy}")
         return
     yield _writable(folder)
     yield from _modes(folder)

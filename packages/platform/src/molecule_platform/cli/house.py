@@ -1,4 +1,4 @@
-"""`molecule status`, `login-url` and `version`: the house as a whole."""
+"""`molecule status`, `whoami`, `login-url`, `metrics`, `openapi`, `version`: the house as a whole."""
 
 from collections import Counter
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from molecule_platform import __version__
-from molecule_platform.cli import client, screen
+from molecule_platform.cli import client, problems, screen
 from molecule_platform.cli.session import JsonFlag, Session, command
 
 house = typer.Typer()
@@ -21,35 +21,64 @@ def version(as_json: JsonFlag = False) -> None:
         screen.show(f"molecule {__version__}")
 
 
-@command(house, "login-url")
+@command(house, "login-url", serves=("login.code",))
 def login_url(session: Session) -> None:
     """Make a one-time link to the canvas."""
     made = session.client.post("/auth/login-codes", {"user": "admin", "role": "owner"}).object()
     session.answer(made, made["url"], f"\nIt works once, until {screen.moment(made['expires_at'])}.")
 
 
-@command(house, "status")
+@command(house, "whoami", serves=("login.session",))
+def whoami(session: Session) -> None:
+    """Tell whom the platform takes you for."""
+    who = session.client.get("/auth/session").object()
+    lines = [
+        ("principal", who["principal"]),
+        ("role", who["role"] or ""),
+        ("organisation", f"{who['org_name']} ({who['org_id']})"),
+        ("may do", ", ".join(who["scopes"])),
+        ("until", screen.moment(who["expires_at"]) if who["expires_at"] else ""),
+        ("token from", session.target.token_from),
+    ]
+    session.answer(who, screen.facts(lines))
+
+
+@command(house, "status", serves=("health", "ready", "version", "liveness"))
 def status(session: Session) -> None:
     """Tell how the platform and its agents are.
 
     The exit code is 1 if it does not serve.
     """
-    version = running_version(session.client.get("/health"))
+    running = running_version(session.client.get("/health"))
     ready = readiness(session.client)
     rows = session.client.every_row("/workspaces")
     counts = Counter(str(row["status"]) for row in rows)
-    waiting = sum(row["pending"] for row in rows)
     value = {
         "url": session.target.url,
-        "version": version,
+        "version": running,
+        "features": session.client.get("/version").object()["features"],
         "ready": ready["status"] == "ready",
         "checks": ready["checks"],
+        "loops": loops(session.client),
         "workspaces": dict(sorted(counts.items())),
-        "waiting_messages": waiting,
+        "waiting_messages": sum(row["pending"] for row in rows),
     }
-    session.answer(value, screen.facts(_lines(value, len(rows))))
+    session.answer(value, screen.facts(_lines(session, value)))
     if not value["ready"]:
         raise typer.Exit(1)
+
+
+@command(house, "metrics", serves=("metrics",))
+def metrics(session: Session) -> None:
+    """Print the figures for Prometheus."""
+    text = session.client.get("/metrics").text()
+    session.answer({"text": text}, text.rstrip("\n"))
+
+
+@command(house, "openapi", serves=("openapi",))
+def openapi(session: Session) -> None:
+    """Print the API as an OpenAPI document, for generators of clients."""
+    screen.show_json(session.client.get("/openapi.json").object())
 
 
 def running_version(health: client.Answer) -> str:
@@ -69,13 +98,31 @@ def readiness(platform: client.Client) -> dict[str, Any]:
     return ready
 
 
-def _lines(value: dict[str, Any], members: int) -> list[tuple[str, Any]]:
+def loops(platform: client.Client) -> dict[str, Any] | None:
+    """How the loops of the platform do; None if only another credential may know."""
+    try:
+        return platform.get("/admin/liveness").object()["subsystems"]
+    except problems.Refused as refused:
+        if refused.status != 403:
+            raise
+        return None
+
+
+def unwell(loops: dict[str, Any]) -> list[str]:
+    """The names of the loops that do not do their work."""
+    return [name for name, loop in loops.items() if not loop["ok"]]
+
+
+def _lines(session: Session, value: dict[str, Any]) -> list[tuple[str, Any]]:
     failed = ", ".join(name for name, outcome in value["checks"].items() if outcome != "ok")
     trouble = f"not ready: {failed or 'it is stopping'}"
+    stuck = ", ".join(unwell(value["loops"] or {}))
     counts = ", ".join(f"{number} {status}" for status, number in value["workspaces"].items())
+    first = f"none yet; `{session.hint('workspace create NAME')}` makes the first"
     return [
         ("platform", f"Molecule {value['version']} at {value['url']}"),
         ("serves", screen.status("ok") if value["ready"] else trouble),
-        ("workspaces", counts if members else "none yet; `molecule workspace create NAME` makes the first"),
+        ("stuck", stuck),
+        ("workspaces", counts or first),
         ("waiting", screen.counted(value["waiting_messages"], "message")),
     ]

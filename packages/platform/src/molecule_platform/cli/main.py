@@ -1,5 +1,6 @@
 """The program `molecule`: its commands, and what happens when one of them fails."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -9,9 +10,15 @@ from typer.main import get_command
 
 from molecule_platform.cli import problems, screen
 from molecule_platform.cli.access import access, grants
+from molecule_platform.cli.activity import activity
 from molecule_platform.cli.doctor import doctor
+from molecule_platform.cli.events import events
 from molecule_platform.cli.house import house
+from molecule_platform.cli.lives import lives
 from molecule_platform.cli.messages import messages, speaking
+from molecule_platform.cli.models import models
+from molecule_platform.cli.people import orgs, users
+from molecule_platform.cli.registry import agents, neighbours
 from molecule_platform.cli.secrets import secrets
 from molecule_platform.cli.tokens import tokens
 from molecule_platform.cli.up import starting
@@ -24,12 +31,20 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # they print local values, and those hold tokens
 )
+workspaces.add_typer(lives)
+workspaces.add_typer(neighbours)
 app.add_typer(starting)
 app.add_typer(house)
 app.add_typer(doctor)
 app.add_typer(workspaces, name="workspace")
+app.add_typer(agents, name="agent")
+app.add_typer(activity, name="activity")
+app.add_typer(events, name="event")
 app.add_typer(secrets, name="secret")
+app.add_typer(models, name="model")
 app.add_typer(tokens, name="token")
+app.add_typer(users, name="user")
+app.add_typer(orgs, name="org")
 app.add_typer(access, name="access")
 app.add_typer(grants, name="grant")
 app.add_typer(speaking)
@@ -44,6 +59,8 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(problem, arguments)
     except typer.TyperException as mistake:
         return _fail(_misuse(mistake), arguments)
+    except BrokenPipeError:
+        return _fall_silent()
     except typer.Abort:
         return _fail(problems.Problem("stopped; nothing was changed", "aborted"), arguments)
     return code if isinstance(code, int) else 0
@@ -53,6 +70,12 @@ def _fail(problem: problems.Problem, arguments: Sequence[str]) -> int:
     if str(problem):
         screen.failure(problem, as_json="--json" in arguments)
     return problem.exit_code
+
+
+def _fall_silent() -> int:
+    """Whoever read our output has seen enough; what is left of it goes nowhere, and nobody complains."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return problems.FAILURE
 
 
 def _misuse(mistake: typer.TyperException) -> problems.Problem:

@@ -27,7 +27,7 @@ Wait = Annotated[
 ]
 
 
-@command(speaking, "send")
+@command(speaking, "send", serves=("a2a", "message.show"))
 def send(
     session: Session,
     workspace: Reference,
@@ -47,14 +47,12 @@ def send(
     try:
         message = _follow(session, receipt["message_id"], seconds, row["name"])
     except KeyboardInterrupt:
-        screen.note(
-            f"the message is safe: `molecule message show {receipt['message_id']}` looks for the answer"
-        )
+        session.remark(_safe(session, receipt["message_id"]))
         raise
     _tell(session, message, row["name"], receipt.get("workspace_status") or "")
 
 
-@command(messages, "show")
+@command(messages, "show", serves=("message.show",))
 def show(
     session: Session,
     message_id: Annotated[str, typer.Argument(metavar="MESSAGE", help="The id that `molecule send` gave.")],
@@ -69,7 +67,7 @@ def _post(session: Session, row: tree.Row, text: str, seconds: float) -> dict[st
     """Hand the message over, also when the platform is away for a moment after it was just there."""
     said = {"role": "user", "messageId": str(uuid4()), "parts": [{"kind": "text", "text": text}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
-    path = f"/workspaces/{client.segment(row['id'])}/a2a"
+    path = tree.path(row["id"], "/a2a")
     # The call itself is not held: the id is known at once, so that an interrupted wait loses nothing.
     request = client.Request("POST", path, body, {"Prefer": "respond-async"})
     deadline = time.monotonic() + seconds
@@ -104,15 +102,19 @@ def _follow(session: Session, message_id: str, seconds: float, name: str) -> dic
                 message = session.client.get(path, {"wait": f"{hold:.3f}"}, timeout=timeout).object()
             except problems.Unreachable as lost:
                 if time.monotonic() >= deadline:
-                    raise _out_of_sight(lost, message_id) from lost
+                    raise _out_of_sight(session, lost, message_id) from lost
                 time.sleep(RETRY_SECONDS)
                 continue
             if message["status"] not in OPEN or time.monotonic() >= deadline:
                 return message
 
 
-def _out_of_sight(lost: problems.Unreachable, message_id: str) -> problems.Problem:
-    sentence = f"{lost}; the message is safe: `molecule message show {message_id}` looks for the answer"
+def _safe(session: Session, message_id: str) -> str:
+    return f"the message is safe: `{session.hint(f'message show {message_id}')}` looks for the answer"
+
+
+def _out_of_sight(session: Session, lost: problems.Unreachable, message_id: str) -> problems.Problem:
+    sentence = f"{lost}; {_safe(session, message_id)}"
     return problems.Problem(sentence, lost.code, extras={"message_id": message_id})
 
 
@@ -125,7 +127,7 @@ def _busy(session: Session, sentence: str) -> contextlib.AbstractContextManager[
 def _tell(session: Session, message: dict[str, Any], name: str, workspace_status: str) -> None:
     said = a2a_text.text_of(message["result"])
     if message["status"] in OPEN:
-        session.answer(message | {"text": None}, *_still_open(message, name, workspace_status))
+        session.answer(message | {"text": None}, *_still_open(session, message, name, workspace_status))
     elif message["status"] == "answered":
         words: RenderableType = said or f"{name} answered without words."
         session.answer(message | {"text": said}, words)
@@ -133,11 +135,11 @@ def _tell(session: Session, message: dict[str, Any], name: str, workspace_status
         raise _failure(message, name)
 
 
-def _still_open(message: dict[str, Any], name: str, workspace_status: str) -> list[str]:
+def _still_open(session: Session, message: dict[str, Any], name: str, workspace_status: str) -> list[str]:
     why = f"{name} is {workspace_status}" if workspace_status else f"{name} has not answered yet"
     return [
         f"The message is kept until {screen.moment(message['deadline_at'])}: {why}.",
-        f"  molecule message show {message['id']}    looks for the answer",
+        screen.steps([(session.hint(f"message show {message['id']}"), "looks for the answer")]),
     ]
 
 

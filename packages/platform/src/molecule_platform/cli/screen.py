@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -30,6 +29,8 @@ _STYLES = {
     "fail": "red",
     "expired": "red",
     "paused": "bright_black",
+    "hibernated": "bright_black",
+    "hibernating": "bright_black",
     "removed": "bright_black",
     "cancelled": "bright_black",
     "awaiting_agent": "cyan",
@@ -78,6 +79,11 @@ def clean(text: str) -> str:
     return "".join(c for c in text if c in "\n\t" or not (_is_control(c) or c in _REORDERING))
 
 
+def one_line(text: str) -> str:
+    """The text with its line breaks and gaps closed."""
+    return clean(text.replace("\n", " ").replace("\t", " ")).rstrip()
+
+
 def _is_control(character: str) -> bool:
     return unicodedata.category(character) == "Cc"
 
@@ -97,19 +103,34 @@ def moment(text: str | None) -> str:
 
 
 WIDE_COLUMNS = 100
-UNBROKEN = ("id", "name", "status", "delivery", "waiting", "last seen", "token", "key", "rule", "speaks")
+BESIDE_MOST = 60
+UNBROKEN = (
+    "id", "name", "status", "delivery", "waiting", "last seen", "token", "key", "rule", "speaks", "when",
+    "event", "workspace",
+)  # fmt: skip
+# Columns that get the room the others leave, and are cut there.
+REST = frozenset({"details"})
 
 
 def is_narrow() -> bool:
-    """Whether the reader's terminal has no room for a wide table."""
-    return sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE_COLUMNS
+    """Whether the reader has no room for a wide table."""
+    return _console(sys.stdout).width < WIDE_COLUMNS
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """A table without frills."""
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_header=any(columns))
+    made = Table(
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        pad_edge=False,
+        show_header=any(columns),
+        expand=not REST.isdisjoint(columns),
+    )
     for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=column in UNBROKEN)
+        if column in REST:
+            made.add_column(column, overflow="ellipsis", no_wrap=True, ratio=1)
+        else:
+            made.add_column(column, overflow="fold", no_wrap=column in UNBROKEN)
     for row in rows:
         made.add_row(*(Text(clean(cell)) if isinstance(cell, str) else cell for cell in row))
     return made
@@ -124,6 +145,14 @@ def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
         if value:
             made.add_row(name, Text(clean(value)) if isinstance(value, str) else value)
     return made
+
+
+def steps(pairs: Sequence[tuple[str, str]]) -> str:
+    """Commands to type, each with what it does: beside it, or below if they are long."""
+    longest = max(len(command) for command, _does in pairs)
+    if longest > BESIDE_MOST:
+        return "\n".join(f"  {command}\n      {does}" for command, does in pairs)
+    return "\n".join(f"  {command:<{longest}}    {does}" for command, does in pairs)
 
 
 def counted(number: int, thing: str) -> str:

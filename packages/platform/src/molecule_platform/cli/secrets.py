@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from molecule_platform.cli import client, problems, screen, tree
+from molecule_platform.cli import client, hints, problems, screen, tree
 from molecule_platform.cli.session import Session, command
 
 secrets = typer.Typer(no_args_is_help=True, help="Values for agents, never shown again.")
 
 LARGEST_VALUE = 64 * 1024
+ROTATION_SECONDS = 600.0
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The name, such as OPENAI_API_KEY.")]
 Workspace = Annotated[
     str | None,
@@ -18,7 +19,7 @@ Workspace = Annotated[
 ]
 
 
-@command(secrets, "set")
+@command(secrets, "set", serves=("secret.put", "org-secret.put"))
 def set_value(
     session: Session,
     key: Key,
@@ -35,12 +36,13 @@ def set_value(
     path, owner = _place(session, workspace)
     text = value if value is not None else _read_value(key)
     if not text:
-        raise problems.Problem("an empty value is not kept: use `molecule secret delete`", "invalid-request")
+        forget = session.hint(f"secret delete {hints.word(key)}{_flag(workspace)}")
+        raise problems.Problem(f"an empty value is not kept: use `{forget}`", "invalid-request")
     done = session.client.post(path, {"key": key, "value": text}).object()
     session.answer(done, f"{key} is kept for {owner}. Agents get it when they pull their secrets next.")
 
 
-@command(secrets, "list")
+@command(secrets, "list", serves=("secret.list", "org-secret.list"))
 def list_keys(session: Session, workspace: Workspace = None) -> None:
     """List the keys that hold a value."""
     path, owner = _place(session, workspace)
@@ -49,11 +51,12 @@ def list_keys(session: Session, workspace: Workspace = None) -> None:
         (row["key"], _scope(row["scope"]), screen.moment(row["updated_at"]))
         for row in sorted(rows, key=lambda row: row["key"])
     ]
-    empty = f"No secrets for {owner} yet. `molecule secret set KEY` asks for a value and keeps it."
+    keep = session.hint(f"secret set KEY{_flag(workspace)}")
+    empty = f"No secrets for {owner} yet. `{keep}` asks for a value and keeps it."
     session.answer(rows, screen.table(("key", "for", "changed"), lines) if rows else empty)
 
 
-@command(secrets, "delete")
+@command(secrets, "delete", serves=("secret.delete", "org-secret.delete"))
 def delete(session: Session, key: Key, workspace: Workspace = None) -> None:
     """Forget a value."""
     path, owner = _place(session, workspace)
@@ -61,11 +64,28 @@ def delete(session: Session, key: Key, workspace: Workspace = None) -> None:
     session.answer(done, f"{key} is forgotten for {owner}. Agents that pulled it still know it.")
 
 
+@command(secrets, "rotate-key", serves=("secret.rotate-key",))
+def rotate_key(session: Session) -> None:
+    """Seal every secret of the platform with a new key.
+
+    Agents notice nothing. The old key stays in the key file until the next rotation.
+    """
+    asked = client.Request("POST", "/admin/secrets/rotate-key", {}, timeout=ROTATION_SECONDS)
+    done = session.client.send(asked).object()
+    sealed = screen.counted(done["resealed"], "value")
+    failed = [f"No key here opens {name}: set it again." for name in done["failed_keys"]]
+    session.answer(done, f"{sealed} sealed again, with key {done['key_id']}.", *failed)
+
+
 def _place(session: Session, workspace: str | None) -> tuple[str, str]:
     if workspace is None:
         return "/settings/secrets", "the organisation"
     row = tree.find(session.client, workspace)
-    return f"/workspaces/{client.segment(row['id'])}/secrets", row["name"]
+    return tree.path(row["id"], "/secrets"), row["name"]
+
+
+def _flag(workspace: str | None) -> str:
+    return "" if workspace is None else f" {hints.flag('--workspace', workspace)}"
 
 
 def _scope(scope: str) -> str:

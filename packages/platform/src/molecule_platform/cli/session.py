@@ -1,5 +1,6 @@
 """A command that talks to the platform: its common options, its client, and its two ways to answer."""
 
+import functools
 import inspect
 import os
 from collections.abc import Callable
@@ -12,17 +13,24 @@ from rich.console import RenderableType
 
 from molecule_platform.cli import client, screen, target
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
+_PANEL = "Which platform"
+
+
+def _folder(panel: str | None) -> Any:
+    return typer.Option(
+        rich_help_panel=panel,
         help="Folder of the platform.",
         show_default="MOLECULE_DATA_DIR, else ~/.molecule/platform",
-    ),
-]
+    )
+
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+DataDir = Annotated[Path | None, _folder(None)]
+_DataDir = Annotated[Path | None, _folder(_PANEL)]
 _Url = Annotated[
     str | None,
     typer.Option(
+        rich_help_panel=_PANEL,
         help="Address of the platform.",
         show_default="MOLECULE_PLATFORM_URL, else port PORT (8080) of this machine",
     ),
@@ -30,14 +38,28 @@ _Url = Annotated[
 _Token = Annotated[
     str | None,
     typer.Option(
+        rich_help_panel=_PANEL,
         help="Credential to use.",
         show_default="MOLECULE_ADMIN_TOKEN, ADMIN_TOKEN, else admin.token in the folder",
     ),
 ]
-_COMMON: tuple[tuple[str, Any, Any], ...] = (
+_Org = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=_PANEL,
+        metavar="ORG",
+        help="Act in another organisation, by its id or slug; for the administrator.",
+        show_default="the one of the credential",
+    ),
+]
+# The name of a parameter, its annotation, its default.
+Option = tuple[str, Any, Any]
+
+_COMMON: tuple[Option, ...] = (
     ("url", _Url, None),
     ("token", _Token, None),
-    ("data_dir", DataDir, None),
+    ("org", _Org, None),
+    ("data_dir", _DataDir, None),
     ("as_json", JsonFlag, False),
 )
 
@@ -58,30 +80,60 @@ class Session:
         for thing in things:
             screen.show(thing() if callable(thing) else thing)
 
+    def tell(self, value: object, thing: Callable[[], RenderableType]) -> None:
+        """Give one of many results as it comes: to a machine as one line."""
+        if self.as_json:
+            screen.show_json(value, indent=None)
+        else:
+            screen.show(thing())
 
-def command(group: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a command whose function gets a `Session` first; its user gets the common options."""
+    def remark(self, sentence: str) -> None:
+        """Say something beside the result, on standard error."""
+        screen.warning(sentence, as_json=self.as_json)
+
+    def hint(self, words: str) -> str:
+        """A command to type next, with the flags that were given to this one."""
+        return self.target.command(words)
+
+
+def command(
+    group: typer.Typer, name: str, *, serves: tuple[str, ...], options: tuple[Option, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a command whose function gets a `Session` first; its user gets the common options.
+
+    `serves` are the rows of the route table that it uses, beside looking up a workspace: a test holds the
+    program to the table. `options` are some that several commands share; the function takes them as keywords.
+    """
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
         def run(
-            *, url: str | None, token: str | None, data_dir: Path | None, as_json: bool, **own: Any
+            *,
+            url: str | None,
+            token: str | None,
+            org: str | None,
+            data_dir: Path | None,
+            as_json: bool,
+            **own: Any,
         ) -> None:
-            found = target.resolve(url, token, data_dir, os.environ)
-            function(Session(found, client.Client(found), as_json), **own)
+            found = target.resolve(url, token, data_dir, os.environ, org)
+            remark = functools.partial(screen.warning, as_json=as_json)
+            function(Session(found, client.Client(found, remark), as_json), **own)
 
-        _describe(run, function)
+        _describe(run, function, options)
+        cast(Any, run).serves = serves
         group.command(name)(run)
         return function
 
     return add
 
 
-def _describe(run: Callable[..., None], function: Callable[..., None]) -> None:
-    """Let `run` look as if it had the parameters of the function and the common options."""
-    own = list(inspect.signature(function).parameters.values())[1:]
+def _describe(run: Callable[..., None], function: Callable[..., None], options: tuple[Option, ...]) -> None:
+    """Let `run` look as if it had the parameters of the function, the shared and the common options."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    own = [parameter for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, annotation, default in _COMMON
+        for name, annotation, default in (*options, *_COMMON)
     ]
     described = cast(Any, run)
     described.__name__ = function.__name__

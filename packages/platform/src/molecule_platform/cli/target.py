@@ -1,10 +1,12 @@
 """Which platform a command speaks to, and with which credential."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from molecule_platform.cli import problems
+from molecule_platform.cli import hints, problems
 from molecule_platform.settings import SETTINGS, parsers
 
 TOKEN_FILE = "admin.token"  # noqa: S105 - the name of a file
@@ -14,12 +16,15 @@ _TOKEN_VARIABLES = ("MOLECULE_ADMIN_TOKEN", "ADMIN_TOKEN")
 
 @dataclass(frozen=True)
 class Target:
-    """An address, a token (empty if there is none) with where it came from, and the data directory."""
+    """An address, a token (empty if there is none) with where it came from, the data directory, an org."""
 
     url: str
     token: str = field(repr=False)
     token_from: str
     data_dir: Path
+    org: str = ""
+    # The flags that named all this: the next command needs them too.
+    flags: tuple[str, ...] = ()
 
     @property
     def is_local(self) -> bool:
@@ -27,14 +32,37 @@ class Target:
         host = self.url.partition("://")[2]
         return host.startswith(("127.", "localhost", "[::1]"))
 
+    def command(self, words: str) -> str:
+        """A command as it reaches this platform again."""
+        return hints.command(words, self.flags)
+
+    def start(self, words: str = "up") -> str:
+        """The command that starts a platform here, where this one was looked for."""
+        port = str(urlsplit(self.url).port or 80)
+        flags = [hints.flag("--port", port)] if port != _DEFAULTS["PORT"] else []
+        folder = [flag for flag in self.flags if flag.startswith("--data-dir ")]
+        return hints.command(words, [*flags, *folder])
+
 
 def resolve(
-    url: str | None, token: str | None, data_dir: str | Path | None, environ: Mapping[str, str]
+    url: str | None,
+    token: str | None,
+    data_dir: str | Path | None,
+    environ: Mapping[str, str],
+    org: str | None = None,
 ) -> Target:
     """Flag over environment over default. Raises a usage problem for what is malformed."""
     folder = data_folder(data_dir, environ)
     found, came_from = _token(token, folder, environ)
-    return Target(_address(url, environ), found, came_from, folder)
+    named = _checked("--org", _org, org) if org else ""
+    flags = _flags(url, token, data_dir, named)
+    return Target(_address(url, environ), found, came_from, folder, named, flags)
+
+
+def _flags(url: str | None, token: str | None, data_dir: str | Path | None, org: str) -> tuple[str, ...]:
+    given = {"--url": url, "--data-dir": data_dir, "--org": org}
+    flags = [hints.flag(name, value) for name, value in given.items() if value]
+    return (*flags, "--token …") if token else tuple(flags)
 
 
 def data_folder(given: str | Path | None, environ: Mapping[str, str]) -> Path:
@@ -64,6 +92,12 @@ def _token(given: str | None, folder: Path, environ: Mapping[str, str]) -> tuple
     except (OSError, UnicodeDecodeError):
         return "", str(path)
     return (_checked(str(path), parsers.header_token, text) if text else ""), str(path)
+
+
+def _org(given: str) -> str:
+    if not re.fullmatch("[a-z0-9][a-z0-9-]{0,62}", given):
+        raise ValueError("the id or slug of an organisation: small letters, digits and hyphens")
+    return given
 
 
 def _checked(name: str, parse: parsers.Parser, given: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from molecule_platform.cli import client, screen, tree
+from molecule_platform.cli import client, hints, screen, tree
 from molecule_platform.cli.session import Session, command
 from molecule_wire import times
 
@@ -17,7 +17,7 @@ Workspace = Annotated[
 ]
 
 
-@command(tokens, "create")
+@command(tokens, "create", serves=("token.create", "org-token.create"))
 def create(
     session: Session,
     workspace: Workspace = None,
@@ -40,7 +40,7 @@ def create(
     session.answer(made, made["auth_token"], about)
 
 
-@command(tokens, "list")
+@command(tokens, "list", serves=("token.list", "org-token.list"))
 def list_tokens(session: Session, workspace: Workspace = None) -> None:
     """List the tokens that work."""
     listed = session.client.get(_path(session, workspace)).object()
@@ -55,12 +55,13 @@ def list_tokens(session: Session, workspace: Workspace = None) -> None:
         )
         for row in listed["tokens"]
     ]
-    empty = "No tokens yet. `molecule token create --name …` makes one."
+    own = "" if workspace is None else f" {hints.flag('--workspace', workspace)}"
+    empty = f"No tokens yet. `{session.hint(f'token create --name …{own}')}` makes one."
     header = ("token", "for", "may do", "last used", "works until", "id")
     session.answer(listed, screen.table(header, lines) if lines else empty)
 
 
-@command(tokens, "delete")
+@command(tokens, "delete", serves=("token.delete", "org-token.delete"))
 def delete(
     session: Session,
     token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
@@ -74,4 +75,4 @@ def delete(
 def _path(session: Session, workspace: str | None) -> str:
     if workspace is None:
         return "/org/tokens"
-    return f"/workspaces/{client.segment(tree.find(session.client, workspace)['id'])}/tokens"
+    return tree.path(tree.find(session.client, workspace)["id"], "/tokens")

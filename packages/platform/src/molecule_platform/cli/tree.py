@@ -9,22 +9,29 @@ from molecule_wire import ids
 Row = dict[str, Any]
 
 
-def find(platform: client.Client, wanted: str) -> Row:
-    """The workspace with this id or, if it is the only one of its name, this name."""
+def find(platform: client.Client, wanted: str, *, removed: bool = False) -> Row:
+    """The workspace with this id or, if only one has it, this name; a removed one on demand."""
+    query = {"include_removed": "true"} if removed else {}
     if ids.is_uuid(wanted):
-        return platform.get(f"/workspaces/{client.segment(wanted)}").object()
-    named = [row for row in platform.every_row("/workspaces", {"q": wanted}) if row["name"] == wanted]
+        return platform.get(path(wanted), query).object()
+    rows = platform.every_row("/workspaces", {"q": wanted} | query)
+    named = [row for row in rows if row["name"] == wanted]
     if len(named) == 1:
         return named[0]
     if not named:
         raise problems.Problem(
-            f"no workspace is named {wanted!r}: `molecule workspace list` shows them all",
+            f"no workspace is named {wanted!r}: `{platform.target.command('workspace list')}` shows them all",
             "workspace-not-found",
         )
     listed = ", ".join(row["id"] for row in named)
     raise problems.Problem(
         f"{len(named)} workspaces are named {wanted!r}: use an id ({listed})", "ambiguous-name"
     )
+
+
+def path(workspace_id: str, rest: str = "") -> str:
+    """The path of a workspace, or of something that belongs to it."""
+    return f"/workspaces/{client.segment(workspace_id)}{rest}"
 
 
 def walk(rows: Sequence[Row], top: str | None = None) -> Iterator[tuple[int, Row]]:

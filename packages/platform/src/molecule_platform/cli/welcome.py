@@ -1,8 +1,6 @@
 """The one screen of `molecule up`: where it is, how to get in, what runs, how to stop."""
 
 import os
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from molecule_platform import __version__
-from molecule_platform.cli import screen
+from molecule_platform.cli import hints, screen
 from molecule_platform.settings import SETTINGS, Settings
 
 EXAMPLE = 'send lead "Tell me about tea"'
@@ -52,21 +50,14 @@ def _storage(settings: Settings) -> str:
 
 
 def command(settings: Settings, words: str) -> str:
-    """A command as another terminal in this folder has to type it to find this program and this platform."""
-    own = Path(sys.argv[0])
-    program = _short(own) if own.name == "molecule" and not shutil.which("molecule") else "molecule"
-    return f"{program} {words}{_flags(settings)}"
+    """A command as another terminal in this folder has to type it."""
+    return hints.command(words, _flags(settings))
 
 
-def _flags(settings: Settings) -> str:
-    flags = ""
+def _flags(settings: Settings) -> list[str]:
+    flags: list[str] = []
     if str(settings.port) != _DEFAULT_PORT:
-        flags += f" --url http://127.0.0.1:{settings.port}"
+        flags.append(hints.flag("--url", f"http://127.0.0.1:{settings.port}"))
     if settings.data_dir != Path("~/.molecule/platform").expanduser():
-        flags += f" --data-dir {_short(settings.data_dir)}"
+        flags.append(hints.flag("--data-dir", hints.short(settings.data_dir)))
     return flags
-
-
-def _short(path: Path) -> str:
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative

@@ -1,135 +1,154 @@
-"""`molecule workspace`: create, look, pause, resume, delete, enrol."""
+"""`molecule workspace`: create, look, change. Its life is in `lives.py`."""
 
-import sys
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
-from molecule_platform.cli import client, problems, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli import hints, problems, screen, tree
+from molecule_platform.cli.session import Option, Session, command
 
 workspaces = typer.Typer(no_args_is_help=True, help="The members of the organisation.")
 
 Reference = Annotated[str, typer.Argument(metavar="WORKSPACE", help="An id, or a name that only one has.")]
+_Query = Annotated[
+    str | None, typer.Option("--query", metavar="TEXT", help="Only with this in name, role or skills.")
+]
+_Parent = Annotated[str | None, typer.Option(metavar="WORKSPACE", help="The one above it in the tree.")]
+_Removed = Annotated[bool, typer.Option("--removed", help="Removed ones too.")]
 
-EMPTY = (
-    "No workspaces yet.\n\n"
-    "  molecule workspace create helper    makes the first one and shows how an agent connects\n"
-    "  molecule up --demo                  starts a small organisation to look at"
+
+def _field(name: str, kind: Any, flag: str, sentence: str, **more: Any) -> Option:
+    return name, Annotated[kind | None, typer.Option(flag, help=sentence, **more)], None
+
+
+# Named as on the wire: what is given is sent.
+FIELDS: tuple[Option, ...] = (
+    _field("role", str, "--role", "What it is for, in a sentence."),
+    _field("tier", int, "--tier", "How large it may be, from 1 to 4.", min=1, max=4),
+    _field("visibility", str, "--visibility", "Who may read its card: private or public."),
+    _field("delivery_mode", str, "--delivery", "How it gets its messages: push or poll."),
+    _field("max_concurrent_tasks", int, "--max-concurrent", "How many tasks it takes at once.", min=1),
+    _field(
+        "hibernation_idle_minutes",
+        int,
+        "--hibernate-after",
+        "Sleep after so many idle minutes; 0 for never.",
+        metavar="MINUTES",
+        min=0,
+    ),
+    _field("runtime", str, "--runtime", "What runs its agent; external if it runs elsewhere."),
+    _field("workspace_dir", str, "--folder", "Folder of this machine that it works in."),
+    _field("workspace_access", str, "--folder-access", "What it may there: none, read_only or read_write."),
 )
 
 
-@command(workspaces, "create")
+@command(workspaces, "create", serves=("workspace.create",), options=FIELDS)
 def create(
     session: Session,
-    name: Annotated[str, typer.Argument(help="What others call it.")],
-    role: Annotated[str, typer.Option(help="What it is for, in a sentence.")] = "",
-    parent: Annotated[
-        str | None, typer.Option(metavar="WORKSPACE", help="The workspace above it in the tree.")
-    ] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What others call it.")],
+    parent: _Parent = None,
+    model: Annotated[str | None, typer.Option(help="The model it is to use.")] = None,
+    agent_url: Annotated[str | None, typer.Option(help="Where its agent listens, for push.")] = None,
+    budget: Annotated[int | None, typer.Option(metavar="CENTS", min=0, help="Most to spend a month.")] = None,
+    **fields: Any,
 ) -> None:
     """Create a workspace and show how an agent joins.
 
-    The agent may run anywhere. Its token is shown this once.
+    The agent may run anywhere. Its token is shown this once. With --runtime the platform starts the agent.
     """
-    body: dict[str, Any] = {"name": name, "role": role, "external": True}
+    own = {"name": name, "model": model, "url": agent_url, "budget_limit": budget}
+    body = _given(fields | own) | ({} if fields["runtime"] else {"external": True})
     if parent is not None:
         body["parent_id"] = tree.find(session.client, parent)["id"]
     made = session.client.post("/workspaces", body).object()
-    session.answer(made, *_welcome(name, made["connection"]))
+    session.answer(made, *_welcome(session, name, made))
 
 
-@command(workspaces, "list")
-def list_all(session: Session) -> None:
+@command(workspaces, "list", serves=("workspace.list",))
+def list_all(
+    session: Session,
+    status: Annotated[str | None, typer.Option(help="Only of this status, such as online.")] = None,
+    parent: Annotated[
+        str | None, typer.Option(metavar="WORKSPACE", help="Only those right below this one.")
+    ] = None,
+    query: _Query = None,
+    removed: _Removed = False,
+) -> None:
     """List the organisation as a tree."""
-    rows = session.client.every_row("/workspaces")
-    session.answer(rows, lambda: _listing(rows) if rows else EMPTY)
+    asked = {
+        "status": status,
+        "parent_id": None if parent is None else tree.find(session.client, parent)["id"],
+        "q": query,
+        "include_removed": "true" if removed else None,
+    }
+    wanted = _given(asked)
+    rows = session.client.every_row("/workspaces", wanted)
+    empty = "No workspace fits." if wanted else _first_steps(session)
+    session.answer(rows, lambda: _listing(rows) if rows else empty)
 
 
-@command(workspaces, "show")
-def show(session: Session, workspace: Reference) -> None:
+@command(workspaces, "show", serves=("workspace.show",))
+def show(
+    session: Session,
+    workspace: Reference,
+    removed: Annotated[bool, typer.Option("--removed", help="Also if it is removed.")] = False,
+) -> None:
     """Show one workspace."""
-    row = tree.find(session.client, workspace)
+    row = tree.find(session.client, workspace, removed=removed)
     session.answer(row, lambda: screen.facts(_details(row)))
 
 
-@command(workspaces, "pause")
-def pause(session: Session, workspace: Reference) -> None:
-    """Pause a workspace and all below it.
-
-    Messages to them are kept and wait.
-    """
-    row = tree.find(session.client, workspace)
-    done = session.client.post(f"{_path(row)}/pause").object()
-    session.answer(
-        done | {"id": row["id"]},
-        f"{row['name']} is paused{_along(done['paused_count'])}. Messages to it are kept; "
-        f"`molecule workspace resume {row['name']}` goes on.",
-    )
-
-
-@command(workspaces, "resume")
-def resume(session: Session, workspace: Reference) -> None:
-    """Undo a pause, for all below it too."""
-    row = tree.find(session.client, workspace)
-    done = session.client.post(f"{_path(row)}/resume").object()
-    session.answer(
-        done | {"id": row["id"]},
-        f"{row['name']} may go on{_along(done['resumed_count'])}. It is online again when its agent reports.",
-    )
-
-
-@command(workspaces, "delete")
-def delete(
+@command(workspaces, "update", serves=("workspace.change",), options=FIELDS)
+def update(
     session: Session,
     workspace: Reference,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    name: Annotated[str | None, typer.Option(help="What others call it from now on.")] = None,
+    parent: _Parent = None,
+    root: Annotated[bool, typer.Option("--root", help="Move it to the top of the tree.")] = False,
+    isolated: Annotated[
+        bool | None, typer.Option("--isolated/--not-isolated", help="Cut it off from all others, or not.")
+    ] = None,
+    **fields: Any,
 ) -> None:
-    """Remove a workspace for good, with all below it."""
-    row = tree.find(session.client, workspace)
-    children = tree.below(session.client.every_row("/workspaces"), row["id"])
-    if not yes:
-        _ask_before_removal(session, row, children)
-    query = {"confirm": "true"} if children else {}
-    done = session.client.delete(_path(row), query).object()
-    session.answer(
-        done | {"id": row["id"]}, f"{row['name']} is removed{_along(1 + done['cascade_deleted'])}."
-    )
+    """Change a workspace, or move it in the tree.
 
-
-@command(workspaces, "enrol")
-def enrol(
-    session: Session,
-    workspace: Reference,
-    ttl: Annotated[int, typer.Option(metavar="SECONDS", help="How long the token can be used.")] = 3600,
-) -> None:
-    """Let an agent on a new machine join again.
-
-    The token it makes works once.
+    What is not given stays as it is.
     """
+    if root and parent is not None:
+        raise problems.usage("give --parent or --root, not both")
+    body = _given(fields | {"name": name, "isolated": isolated})
+    if root or parent is not None:
+        body["parent_id"] = None if parent is None else tree.find(session.client, parent)["id"]
+    if not body:
+        raise problems.usage("nothing to change: give an option, such as --role; --help lists them")
     row = tree.find(session.client, workspace)
-    made = session.client.post(f"{_path(row)}/enrolment-tokens", {"ttl_seconds": ttl}).object()
-    session.answer(
-        made | {"id": row["id"]},
-        f"{made['enrolment_token']}\n",
-        f"It works once, until {screen.moment(made['expires_at'])}. On the machine of {row['name']}:\n"
-        f"  export MOLECULE_ENROLMENT_TOKEN=<the token>, then start its agent",
-    )
+    done = session.client.patch(tree.path(row["id"]), body).object()
+    session.answer(done | {"id": row["id"]}, *_changed(session, name or row["name"], done))
 
 
-def _path(row: tree.Row) -> str:
-    return f"/workspaces/{client.segment(row['id'])}"
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _along(count: int) -> str:
-    return f", and {count - 1} below it" if count > 1 else ""
+def _changed(session: Session, name: str, done: dict[str, Any]) -> list[str]:
+    if not done.get("needs_restart"):
+        return [f"{name} is changed."]
+    restart = session.hint(f"workspace restart {hints.word(name)}")
+    return [f"{name} is changed. Its agent sees some of it when it starts again: `{restart}`"]
 
 
-def _listing(rows: list[tree.Row]) -> Any:
+def _first_steps(session: Session) -> str:
+    create = (session.hint("workspace create helper"), "makes the first one and shows how an agent connects")
+    demo = (session.target.start("up --demo"), "starts a small organisation to look at")
+    return "No workspaces yet.\n\n" + screen.steps([create, demo])
+
+
+def _listing(rows: list[tree.Row]) -> Table:
     lines = [
         (
-            "  " * depth + row["name"],
+            "  " * depth + (row["name"] or "(erased)"),
             screen.status(row["status"]),
             row["delivery_mode"],
             str(row["pending"]) if row["pending"] else "",
@@ -153,8 +172,13 @@ def _details(row: tree.Row) -> list[tuple[str, str | Text]]:
         ("because", row.get("status_reason") or ""),
         ("role", row["role"]),
         ("parent", row["parent_id"] or ""),
+        ("runtime", row["runtime"]),
+        ("tier", str(row["tier"])),
+        ("isolated", "from all others" if row["isolated"] else ""),
+        ("card", row["visibility"]),
         ("delivery", row["delivery_mode"]),
         ("agent's URL", row.get("url") or ""),
+        ("folder", f"{row['workspace_dir']} ({row['workspace_access']})" if row.get("workspace_dir") else ""),
         ("doing", row.get("current_task") or ""),
         ("tasks", f"{row['active_tasks']} of {row['max_concurrent_tasks']}"),
         ("waiting", screen.counted(row["pending"], "message") if row["pending"] else ""),
@@ -164,7 +188,11 @@ def _details(row: tree.Row) -> list[tuple[str, str | Text]]:
     ]
 
 
-def _welcome(name: str, connection: dict[str, Any]) -> list[Any]:
+def _welcome(session: Session, name: str, made: dict[str, Any]) -> list[Any]:
+    connection = made.get("connection")
+    if connection is None:
+        show = session.hint(f"workspace show {hints.word(name)}")
+        return [f"{name} is {made['status']}. `{show}` tells when its agent is there."]
     return [
         screen.facts(
             [
@@ -177,25 +205,3 @@ def _welcome(name: str, connection: dict[str, Any]) -> list[Any]:
         "\nThe token is shown this once. An agent joins with it like this:\n",
         connection["python_snippet"],
     ]
-
-
-def _ask_before_removal(session: Session, row: tree.Row, children: list[tree.Row]) -> None:
-    what = _removal(row, children)
-    if session.as_json or not sys.stdin.isatty():
-        listed = [{"id": child["id"], "name": child["name"]} for child in children]
-        raise problems.Problem(
-            f"{what} Repeat with --yes.", "confirmation-required", extras={"children": listed}
-        )
-    screen.show(what)
-    typer.confirm("Remove?", abort=True, err=True)
-
-
-def _removal(row: tree.Row, children: list[tree.Row]) -> str:
-    names = ", ".join(child["name"] for child in children[:10]) + (", …" if len(children) > 10 else "")
-    waiting = sum(member["pending"] for member in [row, *children])
-    parts = [f"This removes {row['name']} for good and revokes its tokens"]
-    if children:
-        parts.append(f"along with {screen.counted(len(children), 'workspace')} below it ({names})")
-    if waiting:
-        parts.append(f"and cancels {screen.counted(waiting, 'waiting message')}")
-    return ", ".join(parts) + "."

@@ -1,6 +1,6 @@
 """The tree is the firewall: who may call whom (the first matching rule decides), and why not."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,10 +49,13 @@ def subtree(root_id: str, parents: Parents) -> list[str]:
     for child, parent in parents.items():
         if parent is not None:
             children.setdefault(parent, []).append(child)
-    found = [root_id]
-    for member in found:
-        found.extend(child for child in children.get(member, []) if child not in found)
-    return found
+    found = {root_id: None}
+    waiting = [root_id]
+    for member in waiting:
+        fresh = [child for child in children.get(member, []) if child not in found]
+        found |= dict.fromkeys(fresh)
+        waiting += fresh
+    return list(found)
 
 
 def relation_between(caller: Member, target: Member, parents: Parents) -> Relation:
@@ -189,15 +192,3 @@ def common_ancestor(caller_id: str, target_id: str, parents: Parents) -> str | N
     """The nearest workspace that both are, or are below."""
     above_target = [target_id, *ancestors(target_id, parents)]
     return next((one for one in (caller_id, *ancestors(caller_id, parents)) if one in above_target), None)
-
-
-def reachable(
-    caller: Member, members: Iterable[Member], parents: Parents, granted_ids: frozenset[str]
-) -> dict[str, Relation]:
-    """Every member the caller may call, other than itself, with its relation: the peers list."""
-    found: dict[str, Relation] = {}
-    for member in members:
-        verdict = judge(caller, member, parents, member.id in granted_ids)
-        if verdict.allowed and member.id != caller.id:
-            found[member.id] = verdict.relation
-    return found

@@ -80,3 +80,15 @@ class LoginCode:
     created_at: datetime
     expires_at: datetime
     used_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class StreamTicket:
+    """A row of `stream_tickets`: opens one stream, as the principal of the credential it was made with."""
+
+    ticket_hash: str
+    org_id: str
+    credential: str
+    created_at: datetime
+    expires_at: datetime
+    used_at: datetime | None = None

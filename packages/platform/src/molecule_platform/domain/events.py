@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,6 +31,26 @@ STATUS_EVENT_OF = {
     "removed": "WORKSPACE_REMOVED",
 }
 
+RESYNC = "RESYNC_REQUIRED"
+
+# What somebody said or did for somebody: only those it happened between may see it.
+_CONTENT = frozenset({"AGENT_MESSAGE", "A2A_RESPONSE", "ACTIVITY_LOGGED"})
+# What concerns every workspace of the organisation when it happened to none of them alone.
+_FOR_ALL = frozenset({"SECRET_CHANGED"})
+_CONTENT_OF = ("MESSAGE_", "DELEGATION_", "APPROVAL_")
+_DECISION = ("approval_id", "status", "decision", "decided_by")
+
+
+def is_content(event_type: str) -> bool:
+    """Whether events of this type tell what passed between some, and not how the organisation stands."""
+    return event_type in _CONTENT or event_type.startswith(_CONTENT_OF)
+
+
+def parties_of(caller: str, target_id: str) -> tuple[str, ...]:
+    """The workspaces between which a message passes; people see what their organisation does anyway."""
+    kind, _, name = caller.partition(":")
+    return (target_id, name) if kind == "workspace" else (target_id,)
+
 
 def parse_id(given: str) -> int:
     """The id of an event as a client names it in `since`."""
@@ -41,7 +62,10 @@ def parse_id(given: str) -> int:
 
 @dataclass(frozen=True)
 class Event:
-    """One entry of the log. `id` is None for what is only shown live and never replayed."""
+    """One entry of the log. `id` is None for what is only shown live and never replayed.
+
+    `parties` are the workspaces between which it happened, beside the one whose event it is.
+    """
 
     event_type: str
     org_id: str
@@ -49,27 +73,56 @@ class Event:
     payload: dict[str, Any]
     created_at: datetime
     id: int | None = None
+    parties: Sequence[str] | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a workspace sees it only as a party."""
+        return self.parties is not None or is_content(self.event_type)
+
+    @property
+    def asks_the_tree(self) -> bool:
+        """Whether the tree decides who sees it: it is neither its parties' alone nor every workspace's."""
+        for_all = self.event_type in _FOR_ALL and not self.workspace_id
+        return not self.is_private and not for_all
+
+    def has_party(self, workspace_id: str) -> bool:
+        """Whether it happened to the workspace, or between it and others."""
+        return workspace_id == self.workspace_id or workspace_id in (self.parties or ())
 
     def as_line(self) -> bytes:
         """The event for another replica; only what is not kept travels this way."""
         at = times.format_time(self.created_at)
-        return jsontext.encode([self.event_type, self.org_id, self.workspace_id, self.payload, at])
+        parties: Any = None if self.parties is None else list(self.parties)
+        return jsontext.encode([self.event_type, self.org_id, self.workspace_id, self.payload, at, parties])
 
     @classmethod
     def from_line(cls, line: bytes) -> "Event":
         """The event that another replica sent."""
-        event_type, org_id, workspace_id, payload, at = json.loads(line)
-        return cls(event_type, org_id, workspace_id, payload, times.parse_time(at))
+        event_type, org_id, workspace_id, payload, at, parties = json.loads(line)
+        return cls(event_type, org_id, workspace_id, payload, times.parse_time(at), parties=parties)
 
     def frame(self) -> dict[str, Any]:
         """The event as a live frame."""
         frame: dict[str, Any] = {} if self.id is None else {"id": str(self.id)}
-        return frame | {
+        frame |= {
             "event": self.event_type,
             "workspace_id": self.workspace_id,
             "timestamp": times.format_time(self.created_at),
             "payload": self.payload,
         }
+        if self.event_type == "APPROVAL_DECIDED":
+            frame |= {name: self.payload[name] for name in _DECISION if name in self.payload}
+        return frame
+
+    def told(self) -> dict[str, Any]:
+        """The event as the stream of one workspace tells it."""
+        told: dict[str, Any] = {
+            "type": self.event_type,
+            "timestamp": round(self.created_at.timestamp() * 1000),
+            "data": self.payload,
+        }
+        return told if self.id is None else told | {"id": str(self.id)}
 
     def row(self) -> dict[str, Any]:
         """The event as a list row."""
@@ -102,4 +155,7 @@ class Transition:
         if event_type is None:
             return None
         payload = {"message_id": self.message_id, "caller": self.caller, "target_id": self.target_id}
-        return Event(event_type, self.org_id, self.target_id, payload, self.created_at, self.event_id)
+        parties = parties_of(self.caller, self.target_id)
+        return Event(
+            event_type, self.org_id, self.target_id, payload, self.created_at, self.event_id, parties
+        )

@@ -5,21 +5,100 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import STATUSES, Workspace
 
-UNTOUCHED_BY_AGENTS = frozenset({"paused", "hibernating", "hibernated", "removed"})
-WAITING_FOR_AGENT = frozenset({"awaiting_agent", "provisioning", "offline", "failed"})
 ALIVE = frozenset({"online", "degraded"})
+WAITING_FOR_AGENT = frozenset({"awaiting_agent", "provisioning", "offline", "failed"})
+RUNNING = ALIVE | {"provisioning"}
+LIVING = frozenset(STATUSES) - {"removed"}
 SICK_RUNTIME_STATES = frozenset({"wedged", "degraded", "auth_lost"})
 PASSING_RUNTIME_STATES = frozenset({"starting", "stopping"})
 
 SELF_PACED_LIVENESS_SECONDS = 300
 PROVISIONED_LIVENESS_SECONDS = 180
+SLOW_START_SECONDS = 1800
+RESET = "reset"
+"""The reason of a restart that forgets the session before it."""
 
 CURRENT_TASK_LONGEST = 1000
 SAMPLE_ERROR_LONGEST = 4000
 SPEND_MOST = 10**12
 IDLE_TIMEOUT_MOST = 86_400
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row of the table of statuses: from where a trigger leads where, and the event that tells of it."""
+
+    before: frozenset[str]
+    after: str
+    event: str = ""
+
+
+STEPS: Mapping[str, Step] = {
+    "register": Step(WAITING_FOR_AGENT | ALIVE, "online", "WORKSPACE_ONLINE"),
+    "beat": Step(WAITING_FOR_AGENT, "online", "WORKSPACE_ONLINE"),
+    "sick": Step(frozenset({"online"}), "degraded", "WORKSPACE_DEGRADED"),
+    "well": Step(frozenset({"degraded"}), "online", "WORKSPACE_ONLINE"),
+    "silence": Step(ALIVE, "offline", "WORKSPACE_OFFLINE"),
+    "start-failed": Step(frozenset({"provisioning"}), "failed", "WORKSPACE_PROVISION_FAILED"),
+    "restart": Step(RUNNING | {"offline", "failed"}, "provisioning", "WORKSPACE_PROVISIONING"),
+    "pause": Step(LIVING - {"paused"}, "paused", "WORKSPACE_PAUSED"),
+    "resume-external": Step(frozenset({"paused"}), "awaiting_agent", "WORKSPACE_RESUMED"),
+    "resume-provisioned": Step(frozenset({"paused"}), "provisioning", "WORKSPACE_RESUMED"),
+    "hibernate": Step(ALIVE, "hibernating"),
+    "asleep": Step(frozenset({"hibernating"}), "hibernated", "WORKSPACE_HIBERNATED"),
+    "stop-failed": Step(frozenset({"hibernating"}), "online", "WORKSPACE_ONLINE"),
+    "wake": Step(frozenset({"hibernated"}), "provisioning", "WORKSPACE_WAKING"),
+    "delete": Step(LIVING, "removed", "WORKSPACE_REMOVED"),
+}
+
+
+def may(workspace: Workspace, trigger: str) -> bool:
+    """Whether the trigger leads anywhere from the status the workspace has."""
+    return workspace.status in STEPS[trigger].before
+
+
+def stepped(workspace: Workspace, trigger: str, now: datetime, **changes: Any) -> Workspace:
+    """The workspace one step further. Raises when the trigger does not apply to its status."""
+    if not may(workspace, trigger):
+        sentence = f"{workspace.name} is {workspace.status}: look at it again before you go on"
+        raise Refusal("state-conflict", sentence)
+    after = STEPS[trigger].after
+    entry = _ENTRIES.get(after, {})
+    if after == "provisioning":
+        entry = {**entry, "last_activity_at": now}
+    return workspace.changed(**{"status": after, "status_reason": "", "updated_at": now, **entry, **changes})
+
+
+# What a status begins with. A start that nobody has taken on yet has no `provisioning_since`.
+_ENTRIES: Mapping[str, Mapping[str, Any]] = {
+    "awaiting_agent": {"liveness_expires_at": None},
+    "provisioning": {
+        "provisioning_since": None,
+        "provision_attempts": 0,
+        "restart_reason": None,
+        "liveness_expires_at": None,
+        "active_tasks": 0,
+        "current_task": "",
+    },
+    "hibernated": {"url": "", "liveness_expires_at": None},
+    "removed": {"url": "", "liveness_expires_at": None},
+}
+
+
+def hears_its_agent(workspace: Workspace) -> bool:
+    """Whether its agent's word may move it: not against an operator, nor before its new process is there."""
+    to_be_started = not workspace.external and workspace.provisioning_since is None
+    if workspace.status == "provisioning" and to_be_started:
+        return False
+    return may(workspace, "register")
+
+
+def whole(number: int) -> int:
+    """A count within what every store can keep."""
+    return min(max(number, 0), 2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -40,8 +119,8 @@ class Beat:
         return Beat(
             error_rate=min(max(self.error_rate, 0.0), 1.0),
             sample_error=self.sample_error[:SAMPLE_ERROR_LONGEST],
-            active_tasks=min(max(self.active_tasks, 0), 2**31 - 1),
-            uptime_seconds=min(max(self.uptime_seconds, 0), 2**31 - 1),
+            active_tasks=whole(self.active_tasks),
+            uptime_seconds=whole(self.uptime_seconds),
             current_task=self.current_task[:CURRENT_TASK_LONGEST],
             monthly_spend=min(max(self.monthly_spend, 0), SPEND_MOST),
             runtime_state=self.runtime_state,
@@ -49,20 +128,20 @@ class Beat:
         )
 
 
-def after_register(status: str) -> str:
+def after_register(workspace: Workspace) -> str:
     """The status once an authenticated agent registered: register never undoes an operator's decision."""
-    return status if status in UNTOUCHED_BY_AGENTS else "online"
+    return STEPS["register"].after if hears_its_agent(workspace) else workspace.status
 
 
 def after_beat(workspace: Workspace, beat: Beat) -> str:
     """The status after a heartbeat; the first rule that applies decides."""
     status = workspace.status
-    if status in UNTOUCHED_BY_AGENTS or beat.runtime_state in PASSING_RUNTIME_STATES:
+    if not hears_its_agent(workspace) or beat.runtime_state in PASSING_RUNTIME_STATES:
         return status
     if status in ALIVE and beat.runtime_state in SICK_RUNTIME_STATES:
-        return "degraded"
-    if status in WAITING_FOR_AGENT:
-        return "online"
+        return STEPS["sick"].after
+    if may(workspace, "beat"):
+        return STEPS["beat"].after
     if (capabilities_of(beat) or {}).get("status_mgmt") is True:
         return "online"
     return _judged_by_errors(status, beat)
@@ -70,9 +149,9 @@ def after_beat(workspace: Workspace, beat: Beat) -> str:
 
 def _judged_by_errors(status: str, beat: Beat) -> str:
     if status == "online" and beat.error_rate >= 0.5:
-        return "degraded"
+        return STEPS["sick"].after
     if status == "degraded" and beat.error_rate < 0.1 and beat.runtime_state in ("", "ok"):
-        return "online"
+        return STEPS["well"].after
     return status
 
 
@@ -95,6 +174,24 @@ def liveness_window(external: bool, capabilities: Mapping[str, Any] | None, remo
     if (capabilities or {}).get("heartbeat") is True:
         return timedelta(seconds=SELF_PACED_LIVENESS_SECONDS)
     return timedelta(seconds=remote_seconds if external else PROVISIONED_LIVENESS_SECONDS)
+
+
+def provision_seconds(workspace: Workspace, seconds: int) -> int:
+    """How long a start may take until its agent answers; some runtimes are slow to come up."""
+    slow = workspace.runtime.replace("_", "-") == "hermes"
+    return max(seconds, SLOW_START_SECONDS) if slow else seconds
+
+
+def is_idle(workspace: Workspace, now: datetime, default_minutes: int) -> bool:
+    """Whether nobody has wanted anything of it for long enough to let it sleep. Heartbeats do not count."""
+    asked = workspace.hibernation_idle_minutes
+    minutes = default_minutes if asked is None else asked
+    if minutes <= 0 or workspace.external or workspace.active_tasks > 0:
+        return False
+    signs = (workspace.last_activity_at, workspace.last_outbound_at, workspace.created_at)
+    return may(workspace, "hibernate") and max(sign for sign in signs if sign) <= now - timedelta(
+        minutes=minutes
+    )
 
 
 def beaten(workspace: Workspace, beat: Beat, now: datetime, remote_seconds: int) -> Workspace:

@@ -59,6 +59,7 @@ class Message:
     waits_until: datetime
     run_limit_seconds: int | None = None
     idempotency_key: str | None = None
+    traceparent: str | None = None
     activity_id: str = ""
     status: str = "accepted"
     task_state: str | None = None

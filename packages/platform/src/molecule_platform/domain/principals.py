@@ -1,9 +1,11 @@
 """Who is calling: principals, their scopes, and what a role may do."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+# The user that the platform's own token stands for; administrator wherever it is a member.
+ADMINISTRATOR = "admin"
 WORKSPACE_SCOPES = frozenset({"workspace"})
 ADMIN_SCOPES = frozenset({"admin"})
 # Acting as a workspace opens all it may do, but never what it alone may know.
@@ -74,12 +76,14 @@ class Principal:
     role: str = ""
     expires_at: datetime | None = None
     token_id: str | None = None
+    # The kind and the digest of what proved it: streams and tickets end together with it.
+    credential: str = field(default="", repr=False, compare=False)
+    # The workspace behind the credential, if it is a workspace token.
+    workspace_id: str | None = field(init=False, compare=False)
 
-    @property
-    def workspace_id(self) -> str | None:
-        """The workspace behind the credential, if it is a workspace token."""
+    def __post_init__(self) -> None:
         kind, _, rest = self.text.partition(":")
-        return rest if kind == "workspace" else None
+        object.__setattr__(self, "workspace_id", rest if kind == "workspace" else None)
 
     @property
     def is_admin(self) -> bool:

@@ -1,8 +1,10 @@
 """A workspace: one agent's place in the tree. Its fields, its field rules, its row on the wire."""
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Any
 
 from molecule_platform.domain.access import Member
@@ -24,7 +26,41 @@ STATUSES = (
 DELIVERY_MODES = ("push", "poll")
 VISIBILITIES = ("private", "public")
 WORKSPACE_ACCESS = ("none", "read_only", "read_write")
+SYSTEM_FOLDERS = ("/etc", "/var", "/proc", "/sys", "/dev", "/boot", "/sbin", "/bin", "/lib", "/usr")
 
+_LABELS = {"name": 255, "role": 1000}
+RUNTIMES = (
+    "external",
+    "echo",
+    "llm",
+    "python",
+    "langgraph",
+    "deepagents",
+    "claude-code",
+    "crewai",
+    "autogen",
+    "agent-framework",
+    "openai-agents",
+    "openclaw",
+    "hermes",
+    "codex",
+    "gemini-cli",
+    "google-adk",
+    "custom",
+)
+
+_TEXTS = {"model": 100, "url": 2048}
+_CHOICES = {
+    "visibility": VISIBILITIES,
+    "workspace_access": WORKSPACE_ACCESS,
+    "delivery_mode": DELIVERY_MODES,
+}
+_NUMBERS = {
+    "tier": (1, 4),
+    "max_concurrent_tasks": (1, 1000),
+    "budget_limit": (0, 10**12),
+    "hibernation_idle_minutes": (0, 525_600),
+}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FORBIDDEN_IN_NAMES = frozenset("{}[]|>*&!")
 
@@ -48,6 +84,10 @@ _NOT_ON_THE_WIRE = (
     "claimed_at",
     "claim_until",
     "removed_at",
+    "provisioning_since",
+    "provision_attempts",
+    "restart_reason",
+    "session_ended_at",
     "version",
     "protocols",
 )
@@ -103,6 +143,10 @@ class Workspace:
     x: float = 0.0
     y: float = 0.0
     collapsed: bool = False
+    provisioning_since: datetime | None = None
+    provision_attempts: int = 0
+    restart_reason: str | None = None
+    session_ended_at: datetime | None = None
     version: int = 1
 
     @property
@@ -139,6 +183,26 @@ def _on_the_wire(value: Any) -> Any:
     return times.format_time(value) if isinstance(value, datetime) else value
 
 
+def check_fields(given: Mapping[str, Any], roots: Collection[str]) -> None:
+    """The rules of every field that has one; what is None is not given."""
+    fields_with_values = {name: value for name, value in given.items() if value is not None}
+    for name, value in fields_with_values.items():
+        if name in _LABELS:
+            check_label(name, value, _LABELS[name])
+        elif name in _TEXTS:
+            check_text(name, value, _TEXTS[name])
+        elif name in _CHOICES:
+            check_choice(name, value, _CHOICES[name])
+        elif name in _NUMBERS:
+            check_number(name, value, *_NUMBERS[name])
+        elif name == "runtime":
+            check_choice(name, value.replace("_", "-"), RUNTIMES)
+        elif name == "workspace_dir":
+            check_folder(name, value, roots)
+    if not fields_with_values.get("name", "-").strip():
+        raise invalid("name", "name may not be empty")
+
+
 def check_label(field: str, value: str, longest: int) -> str:
     """A name or role: bounded, on one line, free of characters that templates give a meaning."""
     check_text(field, value, longest)
@@ -161,6 +225,27 @@ def check_choice(field: str, value: str, allowed: tuple[str, ...]) -> str:
     """One of a closed list of values."""
     if value not in allowed:
         raise invalid(field, f"{field} is one of {', '.join(allowed)}")
+    return value
+
+
+def check_number(field: str, value: int, least: int, most: int) -> int:
+    """A whole number within its bounds."""
+    if not least <= value <= most:
+        raise invalid(field, f"{field} is between {least} and {most}")
+    return value
+
+
+def check_folder(field: str, value: str, roots: Collection[str]) -> str:
+    """A folder an agent may work in: absolute, no part of the system, and inside the operator's roots."""
+    check_text(field, value, 4096)
+    folder = PurePosixPath(value)
+    if not folder.is_absolute() or ".." in folder.parts:
+        raise invalid(field, f"{field} is an absolute path without ..")
+    own = PurePosixPath("/", *folder.parts[1:])
+    if len(own.parts) == 1 or any(own.is_relative_to(system) for system in SYSTEM_FOLDERS):
+        raise invalid(field, f"{field} may not be a folder of the system: choose one of your own")
+    if roots and not any(own.is_relative_to(root) for root in roots):
+        raise invalid(field, f"{field} is not inside {', '.join(roots)}: choose a folder there")
     return value
 
 

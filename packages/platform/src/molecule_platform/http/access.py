@@ -1,7 +1,7 @@
 """Who may call whom: checks, explanations, grants."""
 
-from molecule_platform.api import shapes
 from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import access as shapes
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.services.access import Access, Edge, grant_row
@@ -31,10 +31,8 @@ class AccessRoutes:
 
     async def explain(self, call: Call) -> Reply:
         """Why, or why not, rule by rule."""
-        named = [call.query.get(name, "") for name in ("caller", "target")]
-        if not all(named):
-            raise invalid("caller", "caller and target are ids of workspaces, or principals")
-        return Reply(await self._access.explain(call.principal, *named))
+        asked: shapes.Explain = call.asked
+        return Reply(await self._access.explain(call.principal, asked.caller, asked.target))
 
     async def grant(self, call: Call) -> Reply:
         """Let one workspace call another for a while."""

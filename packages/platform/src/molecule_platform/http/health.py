@@ -1,5 +1,7 @@
 """Health and readiness."""
 
+from collections.abc import Awaitable, Callable
+
 from molecule_platform import __version__
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.ports.storage import Storage, StorageDown
@@ -8,8 +10,9 @@ from molecule_platform.ports.storage import Storage, StorageDown
 class HealthRoutes:
     """Serves /health and /ready."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, keys_fit: Callable[[], Awaitable[bool]]) -> None:
         self._storage = storage
+        self._keys_fit = keys_fit
         self.draining = False
 
     def handlers(self) -> dict[str, Handler]:
@@ -21,13 +24,13 @@ class HealthRoutes:
         return Reply({"status": "ok", "version": __version__})
 
     async def ready(self, _call: Call) -> Reply:
-        """It can serve. Keys and migrations were checked at the start; without them there is no process."""
-        storage = "ok"
+        """It can serve. Migrations were checked at the start; without them there is no process."""
+        checks = {"storage": "ok", "keys": "ok", "migrations": "ok"}
         try:
             await self._storage.read(lambda tx: tx.events.last_id())
+            checks["keys"] = "ok" if await self._keys_fit() else "failed"
         except StorageDown:
-            storage = "failed"
-        checks = {"storage": storage, "keys": "ok", "migrations": "ok"}
-        if storage == "ok" and not self.draining:
+            checks["storage"] = "failed"
+        if "failed" not in checks.values() and not self.draining:
             return Reply({"status": "ready", "checks": checks})
         return Reply({"status": "not_ready", "checks": checks}, 503)

@@ -1,21 +1,20 @@
 """Signing in and out."""
 
-import re
 from datetime import timedelta
 from typing import Any
 
-from molecule_platform.api import shapes
+from molecule_platform.api.arrival import SESSION_COOKIE
 from molecule_platform.api.calls import Call, Handler, Reply
-from molecule_platform.api.pipeline import SESSION_COOKIE, Fallback
-from molecule_platform.domain import credentials, principals
+from molecule_platform.api.nouns import people as shapes
+from molecule_platform.api.pipeline import Fallback
+from molecule_platform.domain import credentials, people
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import check_choice, invalid
 from molecule_platform.services.identity import SESSION_ENDS
-from molecule_platform.services.login import Login, SignedIn
+from molecule_platform.services.login import Invitation, Login, SignedIn
 from molecule_wire import times
 
 CODE_LIVES_MOST = 86_400
-_USER = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 
 
 class LoginRoutes:
@@ -56,12 +55,12 @@ class LoginRoutes:
     async def new_code(self, call: Call) -> Reply:
         """A one-time link for a user."""
         body: shapes.NewLoginCode = call.body
-        if not _USER.fullmatch(body.user):
-            raise invalid("user", "user has 1 to 64 small letters, digits and . _ @ -")
-        check_choice("role", body.role, tuple(principals.ROLE_SCOPES))
-        lives = timedelta(seconds=min(max(body.ttl_seconds, 1), CODE_LIVES_MOST))
-        org_id = body.org_id if body.org_id and call.principal.is_admin else call.principal.org_id
-        code, expires_at = await self._login.invite(call.principal, body.user, body.role, org_id, lives)
+        user = people.check_user_name(body.user)
+        role = check_choice("role", body.role, people.ROLES)
+        if not 1 <= body.ttl_seconds <= CODE_LIVES_MOST:
+            raise invalid("ttl_seconds", f"ttl_seconds is between 1 and {CODE_LIVES_MOST}")
+        invitation = Invitation(user, role, body.org_id, timedelta(seconds=body.ttl_seconds))
+        code, expires_at = await self._login.invite(call.principal, invitation, call.request_id)
         link = f"{call.base_url}/auth/login?code={code}"
         return Reply({"code": code, "url": link, "expires_at": times.format_time(expires_at)}, 201)
 

@@ -1,28 +1,35 @@
 """Registering, cards, discovery."""
 
+import hashlib
 from typing import Any
 
-from molecule_platform.api import shapes
+import msgspec
+
 from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import registry as shapes
 from molecule_platform.domain import authorisation
 from molecule_platform.domain.refusals import Refusal
-from molecule_platform.domain.workspaces import invalid
+from molecule_platform.domain.workspaces import STATUSES, check_choice, invalid
+from molecule_platform.http.paging import next_cursor
 from molecule_platform.services import directory
 from molecule_platform.services.authority import Authority
-from molecule_platform.services.directory import Directory
+from molecule_platform.services.directory import Asked, Directory
 from molecule_platform.services.registration import CARD_MOST_BYTES, Application, Membership, Registration
+from molecule_platform.services.search import AgentSearch, Question
 from molecule_wire import ids, jsontext
 
 URL_LONGEST = 2048
-_RELATIONS = ("parent", "sibling", "child", "ancestor", "descendant", "grant")
 
 
 class RegistryRoutes:
     """Serves /registry, heartbeats aside."""
 
-    def __init__(self, registration: Registration, directory: Directory, authority: Authority) -> None:
+    def __init__(
+        self, registration: Registration, directory: Directory, search: AgentSearch, authority: Authority
+    ) -> None:
         self._registration = registration
         self._directory = directory
+        self._search = search
         self._authority = authority
 
     def handlers(self) -> dict[str, Handler]:
@@ -32,6 +39,7 @@ class RegistryRoutes:
             "registry.card": self.update_card,
             "registry.discover": self.discover,
             "registry.peers": self.peers,
+            "registry.agents": self.agents,
         }
 
     async def register(self, call: Call) -> Reply:
@@ -63,11 +71,39 @@ class RegistryRoutes:
 
     async def peers(self, call: Call) -> Reply:
         """Whom this workspace may call."""
-        relation = call.query.get("relation") or None
-        if relation is not None and relation not in _RELATIONS:
-            raise invalid("relation", f"relation is one of {', '.join(_RELATIONS)}")
-        found = await self._directory.peers(call.workspace, call.base_url, call.query.get("q"), relation)
-        return Reply(found)
+        asked: shapes.FindPeers = call.asked
+        wanted = Asked(limit=asked.limit or None, cursor=asked.cursor, q=asked.q)
+        page = await self._directory.peers(call.workspace, call.base_url, wanted, asked.relation)
+        return Reply(page.rows, headers=next_cursor(page.next_cursor))
+
+    async def agents(self, call: Call) -> Reply:
+        """Agents by what they say of themselves, the best first."""
+        asked: shapes.FindAgents = call.asked
+        found = await self._search.find(
+            call.principal, _question(asked), asked.limit, asked.cursor, call.base_url
+        )
+        body = msgspec.json.encode(found)
+        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = (("etag", tag), *next_cursor(found["next_cursor"]))
+        if tag in _entity_tags(call.headers.get("if-none-match", "")):
+            return Reply(None, 304, headers)
+        return Reply(body, 200, headers)
+
+
+def _entity_tags(header: str) -> list[str]:
+    return [tag.strip().removeprefix("W/") for tag in header.split(",")]
+
+
+def _question(asked: shapes.FindAgents) -> Question:
+    statuses = [check_choice("status", status, STATUSES) for status in asked.status if status]
+    return Question(
+        q=(asked.q or "").strip() or None,
+        tags=tuple(tag for tag in asked.tag if tag),
+        skill=asked.skill,
+        capability=asked.capability,
+        role=asked.role,
+        statuses=tuple(statuses),
+    )
 
 
 def _application(body: shapes.Register) -> Application:

@@ -3,15 +3,14 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from molecule_platform.api import shapes
 from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import tokens as shapes
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.services.tokens import Minted, Tokens, TokenWish, token_row
 from molecule_wire import times
 
 OVERLAP_MOST_SECONDS = 3600
-LIST_MOST = 200
 _SHOWN_ONCE = "keep this token now: it is shown once"
 
 
@@ -37,9 +36,8 @@ class TokenRoutes:
     async def listing(self, call: Call) -> Reply:
         """The living tokens of a workspace."""
         rows = [token_row(token) for token in await self._tokens.of_workspace(call.workspace)]
-        first = int(call.number("offset", 0, 0, 10**6))
-        limit = int(call.number("limit", LIST_MOST, 1, LIST_MOST))
-        return Reply({"tokens": rows[first : first + limit], "count": len(rows)})
+        asked: shapes.ListTokens = call.asked
+        return Reply({"tokens": rows[asked.offset : asked.offset + asked.limit], "count": len(rows)})
 
     async def create(self, call: Call) -> Reply:
         """A further token of a workspace."""

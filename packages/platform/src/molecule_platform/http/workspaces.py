@@ -1,23 +1,28 @@
-"""Workspaces: create, look, pause, resume, remove."""
+"""Workspaces: create, look, change, pause, resume, restart, put to sleep, wake, remove."""
 
 from typing import Any
 
-from molecule_platform.api import shapes
-from molecule_platform.api.calls import Call, Handler, Reply
-from molecule_platform.domain.refusals import Refusal
-from molecule_platform.domain.workspaces import Workspace, invalid
-from molecule_platform.services.directory import Directory
-from molecule_platform.services.lifecycle import ENROLMENT_LONGEST, Created, Lifecycle, Plan
-from molecule_wire import ids, times
+from msgspec import UNSET
 
-LIST_MOST = 500
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import workspaces as shapes
+from molecule_platform.domain import refusals
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import STATUSES, Workspace, check_choice, invalid
+from molecule_platform.http.paging import next_cursor
+from molecule_platform.services.authority import removed_at
+from molecule_platform.services.creation import Created, Plan
+from molecule_platform.services.directory import Asked, Directory
+from molecule_platform.services.lifecycle import ENROLMENT_LONGEST
+from molecule_platform.services.lives import Lives
+from molecule_wire import ids, times
 
 
 class WorkspaceRoutes:
     """Serves /workspaces and what belongs to one workspace's life."""
 
-    def __init__(self, lifecycle: Lifecycle, directory: Directory) -> None:
-        self._lifecycle = lifecycle
+    def __init__(self, lives: Lives, directory: Directory) -> None:
+        self._lives = lives
         self._directory = directory
 
     def handlers(self) -> dict[str, Handler]:
@@ -26,40 +31,56 @@ class WorkspaceRoutes:
             "workspace.create": self.create,
             "workspace.list": self.listing,
             "workspace.show": self.show,
+            "workspace.change": self.change,
             "workspace.delete": self.delete,
             "workspace.state": self.state,
             "workspace.pause": self.pause,
             "workspace.resume": self.resume,
+            "workspace.restart": self.restart,
+            "workspace.hibernate": self.hibernate,
+            "workspace.wake": self.wake,
             "workspace.enrol": self.enrol,
         }
 
     async def create(self, call: Call) -> Reply:
-        """A new workspace, with everything its agent needs to connect."""
-        created = await self._lifecycle.create(_plan(call.body), call.principal)
-        body = {
-            "id": created.workspace.id,
-            "external": True,
-            "status": created.workspace.status,
-            "connection": connection(created, call.base_url),
-        }
+        """A new workspace; an external one with everything its agent needs to connect."""
+        created = await self._lives.creation.create(_plan(call.body), call.principal)
+        workspace = created.workspace
+        body: dict[str, Any] = {"id": workspace.id, "status": workspace.status}
+        if workspace.external:
+            body |= {"external": True, "connection": connection(created, call.base_url)}
+        else:
+            body["awareness_namespace"] = workspace.awareness_namespace
+            body["workspace_access"] = workspace.workspace_access
         return Reply(body, 201)
 
     async def listing(self, call: Call) -> Reply:
         """The organisation, a page at a time."""
-        limit = int(call.number("limit", LIST_MOST, 1, LIST_MOST))
-        rows = await self._directory.listing(call.principal, dict(call.query))
-        after = call.query.get("cursor")
-        if after:
-            known = [row["id"] for row in rows]
-            if after not in known:
-                raise invalid("cursor", "cursor is unknown, or its workspace is gone: begin again")
-            rows = rows[known.index(after) + 1 :]
-        more = (("x-next-cursor", rows[limit - 1]["id"]),) if len(rows) > limit else ()
-        return Reply(rows[:limit], 200, more)
+        asked: shapes.ListWorkspaces = call.asked
+        if asked.parent_id is not None and not ids.is_uuid(asked.parent_id):
+            raise Refusal("invalid-id", "parent_id is not a workspace id: it is a UUID")
+        wanted = Asked(
+            limit=asked.limit,
+            cursor=asked.cursor,
+            q=asked.q,
+            status=None if asked.status is None else check_choice("status", asked.status, STATUSES),
+            parent_id=None if asked.parent_id is None else asked.parent_id.lower(),
+            include_removed=asked.include_removed,
+        )
+        page = await self._directory.listing(call.principal, wanted)
+        return Reply(page.rows, headers=next_cursor(page.next_cursor))
 
     async def show(self, call: Call) -> Reply:
-        """One workspace."""
+        """One workspace; a removed one only for operators who ask for it."""
+        asked: shapes.ShowWorkspace = call.asked
+        if call.workspace.removed and not asked.include_removed:
+            raise refusals.workspace_removed(call.workspace.id, removed_at(call.workspace))
         return Reply(await self._directory.row(call.principal, call.workspace))
+
+    async def change(self, call: Call) -> Reply:
+        """Change some of its fields, or move it in the tree."""
+        needs_restart = await self._lives.changes.apply(call.workspace, _given(call.body), call.principal)
+        return Reply({"status": "updated"} | ({"needs_restart": True} if needs_restart else {}))
 
     async def state(self, call: Call) -> Reply:
         """Whether the agent should go on."""
@@ -67,21 +88,47 @@ class WorkspaceRoutes:
 
     async def pause(self, call: Call) -> Reply:
         """Pause it and all below it."""
-        return Reply({"status": "paused", "paused_count": await self._lifecycle.pause(call.workspace)})
+        return Reply({"status": "paused", "paused_count": await self._lives.lifecycle.pause(call.workspace)})
 
     async def resume(self, call: Call) -> Reply:
         """Undo a pause."""
-        return Reply(
-            {"status": "awaiting_agent", "resumed_count": await self._lifecycle.resume(call.workspace)}
-        )
+        statuses = await self._lives.lifecycle.resume(call.workspace)
+        return Reply({"status": statuses[0], "resumed_count": len(statuses)})
+
+    async def restart(self, call: Call) -> Reply:
+        """Restart its agent, or ask an external one to."""
+        body: shapes.RestartWorkspace = call.body
+        asked: shapes.RestartQuery = call.asked
+        if body.template or body.apply_template or body.rebuild_config:
+            raise invalid("template", "this platform has no templates yet: restart without one")
+        reset = bool(body.reset or asked.reset)
+        done = await self._lives.restarts.restart(call.workspace, reset)
+        if done.config_dir is None:
+            return Reply({"status": done.status, "signal": "restart"})
+        return Reply({"status": done.status, "config_dir": done.config_dir, "reset_session": reset})
+
+    async def hibernate(self, call: Call) -> Reply:
+        """Stop its agent until something is wanted of it."""
+        asked: shapes.HibernateQuery = call.asked
+        await self._lives.hibernation.hibernate(call.workspace, asked.force)
+        return Reply({"status": "hibernated"})
+
+    async def wake(self, call: Call) -> Reply:
+        """Wake its agent if it sleeps."""
+        status = await self._lives.hibernation.wake(call.workspace)
+        return Reply({"status": status}, 202 if status == "provisioning" else 200)
 
     async def delete(self, call: Call) -> Reply:
         """Remove it and all below it; a parent asks for confirmation first."""
-        if call.query.get("purge") in ("1", "true"):
-            raise Refusal("not-implemented", "purge is not served yet: delete without it keeps the history")
-        confirmed = call.query.get("confirm") in ("1", "true")
-        removal = await self._lifecycle.remove(call.workspace, confirmed)
-        return Reply({"status": "removed", "cascade_deleted": removal.removed - 1})
+        asked: shapes.DeleteWorkspace = call.asked
+        if call.workspace.removed and not asked.purge:
+            raise refusals.workspace_removed(call.workspace.id, removed_at(call.workspace))
+        done = await self._lives.lifecycle.remove(call.workspace, asked.confirm, asked.purge)
+        if done.stop_failures:
+            sentence = "removed, but some of their agents may still run: they are stopped again and again"
+            failures: list[Any] = done.stop_failures
+            raise Refusal("internal", sentence, removed_count=done.removed, stop_failures=failures)
+        return Reply({"status": "purged" if asked.purge else "removed", "cascade_deleted": done.removed - 1})
 
     async def enrol(self, call: Call) -> Reply:
         """A single-use token for a replaced machine."""
@@ -89,28 +136,51 @@ class WorkspaceRoutes:
         most = int(ENROLMENT_LONGEST.total_seconds())
         if not 1 <= body.ttl_seconds <= most:
             raise invalid("ttl_seconds", f"ttl_seconds is between 1 and {most}")
-        token, expires_at = await self._lifecycle.new_enrolment(call.workspace, body.ttl_seconds)
+        token, expires_at = await self._lives.lifecycle.new_enrolment(call.workspace, body.ttl_seconds)
         return Reply({"enrolment_token": token, "expires_at": times.format_time(expires_at)}, 201)
 
 
 def _plan(body: shapes.CreateWorkspace) -> Plan:
-    external = body.external is True or body.runtime in (None, "external")
-    if body.parent_id is not None and not ids.is_uuid(body.parent_id):
-        raise Refusal("invalid-id", "parent_id is not a workspace id: it is a UUID")
+    if body.template:
+        raise invalid("template", "this platform has no templates yet: create the workspace without one")
+    if body.initial_memories:
+        raise invalid("initial_memories", "this platform keeps no memories yet: create it without them")
     position = body.canvas or shapes.Position()
+    url = body.url or ""
     return Plan(
         name=body.name,
         role=body.role or "",
         tier=2 if body.tier is None else body.tier,
-        runtime="external" if external else str(body.runtime),
-        parent_id=None if body.parent_id is None else body.parent_id.lower(),
+        runtime="external" if body.external else (body.runtime or "").replace("_", "-"),
+        model=body.model or "",
+        url="" if url.startswith("remote://") else url,
+        delivery_mode=body.delivery_mode,
+        parent_id=_workspace_id("parent_id", body.parent_id),
+        workspace_dir=body.workspace_dir,
+        workspace_access=body.workspace_access or "none",
         budget_limit=body.budget_limit,
         max_concurrent_tasks=1 if body.max_concurrent_tasks is None else body.max_concurrent_tasks,
+        hibernation_idle_minutes=body.hibernation_idle_minutes,
         visibility=body.visibility or "private",
         x=position.x,
         y=position.y,
         secrets=body.secrets or {},
     )
+
+
+def _given(body: shapes.ChangeWorkspace) -> dict[str, Any]:
+    """The fields that a request names."""
+    wanted = {name: getattr(body, name) for name in body.__struct_fields__}
+    wanted = {name: value for name, value in wanted.items() if value is not UNSET}
+    if "parent_id" in wanted:
+        wanted["parent_id"] = _workspace_id("parent_id", wanted["parent_id"])
+    return wanted
+
+
+def _workspace_id(field: str, given: str | None) -> str | None:
+    if given is not None and not ids.is_uuid(given):
+        raise Refusal("invalid-id", f"{field} is not a workspace id: it is a UUID")
+    return None if given is None else given.lower()
 
 
 def connection(created: Created, base_url: str) -> dict[str, Any]:

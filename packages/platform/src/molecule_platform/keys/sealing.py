@@ -2,13 +2,10 @@
 
 import base64
 import binascii
-import contextlib
 import hashlib
-import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from cryptography import exceptions
 from cryptography.hazmat.primitives.ciphers import aead
@@ -32,30 +29,61 @@ class Sealed:
     ciphertext: bytes
 
 
-class Keyring:
-    """Seals with the current key; opens with it and with the older ones that were not rotated away yet."""
+@dataclass(frozen=True)
+class _Keys:
+    """One state of a keyring; it is replaced as a whole, since several threads seal and open."""
 
-    def __init__(self, current: bytes, older: Sequence[bytes] = ()) -> None:
-        self.current_id = key_id_of(current)
-        self._ciphers = {key_id_of(key): aead.AESGCM(key) for key in (current, *older)}
+    current_id: str
+    ciphers: Mapping[str, aead.AESGCM]
+
+
+class Keyring:
+    """Seals with the current key; opens with it and with the older ones that were not rotated away yet.
+
+    `changed` gives the keys, the current one first, when they are others than before; else None.
+    """
+
+    def __init__(
+        self,
+        current: bytes,
+        older: Sequence[bytes] = (),
+        changed: Callable[[], Sequence[bytes] | None] = lambda: None,
+    ) -> None:
+        self._changed = changed
+        self._keys = _keys((current, *older))
 
     def __repr__(self) -> str:
-        return f"Keyring({', '.join(self._ciphers)})"
+        return f"Keyring({', '.join(self._keys.ciphers)})"
+
+    @property
+    def current_id(self) -> str:
+        """The id of the key that seals."""
+        return self._keys.current_id
 
     @property
     def key_ids(self) -> frozenset[str]:
         """The ids of all keys that can open something."""
-        return frozenset(self._ciphers)
+        return frozenset(self._keys.ciphers)
+
+    def refresh(self) -> None:
+        """Take over what another process, or this one, did to the keys."""
+        keys = self._changed()
+        if keys is not None:
+            self._keys = _keys(keys)
 
     def seal(self, plaintext: bytes, bound_to: str) -> Sealed:
         """Seal under the current key. It opens only with the same `bound_to`: where the secret belongs."""
+        self.refresh()
+        keys = self._keys
         nonce = secrets.token_bytes(NONCE_BYTES)
-        ciphertext = self._ciphers[self.current_id].encrypt(nonce, plaintext, bound_to.encode())
-        return Sealed(self.current_id, nonce, ciphertext)
+        ciphertext = keys.ciphers[keys.current_id].encrypt(nonce, plaintext, bound_to.encode())
+        return Sealed(keys.current_id, nonce, ciphertext)
 
     def open(self, sealed: Sealed, bound_to: str) -> bytes:
         """The plaintext, or `KeyProblem` when the key is not here or the row is not what was sealed."""
-        cipher = self._ciphers.get(sealed.key_id)
+        if sealed.key_id not in self._keys.ciphers:
+            self.refresh()
+        cipher = self._keys.ciphers.get(sealed.key_id)
         if cipher is None:
             raise KeyProblem(
                 f"A secret was sealed with key {sealed.key_id}, which is not loaded: "
@@ -70,21 +98,15 @@ class Keyring:
             ) from None
 
 
+def _keys(keys: Sequence[bytes]) -> _Keys:
+    return _Keys(key_id_of(keys[0]), {key_id_of(key): aead.AESGCM(key) for key in keys})
+
+
 def key_id_of(key: bytes) -> str:
     """The name of a key, which tells nothing about it: the first 16 hex digits of its SHA-256."""
     if len(key) != KEY_BYTES:
         raise KeyProblem(f"An encryption key is {KEY_BYTES} bytes.")
     return hashlib.sha256(key).hexdigest()[:16]
-
-
-def load_keyring(data_dir: Path, configured: str | None) -> Keyring:
-    """The configured key, with the key file's as the older one; else the key file's, which is made once."""
-    path = data_dir / KEY_FILE
-    if configured:
-        current = read_key(configured, SETTING)
-        return Keyring(current, [_read_file(path)] if path.exists() else [])
-    _create_if_missing(path)
-    return Keyring(_read_file(path))
 
 
 def read_key(text: str, source: str) -> bytes:
@@ -106,48 +128,3 @@ def _from_base64(text: str) -> bytes | None:
         return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        text = path.read_text("ascii").strip()
-    except OSError as problem:
-        raise KeyProblem(f"{path} cannot be read ({problem.strerror}): make it readable.") from problem
-    except UnicodeDecodeError:
-        text = ""
-    return read_key(text, str(path))
-
-
-def _create_if_missing(path: Path) -> None:
-    """Never seen half-written, and the first of several starters wins: all of them then read one key."""
-    if path.exists():
-        return
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    try:
-        _write_durably(draft, base64.b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)
-        _sync_folder(path.parent)
-    except OSError as problem:
-        raise KeyProblem(
-            f"{path} cannot be created ({problem.strerror}): "
-            f"make the data directory writable or set {SETTING}."
-        ) from problem
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -24,6 +24,9 @@ class ActivityRow:
     summary: str = ""
     status: str = "ok"
     request_body: Any = None
+    response_body: Any = None
+    tool_trace: Any = None
+    metadata: Any = None
     error_detail: str = ""
     duration_ms: int | None = None
     message_id: str | None = None
@@ -33,7 +36,7 @@ class ActivityRow:
 
 @dataclass(frozen=True)
 class ActivityFilter:
-    """Which rows to list."""
+    """Which rows to list. `is_mail` means those with a message, and `only_open` those where it is open."""
 
     activity_type: str | None = None
     source: str | None = None
@@ -41,6 +44,7 @@ class ActivityFilter:
     after_seq: int | None = None
     before: datetime | None = None
     since: datetime | None = None
+    is_mail: bool = False
     only_open: bool = False
     oldest_first: bool = False
     limit: int = 100

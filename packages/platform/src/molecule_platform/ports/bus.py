@@ -55,6 +55,11 @@ class Bus(Protocol):
         ...
 
     @property
+    def shared(self) -> bool:
+        """Whether other processes may be on this bus."""
+        ...
+
+    @property
     def healthy(self) -> bool:
         """Whether messages currently reach every replica."""
         ...

@@ -1,6 +1,7 @@
 """The event log, as the store keeps it."""
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Protocol
 
 from molecule_platform.domain.events import Event
@@ -38,4 +39,12 @@ class EventLog(Protocol):
 
     def last_id(self) -> int:
         """The number of the newest entry; 0 when there is none."""
+        ...
+
+    def oldest_kept(self) -> int:
+        """The oldest number to resume after without a gap: everything after it is still here."""
+        ...
+
+    def prune(self, before: datetime, limit: int) -> int:
+        """Forget the oldest entries from before a time, at most `limit`; how many those were."""
         ...

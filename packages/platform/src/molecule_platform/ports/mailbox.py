@@ -56,6 +56,10 @@ class Mailbox(Protocol):
         """How many messages are accepted, leased, and dead letters."""
         ...
 
+    def totals(self) -> dict[str, int]:
+        """How many messages there are, by status."""
+        ...
+
     def list_open(self, target_id: str, limit: int) -> list[Message]:
         """Open messages, in the order they would be handed out."""
         ...

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from molecule_platform.domain.credentials import LoginCode, Session
+from molecule_platform.domain.credentials import LoginCode, Session, StreamTicket
+from molecule_platform.domain.people import Person
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,56 @@ class People(Protocol):
         """Keep a new organisation."""
         ...
 
-    def org_by_slug(self, slug: str) -> Org | None:
-        """The organisation of that name."""
+    def update_org(self, org: Org) -> None:
+        """Write another name or slug."""
         ...
 
     def org(self, org_id: str) -> Org | None:
         """The organisation with that id."""
         ...
 
-    def put_member(self, user: str, org_id: str, role: str, at: datetime) -> str:
-        """Make sure the user is a member; a new one gets that role. The role the member has."""
+    def org_named(self, named: str) -> Org | None:
+        """The organisation with that id or that slug."""
         ...
 
-    def signed_in(self, user: str, at: datetime) -> None:
-        """Remember when a user last signed in."""
+    def first_org(self) -> Org | None:
+        """The organisation that was there first."""
+        ...
+
+    def orgs(self, after: str, limit: int) -> list[Org]:
+        """Organisations by slug, those after the one given."""
+        ...
+
+    def put_member(self, user: str, org_id: str, role: str, at: datetime) -> Person:
+        """Make sure the user is a member; only a new one gets that role."""
+        ...
+
+    def member(self, user: str, org_id: str) -> Person | None:
+        """Somebody as a member of that organisation."""
+        ...
+
+    def members(self, org_id: str, after: str, limit: int) -> list[Person]:
+        """The members of an organisation by name, those after the one given."""
+        ...
+
+    def owners(self, org_id: str) -> int:
+        """How many owners of the organisation are not disabled."""
+        ...
+
+    def update_member(self, person: Person) -> None:
+        """Write what a person is in the organisation."""
+        ...
+
+    def remove_member(self, user: str, org_id: str) -> None:
+        """Forget the membership, and the user with the last one."""
+        ...
+
+    def set_platform_admin(self, user: str, allowed: bool) -> None:
+        """Make somebody an administrator of the platform, or no longer."""
+        ...
+
+    def end_sign_ins(self, user: str, at: datetime, org_id: str | None = None) -> None:
+        """End the user's sessions and void the open login codes: of one organisation, or of all."""
         ...
 
     def insert_code(self, code: LoginCode) -> None:
@@ -62,4 +99,12 @@ class People(Protocol):
 
     def revoke_session(self, token_hash: str, at: datetime) -> None:
         """End a session."""
+        ...
+
+    def insert_ticket(self, ticket: StreamTicket) -> None:
+        """Keep a new ticket, and forget those that have expired."""
+        ...
+
+    def use_ticket(self, ticket_hash: str, now: datetime) -> str | None:
+        """Spend a ticket: the credential it was made with; None when it is unknown, spent or expired."""
         ...

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from molecule_platform.domain.workspaces import Workspace
+
 
 @dataclass(frozen=True)
 class SealedSecret:
@@ -19,6 +21,15 @@ class SealedSecret:
     updated_at: datetime
 
 
+@dataclass(frozen=True)
+class SealedLine:
+    """What a workspace's row keeps sealed: the secret that the platform shows to its agent."""
+
+    workspace_id: str
+    org_id: str
+    line: str
+
+
 class Secrets(Protocol):
     """Verbs on secrets; no verb here ever sees a value in the clear."""
 
@@ -32,4 +43,28 @@ class Secrets(Protocol):
 
     def all_of(self, org_id: str, workspace_id: str) -> list[SealedSecret]:
         """The secrets of exactly that scope, by key."""
+        ...
+
+    def get(self, org_id: str, workspace_id: str, key: str) -> SealedSecret | None:
+        """One secret of exactly that scope."""
+        ...
+
+    def heirs(self, org_id: str, key: str) -> list[Workspace]:
+        """The workspaces with a process of ours that get the organisation's value: living, not paused."""
+        ...
+
+    def page(self, after: SealedSecret | None, limit: int) -> list[SealedSecret]:
+        """Secrets of every organisation in the order of their keys, after one of them."""
+        ...
+
+    def lines(self, after: str, limit: int) -> list[SealedLine]:
+        """Sealed lines of workspaces in the order of their ids, after one of them."""
+        ...
+
+    def put_line(self, line: SealedLine) -> None:
+        """Write a sealed line over the one before it, as a new version of the workspace."""
+        ...
+
+    def key_ids(self) -> frozenset[str]:
+        """The ids of all keys that something is sealed with."""
         ...

@@ -9,13 +9,18 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from molecule_platform.ports.activity import ActivityLog
+from molecule_platform.ports.audit import Audit
 from molecule_platform.ports.events import EventLog
 from molecule_platform.ports.grants import Grants
+from molecule_platform.ports.loops import Loops
 from molecule_platform.ports.mailbox import Mailbox
 from molecule_platform.ports.people import People
 from molecule_platform.ports.presence import Presence
+from molecule_platform.ports.repeats import Attempts
+from molecule_platform.ports.retention import Retention
 from molecule_platform.ports.secrets import Secrets
 from molecule_platform.ports.tokens import Tokens
+from molecule_platform.ports.upkeep import Upkeep
 from molecule_platform.ports.workspaces import Workspaces
 
 T = TypeVar("T")
@@ -64,6 +69,16 @@ class Transaction(Protocol):
         ...
 
     @property
+    def audit(self) -> Audit:
+        """Who touched what only few may touch."""
+        ...
+
+    @property
+    def retention(self) -> Retention:
+        """What may be forgotten."""
+        ...
+
+    @property
     def grants(self) -> Grants:
         """Extra edges of the tree."""
         ...
@@ -71,6 +86,21 @@ class Transaction(Protocol):
     @property
     def presence(self) -> Presence:
         """Which replicas are alive."""
+        ...
+
+    @property
+    def loops(self) -> Loops:
+        """Which replica does which periodic work."""
+        ...
+
+    @property
+    def attempts(self) -> Attempts:
+        """First requests under idempotency keys."""
+        ...
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What the house looks after by itself."""
         ...
 
     def signal(self, subject: str) -> None:

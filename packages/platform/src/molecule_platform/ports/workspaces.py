@@ -1,29 +1,83 @@
 """The org tree, as the store keeps it."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from molecule_platform.domain.access import Relation
 from molecule_platform.domain.workspaces import Workspace
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a workspace stands in the order of creation, in which pages come."""
+
+    created_at: datetime
+    id: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """A workspace on a page, and what it is to whoever looks."""
+
+    place: Place
+    relation: Relation = "none"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which workspaces a page is about, and where it begins."""
+
+    limit: int
+    after: Place | None = None
+    statuses: tuple[str, ...] = ()
+    parent_id: str | None = None
+    include_removed: bool = False
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a search looks at."""
+
+    id: str
+    name: str
+    role: str
+    status: str
+    agent_card: dict[str, Any] | None
 
 
 class Workspaces(Protocol):
     """Verbs on workspaces."""
 
     def insert(self, workspace: Workspace) -> None:
-        """Keep a new workspace."""
+        """Keep a new workspace, below its parent."""
         ...
 
     def get(self, workspace_id: str) -> Workspace | None:
         """The workspace, removed ones too."""
         ...
 
-    def all_of(self, org_id: str, *, include_removed: bool = False) -> list[Workspace]:
-        """Every workspace of an organisation, oldest first."""
+    def many(self, workspace_ids: Collection[str]) -> dict[str, Workspace]:
+        """The workspaces with these ids, removed ones too."""
+        ...
+
+    def profiles(self, workspace_ids: Collection[str]) -> dict[str, Profile]:
+        """The same, as a search reads them."""
         ...
 
     def update(self, workspace: Workspace) -> bool:
-        """Write `workspace` over the version before it; False when somebody was faster."""
+        """Write `workspace` over the version before it; False when somebody was faster.
+
+        What is removed leaves the tree. Another parent needs `move`.
+        """
+        ...
+
+    def move(self, workspace: Workspace) -> bool:
+        """Write `workspace` with another parent, and take all below it along; False as for `update`.
+
+        The new parent may not be the workspace itself or below it: ask `descends` first.
+        """
         ...
 
     def touch(self, workspace_id: str, **columns: Any) -> None:
@@ -34,12 +88,26 @@ class Workspaces(Protocol):
         """Workspaces that count as alive although their liveness ran out."""
         ...
 
-    def parents(self, org_id: str) -> dict[str, str | None]:
-        """Each workspace of the organisation that is not removed, and its parent."""
+    def descends(self, ancestor_id: str, workspace_id: str) -> bool:
+        """Whether one workspace is below the other, at any depth."""
         ...
 
-    def parent_of(self, workspace_id: str) -> str | None:
-        """The parent; None for a root, and for an unknown id."""
+    def subtree(self, workspace_id: str) -> list[Workspace]:
+        """The workspace and all below it that are not removed, each after its parent, at any depth."""
+        ...
+
+    def ancestors(self, workspace_id: str) -> list[str]:
+        """Who is above, nearest first, as far as the access rule looks; nobody above a removed one."""
+        ...
+
+    def in_org(self, org_id: str, wanted: Wanted) -> list[Found]:
+        """A page of an organisation, oldest first."""
+        ...
+
+    def in_reach(
+        self, caller: Workspace, wanted: Wanted, relations: Collection[Relation], now: datetime
+    ) -> list[Found]:
+        """A page of those the caller may call and that are one of `relations` to it, oldest first."""
         ...
 
     def granted_from(self, caller_id: str, now: datetime) -> frozenset[str]:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
-from molecule_platform.domain import inbox, messages
+from molecule_platform.domain import inbox, messages, redaction
 from molecule_platform.domain.inbox import Peer
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
@@ -32,8 +32,12 @@ class Reading:
     @property
     def receives(self) -> bool:
         """Whether this is an agent fetching its mail."""
-        mail = self.wanted.activity_type == "a2a_receive"
-        return self.own and mail and self.workspace.delivery_mode == "poll"
+        return self.is_mail and self.workspace.delivery_mode == "poll"
+
+    @property
+    def is_mail(self) -> bool:
+        """Whether an agent looks at what it received; what it logged itself is nothing received."""
+        return self.own and self.wanted.activity_type == "a2a_receive"
 
 
 class Activity:
@@ -69,7 +73,7 @@ class Activity:
         return self._shown(tx, reading, found), new or bool(self._passed(tx, reading))
 
     def _found(self, tx: Transaction, reading: Reading) -> list[ActivityRow]:
-        wanted = reading.wanted
+        wanted = replace(reading.wanted, is_mail=reading.is_mail)
         if reading.since_secs is not None:
             wanted = replace(wanted, since=self._clock.now() - timedelta(seconds=reading.since_secs))
         if reading.since_id is not None:
@@ -157,12 +161,24 @@ def wire_row(row: ActivityRow, peer: Peer | None, base_url: str, original_client
         "caller": row.caller,
         "message_id": row.message_id,
         "request_body": row.request_body,
+        "response_body": row.response_body,
+        "tool_trace": row.tool_trace,
+        "metadata": row.metadata,
         "data": {},
     }
     if row.message is not None:
         shown |= {
             "kind": row.message.kind,
             "data": inbox.received_data(row.message, row.id, peer, base_url, original_client),
-            "response_body": settlement.response_body(row.message),
+            **_answer(row.message),
         }
     return shown
+
+
+def _answer(message: Message) -> dict[str, Any]:
+    """What the log shows of an answer; the message itself keeps all of it."""
+    body = settlement.response_body(message) or {}
+    result: Any = body.get("result")
+    metadata: Any = cast("dict[str, Any]", result).get("metadata") if isinstance(result, dict) else None
+    trace = cast("dict[str, Any]", metadata).get("tool_trace") if isinstance(metadata, dict) else None
+    return {"response_body": redaction.loggable(body or None), "tool_trace": redaction.loggable(trace)}

@@ -10,6 +10,8 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import audit, orgs
+from molecule_platform.services.audit import Actor
 from molecule_wire import ids, times
 
 
@@ -30,9 +32,17 @@ class Authority:
         self._clock = clock
 
     async def admit(
-        self, principal: Principal, rules: tuple[Who, ...], workspace_id: str | None
+        self,
+        principal: Principal,
+        rules: tuple[Who, ...],
+        workspace_id: str | None,
+        *,
+        removed_too: bool = False,
     ) -> Admission:
-        """Let the principal in, or raise the refusal that says why not."""
+        """Let the principal in, or raise the refusal that says why not.
+
+        With `removed_too` operators are let in to a workspace that is gone, and the handler answers for it.
+        """
         if workspace_id is None:
             return Admission(principal, authorisation.permit(principal, rules, None, None))
         own = principal.workspace_id == workspace_id
@@ -40,7 +50,7 @@ class Authority:
         workspace, verdict = await self._storage.read(
             lambda tx: self._look(tx, principal, workspace_id, ask_tree)
         )
-        if workspace.removed:
+        if workspace.removed and not (removed_too and principal.workspace_id is None):
             raise refusals.workspace_removed(workspace_id, removed_at(workspace))
         return Admission(principal, authorisation.permit(principal, rules, workspace_id, verdict), workspace)
 
@@ -54,21 +64,23 @@ class Authority:
             return workspace, None
         return workspace, verdict(tx, principal.workspace_id, workspace, self._clock)
 
-    async def check_org(self, principal: Principal, named: str | None) -> None:
-        """A request that names its organisation must name the credential's; any other does not exist."""
+    async def check_org(self, principal: Principal, named: str | None) -> Principal:
+        """The principal in the organisation that a request names: its own, any for the administrator."""
         if named is None or named == principal.org_id:
-            return
-        org = await self._storage.read(lambda tx: tx.people.org(principal.org_id))
-        if org is None or org.slug != named:
-            raise Refusal("not-found", "there is no such organisation")
+            return principal
+        org = await self._storage.read(lambda tx: orgs.org_named(tx, principal, named))
+        return replace(principal, org_id=org.id)
 
     async def gone(self, workspace_id: str) -> bool:
         """Whether an id is unknown or removed: the one thing `/state` tells before it knows who asks."""
         workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
         return workspace is None or workspace.removed
 
-    async def acting_as(self, principal: Principal, named: str) -> Principal:
-        """Check the workspace a request names for itself: a cross-check, never an identity."""
+    async def acting_as(self, principal: Principal, named: str, request_id: str) -> Principal:
+        """Check the workspace a request names for itself: a cross-check, never an identity.
+
+        Whoever may act as a workspace is written down with the request; what follows bears the same id.
+        """
         if named.startswith(principals.FORGED_PREFIXES):
             raise Refusal(
                 "forged-identity", "no request may name itself a system, webhook or channel identity"
@@ -81,9 +93,12 @@ class Authority:
         if not principal.may("org.impersonate"):
             raise authorisation.scope_required([Who("org", "org.impersonate")])
         workspace = await self.same_org(principal, named)
+        actor, now = Actor(principal.text, request_id), self._clock.now()
+        what = principals.workspace_principal(workspace.id)
+        await self._storage.write(lambda tx: audit.note(tx, workspace.org_id, actor, "act-as", what, now))
         return replace(
             principal,
-            text=principals.workspace_principal(workspace.id),
+            text=what,
             org_id=workspace.org_id,
             scopes=principals.IMPERSONATED_SCOPES,
             name=workspace.name,
@@ -111,12 +126,8 @@ def verdict(tx: Transaction, caller_id: str, target: Workspace, clock: Clock) ->
 
 def line_above(tx: Transaction, workspace: Workspace) -> dict[str, str | None]:
     """The workspace and those above it, each with its parent."""
-    parents = {workspace.id: workspace.parent_id}
-    above = workspace.parent_id
-    while above is not None and above not in parents and len(parents) <= access.MAX_DEPTH:
-        parents[above] = tx.workspaces.parent_of(above)
-        above = parents[above]
-    return parents
+    line = [workspace.id, *tx.workspaces.ancestors(workspace.id)]
+    return dict(zip(line, [*line[1:], None], strict=True))
 
 
 def living_of(tx: Transaction, principal: Principal, workspace_id: str) -> Workspace:

@@ -24,6 +24,12 @@ def mail(workspace_id: str) -> str:
     return f"mail.{workspace_id}"
 
 
+def start(workspace_id: str) -> str:
+    """Rings when an agent of ours is to be started."""
+    return f"start.{workspace_id}"
+
+
+ANY_MAIL = "mail."
 EVENTS = "events"
 CREDENTIALS = "credentials"
 
@@ -56,6 +62,11 @@ class Bells:
     async def _publish(self, subjects: Sequence[str]) -> None:
         for subject in subjects:
             await self._bus.publish(f"{ROOT}.{subject}", b"")
+
+    @property
+    def reaches_others(self) -> bool:
+        """Whether other replicas may listen."""
+        return self._bus.shared
 
     async def show(self, payload: bytes) -> None:
         """Hand something that nobody needs to keep to every replica."""

@@ -11,6 +11,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Unanswered
 from molecule_platform.ports.log import Log
+from molecule_platform.ports.measures import Measures
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import bells, settlement
 from molecule_platform.services.bells import Bells
@@ -33,6 +34,7 @@ class Courier:
         idle_seconds: int,
         open_dispatch_secret: Callable[[Workspace], str | None],
         chance: Callable[[], float],
+        measures: Measures,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -42,6 +44,7 @@ class Courier:
         self._idle_seconds = idle_seconds
         self._open_dispatch_secret = open_dispatch_secret
         self._chance = chance
+        self._measures = measures
         self._pumps: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._carrying: dict[asyncio.Task[None], tuple[str, int]] = {}
@@ -94,7 +97,14 @@ class Courier:
                     leased.append((taken, workspace))
             return leased
 
-        return await self._storage.write(work)
+        leased = await self._storage.write(work)
+        for message, _workspace in leased:
+            self._count_taken(message)
+        return leased
+
+    def _count_taken(self, message: Message) -> None:
+        if message.attempts == 1 and message.leased_at is not None:
+            self._measures.taken((message.leased_at - message.created_at).total_seconds())
 
     def _next(self, tx: Transaction, workspace_id: str) -> list[tuple[Message, Workspace]]:
         workspace = tx.workspaces.get(workspace_id)
@@ -161,7 +171,10 @@ class Courier:
         refused = False
         while True:
             try:
-                await self._storage.write(lambda tx, reply=reply: self._record(tx, message, workspace, reply))
+                how = await self._storage.write(
+                    lambda tx, reply=reply: self._record(tx, message, workspace, reply)
+                )
+                self._measures.attempt(how)
                 return
             except StorageDown:
                 if self._stopping:
@@ -177,31 +190,36 @@ class Courier:
 
     def _record(
         self, tx: Transaction, message: Message, workspace: Workspace, reply: Answered | Unanswered
-    ) -> None:
+    ) -> str:
         now = self._clock.now()
-        if isinstance(reply, Answered):
-            settlement.settle(tx, message.id, outcome_of(reply), now, message.lease_epoch)
-        else:
-            self._record_failure(tx, message, reply, now)
+        how = self._settle(tx, message, reply, now)
         current = tx.workspaces.get(workspace.id)
         if current is not None and current.active_tasks > 0:
             # The agent reported this work at its last heartbeat; it is done now.
             tx.workspaces.touch(workspace.id, active_tasks=current.active_tasks - 1)
         tx.signal(bells.mail(workspace.id))
+        return how
 
-    def _record_failure(self, tx: Transaction, message: Message, reply: Unanswered, now: datetime) -> None:
+    def _settle(self, tx: Transaction, message: Message, reply: Answered | Unanswered, now: datetime) -> str:
+        """Write what became of the attempt, and say it in a word."""
+        if isinstance(reply, Answered):
+            outcome = outcome_of(reply)
+            settlement.settle(tx, message.id, outcome, now, message.lease_epoch)
+            return outcome.status
         if now >= message.deadline_at:
             settlement.settle(tx, message.id, messages.expiry(message), now, message.lease_epoch)
-        elif not reply.retryable or message.attempts >= message.max_attempts:
+            return "expired"
+        if not reply.retryable or message.attempts >= message.max_attempts:
             more: dict[str, Any] = {"delivery_confirmed": reply.delivery_confirmed}
             if reply.agent_status is not None:
                 more["agent_status"] = reply.agent_status
             ended = messages.failure(reply.code, reply.sentence, **more)
             settlement.settle(tx, message.id, ended, now, message.lease_epoch)
-        else:
-            seconds = reply.retry_after or messages.retry_delay(message.attempts, self._chance())
-            again = now + timedelta(seconds=seconds)
-            tx.mailbox.retry(message.id, message.lease_epoch, now, again, reply.code, reply.sentence)
+            return "failed"
+        seconds = reply.retry_after or messages.retry_delay(message.attempts, self._chance())
+        again = now + timedelta(seconds=seconds)
+        tx.mailbox.retry(message.id, message.lease_epoch, now, again, reply.code, reply.sentence)
+        return "retry"
 
     def _give_back(self, tx: Transaction, message: Message) -> None:
         tx.mailbox.release(message.id, message.lease_epoch, self._clock.now())

@@ -13,13 +13,12 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells, settlement
+from molecule_platform.services import bells, logbook, settlement, waking
 from molecule_platform.services.bells import Bells
 from molecule_wire import ids
 from molecule_wire.a2a import text
 from molecule_wire.a2a.envelopes import Request
 
-SUMMARY_LONGEST = 200
 FULL_RETRY_SECONDS = 5
 
 
@@ -47,6 +46,7 @@ class Submission:
     timeout_seconds: int | None = None
     hold_seconds: float = 0.0
     never_queue: bool = False
+    traceparent: str | None = None
     holder: str = field(default_factory=ids.uuid7)
 
 
@@ -89,6 +89,7 @@ class Delivery:
             check_budget(target)
             self._check_capacity(tx, submission, target)
             store(tx, message, now)
+            waking.wake(tx, target, now)
             first = Receipt(message)
         if submission.hold_seconds > 0 and first.message.is_open:
             until = now + timedelta(seconds=submission.hold_seconds)
@@ -136,6 +137,7 @@ class Delivery:
             waits_until=until,
             run_limit_seconds=None if seconds else self._run_limit(is_user),
             idempotency_key=submission.idempotency_key,
+            traceparent=submission.traceparent,
             activity_id=ids.uuid7(),
         )
 
@@ -167,7 +169,7 @@ class Delivery:
             message = _existing(tx, message_id)
             if message.deadline_at > now:
                 return message
-            return settlement.settle(tx, message_id, messages.expiry(message), now) or message
+            return settlement.settle(tx, message_id, settlement.at_deadline(tx, message), now) or message
 
         return await self._storage.write(work)
 
@@ -193,7 +195,8 @@ def store(tx: Transaction, message: Message, now: datetime) -> Message:
     numbered = replace(message, seq=seq)
     tx.mailbox.insert(numbered)
     peer = message.caller.removeprefix("workspace:") if message.caller.startswith("workspace:") else ""
-    tx.activity.insert(
+    logbook.write(
+        tx,
         ActivityRow(
             id=message.activity_id,
             org_id=message.org_id,
@@ -205,10 +208,10 @@ def store(tx: Transaction, message: Message, now: datetime) -> Message:
             source_id=peer,
             target_id=message.target_id,
             method=message.method,
-            summary=summary_of(message),
+            summary=said_in(message),
             status="pending",
             message_id=message.id,
-        )
+        ),
     )
     tx.workspaces.touch(message.target_id, last_activity_at=now)
     tx.signal(bells.mail(message.target_id))
@@ -217,7 +220,8 @@ def store(tx: Transaction, message: Message, now: datetime) -> Message:
 
 
 def _log_refused(tx: Transaction, message: Message, sentence: str, now: datetime) -> None:
-    tx.activity.insert(
+    logbook.write(
+        tx,
         ActivityRow(
             id=message.activity_id,
             org_id=message.org_id,
@@ -229,16 +233,16 @@ def _log_refused(tx: Transaction, message: Message, sentence: str, now: datetime
             source_id=inbox.peer_of(message.caller),
             target_id=message.target_id,
             method=message.method,
-            summary=summary_of(message),
+            summary=said_in(message),
             status="error",
             error_detail=sentence,
-        )
+        ),
     )
 
 
-def summary_of(message: Message) -> str:
-    """The first words of a stored message."""
-    return text.text_of_message(inbox.received_message(message))[:SUMMARY_LONGEST]
+def said_in(message: Message) -> str:
+    """The words of a stored message, as far as a log keeps them."""
+    return text.text_of_message(inbox.received_message(message))
 
 
 def body_hash(request: Request) -> str:

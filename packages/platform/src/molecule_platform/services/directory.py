@@ -1,12 +1,51 @@
 """Finding one another: the org tree as its members and operators see it."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from molecule_platform.domain import access, refusals, workspaces
+from molecule_platform.domain import cursors, search, workspaces
+from molecule_platform.domain.access import Relation
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.ports.workspaces import Place, Wanted
+from molecule_platform.services import census
+from molecule_platform.services.census import Reach, Visible
+from molecule_wire import times
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which rows a caller asks for. Without a limit it gets them all."""
+
+    limit: int | None = None
+    cursor: str | None = None
+    q: str | None = None
+    status: str | None = None
+    parent_id: str | None = None
+    include_removed: bool = False
+
+    def wanted(self) -> Wanted:
+        """The batches to walk in: one suffices unless a search passes many by."""
+        batch = census.BATCH if self.q or self.limit is None else self.limit + 1
+        statuses = () if self.status is None else (self.status,)
+        return Wanted(batch, read_cursor(self.cursor), statuses, self.parent_id, self.include_removed)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Rows, and the cursor of the rest if there is one."""
+
+    rows: list[dict[str, Any]]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True)
+class _Seen:
+    workspace: Workspace
+    relation: Relation
 
 
 class Directory:
@@ -16,31 +55,30 @@ class Directory:
         self._storage = storage
         self._clock = clock
 
-    async def listing(self, principal: Principal, wanted: dict[str, str]) -> list[dict[str, Any]]:
+    async def listing(self, principal: Principal, asked: Asked) -> Page:
         """Rows of the organisation; a workspace sees itself and those it may call."""
-        include_removed = wanted.get("include_removed") in ("1", "true")
+        now = self._clock.now()
 
-        def work(tx: Transaction) -> list[dict[str, Any]]:
-            everyone = tx.workspaces.all_of(principal.org_id, include_removed=include_removed)
-            visible = [w for w in self._visible(tx, principal, everyone) if _matches(w, wanted)]
-            pending = tx.workspaces.pending([w.id for w in visible])
-            return [_row_for(principal, w, pending.get(w.id, 0)) for w in visible]
+        def work(tx: Transaction) -> Page:
+            seen, more = _page(tx, census.visible_to(tx, principal, now), asked)
+            pending = tx.workspaces.pending([one.workspace.id for one in seen])
+            rows = [_row_for(principal, one.workspace, pending.get(one.workspace.id, 0)) for one in seen]
+            return Page(rows, more)
 
         return await self._storage.read(work)
 
-    def _visible(self, tx: Transaction, principal: Principal, everyone: list[Workspace]) -> list[Workspace]:
-        if principal.workspace_id is None:
-            return everyone
-        reachable = self._reachable(tx, principal.workspace_id, everyone)
-        return [w for w in everyone if w.id == principal.workspace_id or w.id in reachable]
+    async def peers(
+        self, workspace: Workspace, base_url: str, asked: Asked, relation: Relation | None = None
+    ) -> Page:
+        """Exactly the workspaces that the tree lets this one call."""
+        relations = census.PEERS if relation is None else (relation,)
+        reach = Reach(workspace, relations, self._clock.now())
 
-    def _reachable(
-        self, tx: Transaction, caller_id: str, everyone: list[Workspace]
-    ) -> dict[str, access.Relation]:
-        members = {w.id: w.as_member() for w in everyone}
-        parents = {w.id: w.parent_id for w in everyone}
-        granted = tx.workspaces.granted_from(caller_id, self._clock.now())
-        return access.reachable(members[caller_id], members.values(), parents, granted)
+        def work(tx: Transaction) -> Page:
+            seen, more = _page(tx, reach, asked)
+            return Page([_peer(one.workspace, one.relation, base_url) for one in seen], more)
+
+        return await self._storage.read(work)
 
     async def row(self, principal: Principal, workspace: Workspace) -> dict[str, Any]:
         """One workspace, reduced for a peer."""
@@ -64,23 +102,36 @@ class Directory:
         workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
         return "poll" if workspace is None else workspace.delivery_mode
 
-    async def peers(
-        self, workspace: Workspace, base_url: str, query: str | None, relation: str | None
-    ) -> list[dict[str, Any]]:
-        """Exactly the workspaces that the tree lets this one call."""
 
-        def work(tx: Transaction) -> list[dict[str, Any]]:
-            everyone = tx.workspaces.all_of(workspace.org_id)
-            if all(w.id != workspace.id for w in everyone):
-                raise refusals.workspace_not_found(workspace.id)
-            reachable = self._reachable(tx, workspace.id, everyone)
-            return [
-                _peer(w, reachable[w.id], base_url)
-                for w in everyone
-                if w.id in reachable and _mentions(w, query) and (relation in (None, "", reachable[w.id]))
-            ]
+def _page(tx: Transaction, visible: Visible, asked: Asked) -> tuple[list[_Seen], str | None]:
+    """As many as asked for of those that the question fits, and the cursor if there are more."""
+    page: list[_Seen] = []
+    for one in _fitting(tx, visible, asked):
+        if len(page) == asked.limit:
+            last = page[-1].workspace
+            return page, cursors.written(last.created_at.isoformat(), last.id)
+        page.append(one)
+    return page, None
 
-        return await self._storage.read(work)
+
+def _fitting(tx: Transaction, visible: Visible, asked: Asked) -> Iterator[_Seen]:
+    for batch in census.walk(tx, visible, asked.wanted()):
+        rows = tx.workspaces.many([found.place.id for found in batch])
+        for found in batch:
+            workspace = rows[found.place.id]
+            if not asked.q or search.mentions(workspace.name, workspace.role, workspace.agent_card, asked.q):
+                yield _Seen(workspace, found.relation)
+
+
+def read_cursor(cursor: str | None) -> Place | None:
+    """The place where the last page ended."""
+    if cursor is None:
+        return None
+    created_at, workspace_id = cursors.read(cursor, 2)
+    try:
+        return Place(times.parse_time(created_at), workspace_id)
+    except ValueError as problem:
+        raise cursors.unknown() from problem
 
 
 def discovered(workspace: Workspace, base_url: str) -> dict[str, Any]:
@@ -117,24 +168,6 @@ def _peer(workspace: Workspace, relation: str, base_url: str) -> dict[str, Any]:
         "delivery_mode": workspace.delivery_mode,
         "agent_url": f"{base_url}/agents/{workspace.id}/",
     }
-
-
-def _mentions(workspace: Workspace, query: str | None) -> bool:
-    if not query:
-        return True
-    skills = (workspace.agent_card or {}).get("skills")
-    named = [s.get("name") for s in skills if isinstance(s, dict)] if isinstance(skills, list) else []  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    texts = [workspace.name, workspace.role, *(str(name) for name in named if name)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return any(query.casefold() in text.casefold() for text in texts)
-
-
-def _matches(workspace: Workspace, wanted: dict[str, str]) -> bool:
-    status, parent_id = wanted.get("status"), wanted.get("parent_id")
-    if status and workspace.status != status:
-        return False
-    if parent_id and workspace.parent_id != parent_id:
-        return False
-    return _mentions(workspace, wanted.get("q"))
 
 
 def _row_for(principal: Principal, workspace: Workspace, pending: int) -> dict[str, Any]:

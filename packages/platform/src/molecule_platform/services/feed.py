@@ -1,18 +1,20 @@
 """The live feed: every committed event reaches every listener of its organisation, in order, with no gap.
 
 A replica reads new entries of the log once and hands them to its listeners. A listener that begins at some
-number first reads history up to where the feed stands, and then follows.
+number first reads history up to where the feed stands, and then follows (`services/followers.py`).
 """
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from enum import Enum
 
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.log import Log
-from molecule_platform.ports.storage import Storage
+from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services.bells import EVENTS, Bells
 
 BUFFER = 1024
@@ -20,32 +22,94 @@ PAGE = 500
 LOOK_AGAIN_SECONDS = 1.0
 
 
-@dataclass(eq=False)
-class Listener:
-    """One subscriber. `lagged` is set when it was too slow; it resumes from its last number."""
+class End(Enum):
+    """Why a stream ends although its client is still there."""
 
-    principal: Principal
-    types: frozenset[str] = frozenset()
-    workspace_ids: frozenset[str] = frozenset()
-    queue: asyncio.Queue[Event] = field(default_factory=lambda: asyncio.Queue[Event](BUFFER))
-    lagged: asyncio.Event = field(default_factory=asyncio.Event)
+    SLOW = "the client reads too slowly"
+    REVOKED = "the credential has ended"
+    DRAINING = "this replica stops"
+    UNAVAILABLE = "the database does not answer"
+
+
+class StreamEnded(Exception):
+    """Nothing more comes; the client may resume from its last number."""
+
+    def __init__(self, why: End) -> None:
+        super().__init__(why.value)
+        self.why = why
+
+
+class Listener:
+    """One subscriber: what it may and wants to see, and what waits for it."""
+
+    def __init__(
+        self,
+        principal: Principal,
+        types: frozenset[str] = frozenset(),
+        workspace_ids: frozenset[str] = frozenset(),
+    ) -> None:
+        self.principal = principal
+        self.types = types
+        self.workspace_ids = workspace_ids
+        # While it catches up from the log, what does not fit into the buffer is found there.
+        self.catches_up = False
+        self.overflowed = False
+        self.why: End | None = None
+        self.ended = asyncio.Event()
+        self._waiting: deque[Event] = deque()
+        self._rung = asyncio.Event()
 
     def wants(self, event: Event) -> bool:
-        """Whether this listener may and wants to see the event."""
-        if event.org_id != self.principal.org_id and not self.principal.is_admin:
+        """Whether this listener wants to see the event, and may as far as the event itself tells."""
+        if event.org_id != self.principal.org_id:
+            return False
+        mine = self.principal.workspace_id
+        if mine is not None and event.is_private and not event.has_party(mine):
             return False
         if self.types and event.event_type not in self.types:
             return False
         return not self.workspace_ids or event.workspace_id in self.workspace_ids
 
     def offer(self, event: Event) -> None:
-        """Hand over an event; a full buffer means the listener is too slow."""
-        if not self.wants(event):
+        """Hand over an event; whoever is too slow for its buffer is told to resume, and misses nothing."""
+        if self.why is not None or not self.wants(event):
             return
-        try:
-            self.queue.put_nowait(event)
-        except asyncio.QueueFull:
-            self.lagged.set()
+        if len(self._waiting) < BUFFER:
+            self._waiting.append(event)
+            self._rung.set()
+        elif self.catches_up:
+            self.overflowed = True
+        else:
+            self.end(End.SLOW)
+
+    def end(self, why: End) -> None:
+        """End the stream; the first reason holds."""
+        self.why = self.why or why
+        self._waiting.clear()
+        self.ended.set()
+        self._rung.set()
+
+    def check(self) -> None:
+        """Raise `StreamEnded` when it has."""
+        if self.why is not None:
+            raise StreamEnded(self.why)
+
+    def start_over(self) -> None:
+        """Forget what waits: all of it is in the log by now."""
+        self._waiting.clear()
+        self.overflowed = False
+
+    async def take(self, seconds: float) -> list[Event]:
+        """What waits, as soon as there is something; nothing when the time is over."""
+        # Not `wait_for`: on Python 3.11 that swallows a cancellation which comes together with the ring.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._rung.wait()
+        self.check()
+        self._rung.clear()
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
 
 
 class Feed:
@@ -58,20 +122,29 @@ class Feed:
         self._listeners: set[Listener] = set()
         self._rung = asyncio.Event()
         self._at = 0
+        self._draining = False
         self._task: asyncio.Task[None] | None = None
         bells.watch(EVENTS, lambda _rest: self._rung.set())
 
     async def start(self) -> None:
         """Begin at the end of the log."""
+        self._draining = False
         await self._bells.on_show(lambda payload: self._hand_out(Event.from_line(payload)))
         self._at = await self._storage.read(lambda tx: tx.events.last_id())
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
     async def stop(self) -> None:
         """Stop following."""
+        self.drain()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+    def drain(self) -> None:
+        """End every stream, and each that comes: their clients resume at another replica."""
+        self._draining = True
+        for listener in self._listeners:
+            listener.end(End.DRAINING)
 
     async def _follow(self) -> None:
         while True:
@@ -94,6 +167,11 @@ class Feed:
             if len(found) < PAGE:
                 return
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody could see what is only shown live."""
+        return bool(self._listeners) or self._bells.reaches_others
+
     async def show(self, event: Event) -> None:
         """Show what is not worth keeping, live, to the listeners of every replica."""
         await self._bells.show(event.as_line())
@@ -102,39 +180,35 @@ class Feed:
         for listener in self._listeners:
             listener.offer(event)
 
-    def join(self, listener: Listener) -> None:
-        """Begin to receive what is new."""
+    def join(self, listener: Listener) -> int:
+        """Begin to receive what is new: everything after the number given back."""
         self._listeners.add(listener)
+        if self._draining:
+            listener.end(End.DRAINING)
+        return self._at
 
     def leave(self, listener: Listener) -> None:
         """Receive nothing more."""
         self._listeners.discard(listener)
 
-    async def history(self, listener: Listener, after: int) -> list[Event]:
-        """A page of the past that the listener wants, oldest first."""
-        org_id = None if listener.principal.is_admin else listener.principal.org_id
-        types = listener.types or None
-        return await self._storage.read(lambda tx: tx.events.after(after, PAGE, org_id=org_id, types=types))
-
     async def newest(
-        self, principal: Principal, limit: int, workspace_id: str | None, types: Collection[str] | None
+        self, org_id: str, limit: int, workspace_id: str | None, types: Collection[str] | None
     ) -> list[Event]:
-        """The newest events of the principal's organisation, newest first."""
+        """The newest events of an organisation, newest first."""
         return await self._storage.read(
-            lambda tx: tx.events.newest(principal.org_id, limit, workspace_id=workspace_id, types=types)
+            lambda tx: tx.events.newest(org_id, limit, workspace_id=workspace_id, types=types)
         )
 
     async def since(
-        self,
-        principal: Principal,
-        after: int,
-        limit: int,
-        workspace_id: str | None,
-        types: Collection[str] | None,
+        self, org_id: str, after: int, limit: int, workspace_id: str | None, types: Collection[str] | None
     ) -> list[Event]:
-        """The organisation's events after a number, oldest first."""
-        return await self._storage.read(
-            lambda tx: tx.events.after(
-                after, limit, org_id=principal.org_id, workspace_id=workspace_id, types=types
-            )
-        )
+        """An organisation's events after a number, oldest first. Raises 410 when some are forgotten."""
+
+        def work(tx: Transaction) -> list[Event]:
+            oldest = tx.events.oldest_kept()
+            if after < oldest:
+                sentence = f"the events after {after} are no longer kept: begin again with since={oldest}"
+                raise Refusal("cursor-lost", sentence, oldest_id=str(oldest))
+            return tx.events.after(after, limit, org_id=org_id, workspace_id=workspace_id, types=types)
+
+        return await self._storage.read(work)

@@ -1,7 +1,9 @@
 """Heartbeats: who is alive, how busy, how well. What no decision needs at once is written behind."""
 
 import asyncio
+import time
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from molecule_platform.domain import lifecycle, refusals
@@ -11,11 +13,15 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
-from molecule_platform.services import authority, bells, journal
+from molecule_platform.services import authority, bells, journal, restart_context
+from molecule_platform.services.bells import ANY_MAIL, Bells
 from molecule_platform.services.feed import Feed
 from molecule_wire import times
 
 WRITE_BEHIND_SECONDS = 0.5
+# What another replica did to a workspace rings at once; should the ring be lost, it is seen after this long.
+KNOWN_SECONDS = 1.0
+MOST_KNOWN = 100_000
 
 # What a heartbeat repeats each time, and no rule reads before the next one: it may be written a moment later.
 _PRESENCE = (
@@ -34,42 +40,89 @@ class Heard:
 
     workspace: Workspace
     pending: int
+    at: datetime
 
-    def body(self, now: str) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         """The answer on the wire."""
         return {
             "status": "ok",
             "workspace_status": self.workspace.status,
             "paused": self.workspace.status == "paused",
             "pending": self.pending,
-            "server_time": now,
+            "server_time": times.format_time(self.at),
         }
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A workspace as the last heartbeat left it, and what it said. An equal one changes its presence only."""
+
+    workspace: Workspace
+    pending: int
+    said: Beat
+    window: timedelta
+    until: float
 
 
 class Heartbeats:
     """Evaluates heartbeats in the order the contract gives."""
 
-    def __init__(self, storage: Storage, clock: Clock, log: Log, feed: Feed, remote_seconds: int) -> None:
+    def __init__(
+        self, storage: Storage, clock: Clock, log: Log, feed: Feed, bells: Bells, remote_seconds: int
+    ) -> None:
         self._storage = storage
         self._clock = clock
         self._log = log
         self._feed = feed
         self._remote_seconds = remote_seconds
-        self._behind: dict[str, Workspace] = {}
+        self._behind: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, _Known] = {}
         self._flusher: asyncio.Task[None] | None = None
+        bells.watch(ANY_MAIL, self._forget)
+
+    def _forget(self, workspace_id: str) -> None:
+        self._known.pop(workspace_id, None)
 
     async def beat(self, workspace_id: str, beat: Beat) -> Heard:
-        """Take one heartbeat."""
+        """Take one heartbeat. One that says the same as the last within a second asks no database."""
+        known = self._known.get(workspace_id)
+        if known is not None and known.until > time.monotonic() and _says_the_same(beat, known.said):
+            return await self._repeated(known, beat)
+        return await self._evaluated(workspace_id, beat)
+
+    async def _repeated(self, known: _Known, beat: Beat) -> Heard:
+        workspace, now = known.workspace, self._clock.now()
+        uptime = lifecycle.whole(beat.uptime_seconds)
+        self._behind[workspace.id] = {
+            "last_heartbeat_at": now,
+            "liveness_expires_at": now + known.window,
+            "uptime_seconds": uptime,
+            "last_error_rate": workspace.last_error_rate,
+            "last_sample_error": beat.sample_error[: lifecycle.SAMPLE_ERROR_LONGEST],
+            "current_task": workspace.current_task,
+        }
+        if self._feed.is_watched:
+            await self._show_alive(workspace, uptime)
+        return Heard(workspace, known.pending, now)
+
+    async def _evaluated(self, workspace_id: str, beat: Beat) -> Heard:
+        asked_at = time.monotonic()
         before, pending = await self._storage.read(lambda tx: _look(tx, workspace_id))
-        now = self._clock.now()
-        after = lifecycle.beaten(before, beat, now, self._remote_seconds)
+        after = lifecycle.beaten(before, beat, self._clock.now(), self._remote_seconds)
         if self._only_presence_changed(before, after):
-            self._behind[workspace_id] = after
+            self._behind[workspace_id] = {name: getattr(after, name) for name in _PRESENCE}
         else:
             after = await self._storage.write(lambda tx: self._write(tx, workspace_id, beat))
             self._behind.pop(workspace_id, None)
+        window = lifecycle.liveness_window(after.external, after.capabilities, self._remote_seconds)
+        self._remember(_Known(after, pending, beat, window, asked_at + KNOWN_SECONDS))
         await self._show(before, after)
-        return Heard(after, pending)
+        return Heard(after, pending, self._clock.now())
+
+    def _remember(self, known: _Known) -> None:
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[known.workspace.id] = known
 
     def _only_presence_changed(self, before: Workspace, after: Workspace) -> bool:
         same = {name: getattr(before, name) for name in _PRESENCE}
@@ -85,16 +138,21 @@ class Heartbeats:
         elif before.status != after.status:
             payload["recovered_from"] = before.status
         journal.move(tx, before, after, now, **payload)
+        restart_context.tell(tx, before, after, now)
         tx.signal(bells.mail(workspace_id))
         return after
 
     async def _show(self, before: Workspace, after: Workspace) -> None:
         now = self._clock.now()
-        counts = {"active_tasks": after.active_tasks, "uptime_seconds": after.uptime_seconds}
-        await self._feed.show(Event("WORKSPACE_HEARTBEAT", after.org_id, after.id, counts, now))
+        await self._show_alive(after, after.uptime_seconds)
         if (before.current_task, before.active_tasks) != (after.current_task, after.active_tasks):
             work = {"current_task": after.current_task, "active_tasks": after.active_tasks}
             await self._feed.show(Event("TASK_UPDATED", after.org_id, after.id, work, now))
+
+    async def _show_alive(self, workspace: Workspace, uptime_seconds: int) -> None:
+        counts = {"active_tasks": workspace.active_tasks, "uptime_seconds": uptime_seconds}
+        now = self._clock.now()
+        await self._feed.show(Event("WORKSPACE_HEARTBEAT", workspace.org_id, workspace.id, counts, now))
 
     # Writing behind
 
@@ -124,14 +182,26 @@ class Heartbeats:
             return
 
         def work(tx: Transaction) -> None:
-            for workspace_id, seen in behind.items():
-                tx.workspaces.touch(workspace_id, **{name: getattr(seen, name) for name in _PRESENCE})
+            for workspace_id, presence in behind.items():
+                tx.workspaces.touch(workspace_id, **presence)
 
         try:
             await self._storage.write(work)
         except StorageDown:
             self._behind = behind | self._behind
             raise
+
+
+def _says_the_same(beat: Beat, last: Beat) -> bool:
+    """Whether nothing but presence differs: no rule would decide anything new."""
+    return (
+        beat.error_rate == last.error_rate
+        and beat.active_tasks == last.active_tasks
+        and beat.current_task == last.current_task
+        and beat.runtime_state == last.runtime_state
+        and beat.runtime_metadata == last.runtime_metadata
+        and beat.monthly_spend == last.monthly_spend
+    )
 
 
 def _look(tx: Transaction, workspace_id: str) -> tuple[Workspace, int]:
@@ -141,8 +211,3 @@ def _look(tx: Transaction, workspace_id: str) -> tuple[Workspace, int]:
     if workspace.removed:
         raise refusals.workspace_removed(workspace_id, authority.removed_at(workspace))
     return workspace, tx.workspaces.pending([workspace_id]).get(workspace_id, 0)
-
-
-def server_time(clock: Clock) -> str:
-    """The time as heartbeats answer it."""
-    return times.format_time(clock.now())

@@ -12,10 +12,10 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells, settlement
+from molecule_platform.services import bells, logbook, settlement
 from molecule_platform.services.activity import peers_of, wire_row
 from molecule_platform.services.bells import Bells
-from molecule_platform.services.delivery import message_not_found, summary_of
+from molecule_platform.services.delivery import message_not_found, said_in
 from molecule_wire import ids, times
 
 PAGE_MOST_BYTES = 8 * 1024 * 1024
@@ -305,7 +305,7 @@ def _row_of(message: Message) -> ActivityRow:
         source_id=inbox.peer_of(message.caller),
         target_id=message.target_id,
         method=message.method,
-        summary=summary_of(message),
+        summary=logbook.beginning(said_in(message)),
         status="pending",
         message_id=message.id,
         message=message,

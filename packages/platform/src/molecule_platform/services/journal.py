@@ -1,8 +1,10 @@
 """What happened, written with what happened: events and status changes in one transaction."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from molecule_platform.domain import lifecycle
 from molecule_platform.domain.events import STATUS_EVENT_OF, Event
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
@@ -23,4 +25,25 @@ def move(tx: Transaction, before: Workspace, after: Workspace, now: datetime, **
     if before.status != after.status:
         note(tx, STATUS_EVENT_OF[after.status], after, now, **payload)
         tx.signal(bells.mail(after.id))
+    return after
+
+
+def step(
+    tx: Transaction,
+    before: Workspace,
+    trigger: str,
+    now: datetime,
+    changes: Mapping[str, Any] | None = None,
+    **payload: Any,
+) -> Workspace:
+    """Take a workspace one step of its life, with the event of that step; a start rings for who starts it."""
+    after = lifecycle.stepped(before, trigger, now, **(changes or {}))
+    if not tx.workspaces.update(after):
+        raise Refusal("state-conflict", f"workspace {before.id} changed at the same moment: try again")
+    event = lifecycle.STEPS[trigger].event
+    if event:
+        note(tx, event, after, now, **{"name": after.name, **payload})
+    tx.signal(bells.mail(after.id))
+    if after.status == "provisioning":
+        tx.signal(bells.start(after.id))
     return after

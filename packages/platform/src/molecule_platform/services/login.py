@@ -1,15 +1,18 @@
 """Signing in: a one-time link becomes a session."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from molecule_platform.domain import credentials, principals
+from molecule_platform.domain import credentials, people
 from molecule_platform.domain.credentials import LoginCode, Session
+from molecule_platform.domain.people import Person
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import identity
+from molecule_platform.services import audit, identity, orgs
+from molecule_platform.services.audit import Actor
 from molecule_platform.services.bells import CREDENTIALS
 from molecule_platform.services.identity import Identity, Presented
 
@@ -24,6 +27,16 @@ class SignedIn:
     session: Session
 
 
+@dataclass(frozen=True)
+class Invitation:
+    """Whom to let in, as what and where; `org` is an id or slug, None for the inviter's own."""
+
+    user: str
+    role: str
+    org: str | None = None
+    lives: timedelta = CODE_LIVES
+
+
 class Login:
     """Makes login codes and turns them, or a token, into sessions."""
 
@@ -32,30 +45,45 @@ class Login:
         self._clock = clock
         self._identity = identity
 
-    async def invite(
-        self, by: Principal, user: str, role: str, org_id: str, lives: timedelta
-    ) -> tuple[str, datetime]:
-        """A code for somebody who will then be able to do no more than the one who invites."""
-        missing = sorted(scope for scope in _scopes_of(user, role) if not by.may(scope))
-        if missing:
-            sentence = f"nobody invites to more than they may do: {user} as {role} needs {', '.join(missing)}"
-            raise Refusal("scope-required", sentence, required=list(missing))
-        return await self.new_code(user, role, org_id, lives)
+    async def invite(self, by: Principal, invitation: Invitation, request_id: str) -> tuple[str, datetime]:
+        """A code for somebody who will then be able to do no more than the one who invites.
 
-    async def new_code(
-        self, user: str, role: str, org_id: str, lives: timedelta = CODE_LIVES
+        Who is a member already keeps the role, whatever the invitation says.
+        """
+
+        def invited(tx: Transaction) -> Person:
+            org = by.org_id if invitation.org is None else orgs.org_named(tx, by, invitation.org).id
+            now = self._clock.now()
+            person = tx.people.put_member(invitation.user, org, invitation.role, now)
+            people.check_not_above(person, by.may)
+            if person.disabled:
+                raise Refusal("conflict", f"{person.name} is disabled: enable the user first")
+            actor = Actor(by.text, request_id)
+            audit.note(tx, org, actor, "user.invite", f"user:{person.name}", now)
+            return person
+
+        return await self._code_for(invited, invitation.lives)
+
+    async def new_code(self, user: str, role: str, org_id: str) -> tuple[str, datetime]:
+        """A code that the house itself gives; the user is created when new."""
+        now = self._clock.now()
+        return await self._code_for(lambda tx: tx.people.put_member(user, org_id, role, now), CODE_LIVES)
+
+    async def _code_for(
+        self, invited: Callable[[Transaction], Person], lives: timedelta
     ) -> tuple[str, datetime]:
-        """A code that signs `user` in once; the user is created when new."""
         code = credentials.new_token()
         now = self._clock.now()
-        row = LoginCode(credentials.digest(code), org_id, user, role, now, now + lives)
 
         def work(tx: Transaction) -> None:
-            has = tx.people.put_member(user, org_id, role, now)
-            tx.people.insert_code(replace(row, role=has))
+            person = invited(tx)
+            code_hash = credentials.digest(code)
+            tx.people.insert_code(
+                LoginCode(code_hash, person.org_id, person.name, person.role, now, now + lives)
+            )
 
         await self._storage.write(work)
-        return code, row.expires_at
+        return code, now + lives
 
     async def with_code(self, code: str) -> SignedIn:
         """Spend a code for a session."""
@@ -64,15 +92,16 @@ class Login:
 
         def work(tx: Transaction) -> Session:
             spent = tx.people.use_code(credentials.digest(code), now)
-            if spent is None:
+            person = None if spent is None else tx.people.member(spent.user, spent.org_id)
+            if person is None:
                 raise Refusal(
                     "invalid-token",
                     "this login link was used or has expired: run `molecule login-url` for a new one",
                 )
-            scopes = _scopes_of(spent.user, spent.role)
-            session = _session(token, spent.org_id, spent.user, spent.role, scopes, now)
+            _check_enabled(person)
+            session = _session(token, person.org_id, person.name, person.role, person.scopes, now)
             tx.people.insert_session(session)
-            tx.people.signed_in(spent.user, now)
+            tx.people.update_member(replace(person, last_login_at=now))
             return session
 
         return SignedIn(token, await self._storage.write(work))
@@ -92,7 +121,13 @@ class Login:
             self._clock.now(),
         )
         bound = replace(session, token_id=principal.token_id)
-        await self._storage.write(lambda tx: tx.people.insert_session(bound))
+
+        def work(tx: Transaction) -> None:
+            if (person := tx.people.member(bound.user, bound.org_id)) is not None:
+                _check_enabled(person)
+            tx.people.insert_session(bound)
+
+        await self._storage.write(work)
         return SignedIn(token, bound)
 
     async def org_name(self, org_id: str) -> str:
@@ -111,8 +146,10 @@ class Login:
         await self._storage.write(work)
 
 
-def _scopes_of(user: str, role: str) -> frozenset[str]:
-    return principals.ADMIN_SCOPES if user == "admin" else principals.ROLE_SCOPES[role]
+def _check_enabled(person: Person) -> None:
+    if person.disabled:
+        sentence = f"{person.name} is disabled in this organisation: ask one of its owners to undo that"
+        raise Refusal("invalid-token", sentence)
 
 
 def _user_name(principal: Principal) -> str:

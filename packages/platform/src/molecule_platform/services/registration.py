@@ -1,6 +1,7 @@
 """Joining: how an agent claims its workspace, proves itself again, and says where it is reached."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,10 +10,10 @@ from molecule_platform.domain import credentials, lifecycle, principals, refusal
 from molecule_platform.domain.credentials import Token
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
-from molecule_platform.domain.workspaces import DELIVERY_MODES, Workspace, check_choice
+from molecule_platform.domain.workspaces import DELIVERY_MODES, Workspace, check_choice, check_label
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import authority, bells, journal
+from molecule_platform.services import authority, bells, journal, restart_context
 from molecule_wire import ids
 
 CARD_MOST_BYTES = 256 * 1024
@@ -44,10 +45,15 @@ class Membership:
 
 @dataclass(frozen=True)
 class ClaimRules:
-    """When a workspace may be claimed without a token."""
+    """When a workspace may be claimed without a token.
+
+    With open enrolment an unknown id becomes a new root of `open_org_id`, which reaches nobody until an
+    operator takes it out of its isolation.
+    """
 
     claim_on_register: bool = True
     strict: bool = False
+    open_org_id: str | None = None
 
 
 class Registration:
@@ -92,6 +98,8 @@ class Registration:
 
     def _would_apply(self, tx: Transaction, application: Application, principal: Principal | None) -> bool:
         """Whether anything would come of it; only then is the address it names looked at."""
+        if self._is_newcomer(tx, application, principal):
+            return True
         workspace = _known(tx, application)
         if principal is not None and principal.workspace_id != workspace.id:
             raise Refusal("identity-mismatch", "this token belongs to another workspace")
@@ -101,6 +109,8 @@ class Registration:
     def _decide(
         self, tx: Transaction, application: Application, principal: Principal | None, mode: str, now: datetime
     ) -> Membership:
+        if self._is_newcomer(tx, application, principal):
+            self._enrol(tx, application, now)
         workspace = _known(tx, application)
         if principal is not None:
             if principal.workspace_id != workspace.id:
@@ -114,6 +124,24 @@ class Registration:
                 raise Refusal("unauthenticated", "this workspace is claimed: register with its token")
             return Membership(workspace, False)
         return self._claimed(tx, workspace, application, mode, now)
+
+    def _is_newcomer(self, tx: Transaction, application: Application, principal: Principal | None) -> bool:
+        open_to_all = self._rules.open_org_id is not None and principal is None
+        return open_to_all and tx.workspaces.get(application.workspace_id) is None
+
+    def _enrol(self, tx: Transaction, application: Application, now: datetime) -> None:
+        assert self._rules.open_org_id is not None
+        workspace = Workspace(
+            id=application.workspace_id,
+            org_id=self._rules.open_org_id,
+            name=_name_of(application),
+            isolated=True,
+            awareness_namespace=f"workspace:{application.workspace_id}",
+            created_at=now,
+            updated_at=now,
+        )
+        tx.workspaces.insert(workspace)
+        journal.note(tx, "WORKSPACE_AWAITING_AGENT", workspace, now, name=workspace.name)
 
     def _claimed(
         self, tx: Transaction, workspace: Workspace, application: Application, mode: str, now: datetime
@@ -156,7 +184,8 @@ class Registration:
     ) -> Workspace:
         sealed = workspace.dispatch_secret_sealed
         if application.dispatch_secret:
-            sealed = self._seal(application.dispatch_secret, dispatch_seal_context(workspace))
+            place = dispatch_seal_context(workspace.org_id, workspace.id)
+            sealed = self._seal(application.dispatch_secret, place)
         window = lifecycle.liveness_window(workspace.external, workspace.capabilities, self._remote_seconds)
         after = workspace.changed(
             url=application.url if mode == "push" else "",
@@ -164,7 +193,7 @@ class Registration:
             protocols=application.protocols,
             agent_card=application.agent_card,
             dispatch_secret_sealed=sealed,
-            status=lifecycle.after_register(workspace.status),
+            status=lifecycle.after_register(workspace),
             status_reason="",
             claimed_at=workspace.claimed_at or now,
             liveness_expires_at=now + window,
@@ -173,6 +202,7 @@ class Registration:
         journal.move(
             tx, workspace, after, now, url=after.url, agent_card=application.agent_card, name=workspace.name
         )
+        restart_context.tell(tx, workspace, after, now)
         tx.signal(bells.mail(workspace.id))
         return after
 
@@ -194,6 +224,15 @@ def _known(tx: Transaction, application: Application) -> Workspace:
     if workspace.removed:
         raise refusals.workspace_removed(workspace.id, authority.removed_at(workspace))
     return workspace
+
+
+def _name_of(application: Application) -> str:
+    """What a newcomer calls itself, if that can be the name of a workspace."""
+    named = application.agent_card.get("name")
+    if isinstance(named, str) and named.strip():
+        with suppress(Refusal):
+            return check_label("name", named.strip(), 255)
+    return f"agent-{application.workspace_id[:8]}"
 
 
 def _is_claimed(tx: Transaction, workspace: Workspace) -> bool:
@@ -220,6 +259,6 @@ def mint(tx: Transaction, workspace: Workspace, created_by: str, now: datetime) 
     return secret, recovery
 
 
-def dispatch_seal_context(workspace: Workspace) -> str:
+def dispatch_seal_context(org_id: str, workspace_id: str) -> str:
     """What a sealed dispatch secret is bound to."""
-    return f"{workspace.org_id}|{workspace.id}|dispatch"
+    return f"{org_id}|{workspace_id}|dispatch"

@@ -11,7 +11,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import authority, delivery, journal, settlement
+from molecule_platform.services import authority, delivery, journal, logbook, settlement, waking
 from molecule_platform.services.delivery import Delivery, Submission
 from molecule_wire import ids, times
 from molecule_wire.a2a import convert
@@ -61,6 +61,7 @@ class Replies:
         tx.mailbox.answered_by(answered.id, item.body_hash)
         if not self._is_held(tx, answered, now) and self._deliveries.has_room(tx, asker.id):
             delivery.store(tx, item, now)
+            waking.wake_receiver(tx, item, now)
         return Replied(True, answered.id)
 
     def _said_before(
@@ -82,6 +83,7 @@ class Replies:
         if not self._deliveries.has_room(tx, submission.target.id):
             raise delivery.mailbox_full(submission.target)
         delivery.store(tx, item, now)
+        waking.wake_receiver(tx, item, now)
         return item.id
 
     def _check_access(self, tx: Transaction, submission: Submission) -> None:
@@ -100,7 +102,8 @@ class Replies:
     def _record(self, tx: Transaction, item: Message, now: datetime) -> str:
         answering = inbox.peer_of(item.caller)
         for workspace_id, kind in ((answering, "a2a_send"), (item.target_id, "agent_log")):
-            tx.activity.insert(
+            logbook.write(
+                tx,
                 ActivityRow(
                     id=ids.uuid7(),
                     org_id=item.org_id,
@@ -112,8 +115,8 @@ class Replies:
                     source_id=answering,
                     target_id=item.target_id,
                     method=item.method,
-                    summary=delivery.summary_of(item),
-                )
+                    summary=delivery.said_in(item),
+                ),
             )
         return item.id
 
@@ -188,11 +191,10 @@ def _notified(tx: Transaction, workspace: Workspace, payload: dict[str, Any], no
         created_at=now,
         source_id=workspace.id,
         method="notify",
-        summary=str(payload["message"])[: delivery.SUMMARY_LONGEST],
+        summary=str(payload["message"]),
         request_body=payload,
     )
-    tx.activity.insert(row)
-    return row.id
+    return logbook.write(tx, row).id
 
 
 def names_of(request: Request, header: str | None) -> list[str]:

@@ -1,21 +1,27 @@
-"""Secrets: sealed on write, opened only for their own workspace."""
+"""Secrets: sealed on write, opened only for their own workspace, and each look at a value is written down."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from molecule_platform.domain.events import Event
 from molecule_platform.domain.refusals import Refusal
-from molecule_platform.domain.workspaces import Workspace, invalid
+from molecule_platform.domain.workspaces import Workspace, check_text, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import journal
+from molecule_platform.services import audit, bells
+from molecule_platform.services.audit import Actor
 from molecule_wire import times
 
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 VALUE_MOST_BYTES = 64 * 1024
+MODEL_KEY = "MODEL_PROVIDER"
+MODEL_LONGEST = 200
+
+Changed = Callable[[list[Workspace], str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -42,57 +48,100 @@ class Sealing:
 
 
 class SecretService:
-    """Keeps the secrets of workspaces and of their organisation, which they inherit."""
+    """Keeps the secrets of workspaces and of their organisation, which they inherit.
 
-    def __init__(self, storage: Storage, clock: Clock, sealing: Sealing) -> None:
+    `changed` is told which workspaces run with a value that is no longer true, once the new one is kept.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, sealing: Sealing, changed: Changed) -> None:
         self._storage = storage
         self._clock = clock
         self._sealing = sealing
+        self._changed = changed
 
-    async def put(self, org_id: str, workspace: Workspace | None, key: str, value: str) -> None:
-        """Keep a value for a workspace, or for the whole organisation."""
+    async def put(self, by: Actor, org_id: str, workspace: Workspace | None, key: str, value: str) -> bool:
+        """Keep a value for a workspace, or for the whole organisation. True when a process must restart."""
         now = self._clock.now()
-        secret = self._sealing.secret(org_id, workspace.id if workspace else "", key, value, now)
+        secret = self._sealing.secret(org_id, _id(workspace), key, value, now)
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> list[Workspace]:
             tx.secrets.put(secret)
-            if workspace is not None:
-                journal.note(tx, "SECRET_CHANGED", workspace, now, key=key, scope="workspace")
+            return _noted(tx, by, "secret.write", org_id, workspace, key, now)
 
-        await self._storage.write(work)
+        return await self._restart(await self._storage.write(work), f"the secret {key} changed")
 
-    async def delete(self, org_id: str, workspace: Workspace | None, key: str) -> None:
+    async def delete(self, by: Actor, org_id: str, workspace: Workspace | None, key: str) -> None:
         """Forget a value."""
         now = self._clock.now()
 
-        def work(tx: Transaction) -> None:
-            if not tx.secrets.delete(org_id, workspace.id if workspace else "", key):
+        def work(tx: Transaction) -> list[Workspace]:
+            if not tx.secrets.delete(org_id, _id(workspace), key):
                 raise Refusal("not-found", f"there is no secret {key[:128]} here")
-            if workspace is not None:
-                journal.note(tx, "SECRET_CHANGED", workspace, now, key=key, scope="workspace")
+            return _noted(tx, by, "secret.delete", org_id, workspace, key, now)
 
-        await self._storage.write(work)
+        await self._restart(await self._storage.write(work), f"the secret {key} was deleted")
+
+    async def _restart(self, stale: list[Workspace], reason: str) -> bool:
+        if stale:
+            await self._changed(stale, reason)
+        return bool(stale)
 
     async def listing(self, org_id: str, workspace: Workspace | None) -> list[dict[str, Any]]:
         """The keys that hold a value, never the values; a workspace's own shadow the organisation's."""
         found = await self._storage.read(lambda tx: merged(tx, org_id, workspace))
         return [_row(secret) for secret in found]
 
-    async def values(self, workspace: Workspace) -> dict[str, str]:
+    async def values(self, by: Actor, workspace: Workspace) -> dict[str, str]:
         """Every value a workspace may know: all of them, or none and which ones cannot be opened."""
-        found = await self._storage.read(lambda tx: merged(tx, workspace.org_id, workspace))
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> list[SealedSecret]:
+            audit.note(
+                tx, workspace.org_id, by, "secret.read", place_of(workspace.org_id, workspace, "*"), now
+            )
+            return merged(tx, workspace.org_id, workspace)
+
+        return self._opened(await self._storage.write(work))
+
+    def _opened(self, found: list[SealedSecret]) -> dict[str, str]:
         opened: dict[str, str] = {}
         failed: list[Any] = []
         for secret in found:
             try:
                 opened[secret.key] = self._sealing.value(secret)
             except ValueError:
-                failed.append(f"{'workspace' if secret.workspace_id else 'global'}:{secret.key}")
+                failed.append(named(secret))
         if failed:
             raise Refusal(
                 "internal", "some secrets cannot be opened with the key of this platform", failed_keys=failed
             )
         return opened
+
+    async def model(self, by: Actor, workspace: Workspace) -> str | None:
+        """The model that was chosen for a workspace; None when it takes the default."""
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> list[SealedSecret]:
+            found = tx.secrets.get(workspace.org_id, workspace.id, MODEL_KEY)
+            if found is None:
+                return []
+            place = place_of(workspace.org_id, workspace, MODEL_KEY)
+            audit.note(tx, workspace.org_id, by, "secret.read", place, now)
+            return [found]
+
+        return self._opened(await self._storage.write(work)).get(MODEL_KEY)
+
+    async def choose_model(self, by: Actor, workspace: Workspace, model: str) -> None:
+        """Choose the model of a workspace; an empty one means the default again."""
+        if model:
+            check_text("model", model, MODEL_LONGEST)
+            await self.put(by, workspace.org_id, workspace, MODEL_KEY, model)
+            return
+        try:
+            await self.delete(by, workspace.org_id, workspace, MODEL_KEY)
+        except Refusal as refusal:
+            if refusal.code != "not-found":
+                raise
 
 
 def merged(tx: Transaction, org_id: str, workspace: Workspace | None) -> list[SealedSecret]:
@@ -116,11 +165,50 @@ def bound_to(org_id: str, workspace_id: str, key: str) -> str:
     return f"{org_id}|{workspace_id}|{key}"
 
 
+def named(secret: SealedSecret) -> str:
+    """What a secret is called where its value may not be shown."""
+    return f"{_scope(secret)}:{secret.key}"
+
+
+def place_of(org_id: str, workspace: Workspace | None, key: str) -> str:
+    """What the security log calls a secret."""
+    return f"org:{org_id}/{key}" if workspace is None else f"workspace:{workspace.id}/{key}"
+
+
+def _noted(
+    tx: Transaction,
+    by: Actor,
+    action: str,
+    org_id: str,
+    workspace: Workspace | None,
+    key: str,
+    now: datetime,
+) -> list[Workspace]:
+    """Write down that a value changed, and find whose process runs with the one before it."""
+    audit.note(tx, org_id, by, action, place_of(org_id, workspace, key), now)
+    payload = {"key": key, "scope": "global" if workspace is None else "workspace"}
+    # Its keys are no business of a workspace's peers; those of the organisation are everybody's.
+    parties = None if workspace is None else (workspace.id,)
+    tx.events.append(Event("SECRET_CHANGED", org_id, _id(workspace), payload, now, parties=parties))
+    tx.signal(bells.EVENTS)
+    if workspace is None:
+        return tx.secrets.heirs(org_id, key)
+    return [] if workspace.external else [workspace]
+
+
+def _id(workspace: Workspace | None) -> str:
+    return "" if workspace is None else workspace.id
+
+
+def _scope(secret: SealedSecret) -> str:
+    return "workspace" if secret.workspace_id else "global"
+
+
 def _row(secret: SealedSecret) -> dict[str, Any]:
     return {
         "key": secret.key,
         "has_value": True,
-        "scope": "workspace" if secret.workspace_id else "global",
+        "scope": _scope(secret),
         "created_at": times.format_time(secret.created_at),
         "updated_at": times.format_time(secret.updated_at),
     }

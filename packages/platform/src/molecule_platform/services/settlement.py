@@ -3,8 +3,10 @@
 from datetime import datetime
 from typing import Any
 
+from molecule_platform.domain import events, messages, redaction
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells
 from molecule_wire.a2a import envelopes, errors
@@ -22,7 +24,7 @@ def settle(
     if message is None:
         return None
     duration_ms = int((now - message.created_at).total_seconds() * 1000)
-    detail = "" if message.error is None else str(message.error["message"])
+    detail = "" if message.error is None else redaction.redacted_text(str(message.error["message"]))
     tx.activity.finish(message.activity_id, _ACTIVITY_STATUS[message.status], duration_ms, detail)
     if message.kind != "reply":
         payload = {
@@ -31,10 +33,27 @@ def settle(
             "method": message.method,
             "duration_ms": duration_ms,
         }
-        tx.events.append(Event("A2A_RESPONSE", message.org_id, message.target_id, payload, now))
+        parties = events.parties_of(message.caller, message.target_id)
+        tx.events.append(
+            Event("A2A_RESPONSE", message.org_id, message.target_id, payload, now, parties=parties)
+        )
     for subject in (bells.settled(message.id), bells.mail(message.target_id), bells.EVENTS):
         tx.signal(subject)
     return message
+
+
+def at_deadline(tx: Transaction, message: Message) -> Outcome:
+    """What its deadline makes of a message; one that waited for an agent that did not wake has failed."""
+    target = tx.workspaces.get(message.target_id)
+    asleep = target is not None and target.status == "failed" and target.provision_attempts > 0
+    if target is not None and asleep and message.status == "accepted" and message.kind != "reply":
+        return wake_failed(target)
+    return messages.expiry(message)
+
+
+def wake_failed(workspace: Workspace) -> Outcome:
+    """The outcome of a message whose agent could not be woken."""
+    return messages.failure("wake-failed", f"{workspace.name} could not be woken: {workspace.status_reason}")
 
 
 def response_body(message: Message) -> dict[str, Any] | None:

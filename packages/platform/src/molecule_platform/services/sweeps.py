@@ -1,19 +1,16 @@
-"""What time does: presence, lost replicas, lapsed leases, deadlines, silent agents; in supervised loops."""
-
-import asyncio
-from collections.abc import Awaitable, Callable
+"""What time does: presence, lost replicas, lapsed leases, deadlines, silent agents."""
 
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Held, Message
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.log import Log
+from molecule_platform.ports.measures import Measures
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, journal, settlement
 from molecule_platform.services.courier import Courier
+from molecule_platform.services.loops import Loops
 
 MOST_AT_ONCE = 200
 MOST_ORPHANS = 10_000
-BACKOFF_LONGEST = 60.0
 
 
 class Sweeps:
@@ -23,53 +20,42 @@ class Sweeps:
         self,
         storage: Storage,
         clock: Clock,
-        log: Log,
         replica_id: str,
         courier: Courier,
         shared: bool,
+        measures: Measures,
     ) -> None:
         self._storage = storage
         self._clock = clock
-        self._log = log
         self._replica_id = replica_id
         self._courier = courier
         self._after = ""
         self._shared = shared
-        self._tasks: list[asyncio.Task[None]] = []
+        self._measures = measures
+        self.living = 1
 
-    def start(self) -> None:
-        """Begin. Recovery runs beside everything else, so that a start never waits for it."""
-        self._tasks.append(asyncio.get_running_loop().create_task(self.recover()))
-        loops = [(self.leases, 1.0), (self.dispatch, 1.0), (self.liveness, 5.0)]
+    def add_to(self, loops: Loops) -> None:
+        """Put the periodic work among the loops of the house."""
         if self._shared:
-            loops.append((self.presence, 1.0))
-        loops.append((self.lost, 5.0))
-        for work, seconds in loops:
-            self._tasks.append(asyncio.get_running_loop().create_task(self._for_ever(work, seconds)))
+            # A replica unseen for five seconds is taken for dead: presence never waits long.
+            loops.add("presence", 1.0, self.presence, longest_backoff=1.0)
+        loops.add("lease-reaper", 1.0, self.leases, exclusive=True)
+        loops.add("dispatcher", 1.0, self.dispatch)
+        loops.add("lost-leases", 5.0, self.lost)
+        loops.add("liveness", 5.0, self.liveness, exclusive=True)
 
-    async def stop(self) -> None:
-        """End the loops and say goodbye to the other replicas."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def goodbye(self) -> None:
+        """Tell the other replicas that this one stops."""
         await self._storage.write(lambda tx: tx.presence.leave(self._replica_id))
 
-    async def _for_ever(self, work: Callable[[], Awaitable[None]], seconds: float) -> None:
-        wait = seconds
-        while True:
-            try:
-                await work()
-                wait = seconds
-            except Exception as problem:  # noqa: BLE001 - a loop that dies loses messages; it is logged and goes on
-                # A replica unseen for five seconds is taken for dead: presence never waits long.
-                longest = 1.0 if work == self.presence else BACKOFF_LONGEST
-                wait = min(longest, wait * 2)
-                self._log.error("sweep failed", sweep=work.__name__, problem=repr(problem), next_in=wait)
-            await asyncio.sleep(wait)
-
     async def presence(self) -> None:
-        """Say that this replica lives."""
-        await self._storage.write(lambda tx: tx.presence.seen(self._replica_id))
+        """Say that this replica lives, and count the living."""
+
+        def work(tx: Transaction) -> int:
+            tx.presence.seen(self._replica_id)
+            return len(tx.presence.alive(messages.REPLICA_UNSEEN))
+
+        self.living = await self._storage.write(work)
 
     async def recover(self) -> None:
         """Take back what an earlier process on the same files was carrying when it died."""
@@ -79,7 +65,8 @@ class Sweeps:
     async def leases(self) -> None:
         """Lost replicas, lapsed inbox leases and passed deadlines."""
         if await self._storage.read(self._anything_due):
-            await self._storage.write(self._settle_due)
+            for _lapsed in range(await self._storage.write(self._settle_due)):
+                self._measures.lease_expired()
 
     def _anything_due(self, tx: Transaction) -> bool:
         now = self._clock.now()
@@ -87,14 +74,16 @@ class Sweeps:
         orphans = tx.mailbox.orphaned([*living, self._replica_id], 1)
         return bool(orphans or tx.mailbox.lapsed(now, 1) or tx.mailbox.overdue(now, 1))
 
-    def _settle_due(self, tx: Transaction) -> None:
+    def _settle_due(self, tx: Transaction) -> int:
         now = self._clock.now()
         living = tx.presence.alive(messages.REPLICA_UNSEEN)
         self._release_orphans(tx, [*living, self._replica_id])
         for message in tx.mailbox.overdue(now, MOST_AT_ONCE):
-            settlement.settle(tx, message.id, messages.expiry(message), now)
-        for message in tx.mailbox.lapsed(now, MOST_AT_ONCE):
+            settlement.settle(tx, message.id, settlement.at_deadline(tx, message), now)
+        lapsed = tx.mailbox.lapsed(now, MOST_AT_ONCE)
+        for message in lapsed:
             self._offer_again(tx, message)
+        return len(lapsed)
 
     def _release_orphans(self, tx: Transaction, living: list[str]) -> None:
         self._release(tx, tx.mailbox.orphaned(living, MOST_ORPHANS))
@@ -139,7 +128,7 @@ class Sweeps:
 
         def work(tx: Transaction) -> None:
             for workspace in tx.workspaces.stale(now, MOST_AT_ONCE):
-                after = workspace.changed(status="offline", status_reason="no heartbeat", updated_at=now)
-                journal.move(tx, workspace, after, now, reason="no heartbeat", name=workspace.name)
+                changes = {"status_reason": "no heartbeat"}
+                journal.step(tx, workspace, "silence", now, changes, reason="no heartbeat")
 
         await self._storage.write(work)

@@ -5,6 +5,7 @@ import fnmatch
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,12 @@ class Settings:
     deploy_mode: str
     claim_on_register: bool
     strict_register: bool
+    open_enrolment: bool
     claim_window_seconds: int
+    cors_origins: frozenset[str] | None
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
+    rate_limit: int
+    rate_limit_anon: int
     max_body_bytes: int
     a2a_max_body_bytes: int
     a2a_max_response_bytes: int
@@ -43,6 +49,15 @@ class Settings:
     mailbox_max_open: int
     message_max_attempts: int
     remote_liveness_stale_after: int
+    provision_timeout_seconds: int
+    hibernation_idle_minutes: int
+    provisioner: str | None
+    workspace_roots: tuple[str, ...] | None
+    activity_retention_days: int
+    activity_cleanup_interval_hours: int
+    event_retention_days: int
+    task_retention_days: int
+    task_event_retention_hours: int
     secrets_encryption_key: str | None = field(repr=False)
 
 
@@ -142,3 +157,8 @@ def _notices(settings: Settings) -> Iterator[str]:
         yield "PostgreSQL without NATS_URL: run exactly one replica, or set NATS_URL."
     if settings.deploy_mode == "saas" and settings.allow_private_urls not in ((), ("loopback",)):
         yield "MOLECULE_ALLOW_PRIVATE_URLS is ignored: in saas mode no private address is called."
+    if settings.provisioner in ("process", "docker"):
+        yield (
+            f"MOLECULE_PROVISIONER={settings.provisioner}: this build starts no agents, "
+            "so workspaces must be external."
+        )

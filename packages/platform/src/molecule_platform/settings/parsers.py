@@ -77,6 +77,14 @@ def folder(value: str) -> Path:
         raise ValueError("a path whose ~ stands for a known home directory") from None
 
 
+def folders(value: str) -> tuple[str, ...]:
+    """Absolute folders, separated by commas."""
+    words = [word.strip() for word in value.split(",") if word.strip()]
+    if not all(word.startswith("/") and ".." not in word.split("/") for word in words):
+        raise ValueError("absolute paths without .., separated by commas")
+    return tuple(words)
+
+
 def host(value: str) -> str:
     """An address or name to listen on, without a port."""
     if any(character.isspace() or character in "/@[]" for character in value):
@@ -130,6 +138,24 @@ def private_networks(value: str) -> tuple[str, ...]:
     if words == ["none"]:
         return ()
     return tuple(dict.fromkeys(_network_word(word) for word in words))
+
+
+def origins(value: str) -> frozenset[str]:
+    """Origins of pages, as a browser names them, separated by commas."""
+    words = frozenset(word.strip().rstrip("/") for word in value.split(",") if word.strip())
+    for word in words:
+        parts = _split(word)
+        if parts is None or parts.scheme not in ("http", "https") or parts.path or parts.query:
+            raise ValueError("origins such as https://app.example.com, separated by commas")
+    return words
+
+
+def networks(value: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """Addresses and networks, separated by commas."""
+    try:
+        return tuple(ipaddress.ip_network(word.strip()) for word in value.split(",") if word.strip())
+    except ValueError:
+        raise ValueError("addresses or networks such as 10.0.0.0/8, separated by commas") from None
 
 
 def _network_word(word: str) -> str:

@@ -27,9 +27,11 @@ _ENVIRONMENTS = {
     "dev": "development",
     "development": "development",
 }
+_PROVISIONERS = {"process": "process", "docker": "docker", "none": "none"}
 _DEPLOY_MODES = {"selfhosted": "selfhosted", "saas": "saas"}
 _bytes = parsers.whole(1024, 1024 * _MEBIBYTE)
 _life = parsers.whole(1, _YEAR)
+_days = parsers.whole(1, 3650)
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("PORT", "port", parsers.whole(1, 65535), "8080", "Port of the API, the streams and the canvas."),
@@ -99,11 +101,46 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether a register without a credential on a claimed workspace is refused with 401.",
     ),
     Setting(
+        "MOLECULE_OPEN_ENROLMENT",
+        "open_enrolment",
+        parsers.flag,
+        "false",
+        "Whether an agent with an unknown id may register: it becomes an isolated root of the default org.",
+    ),
+    Setting(
         "MOLECULE_CLAIM_WINDOW_SECONDS",
         "claim_window_seconds",
         _life,
         str(_DAY),
         "How long after its creation a workspace may be claimed.",
+    ),
+    Setting(
+        "CORS_ORIGINS",
+        "cors_origins",
+        parsers.origins,
+        None,
+        "Origins of other pages that may use the API from a browser, separated by commas.",
+    ),
+    Setting(
+        "MOLECULE_TRUSTED_PROXIES",
+        "trusted_proxies",
+        parsers.networks,
+        None,
+        "Addresses of proxies whose X-Forwarded headers are believed.",
+    ),
+    Setting(
+        "RATE_LIMIT",
+        "rate_limit",
+        parsers.whole(0, 10_000_000),
+        "600",
+        "Requests per minute of one principal; 0 means no limit.",
+    ),
+    Setting(
+        "RATE_LIMIT_ANON",
+        "rate_limit_anon",
+        parsers.whole(0, 10_000_000),
+        "60",
+        "Requests per minute without a credential, by address; 0 means no limit.",
     ),
     Setting(
         "MOLECULE_MAX_BODY_BYTES", "max_body_bytes", _bytes, str(_MEBIBYTE), "Largest body of an API request."
@@ -186,6 +223,63 @@ SETTINGS: tuple[Setting, ...] = (
         "Seconds without a heartbeat after which an external agent is offline.",
     ),
     Setting(
+        "PROVISION_TIMEOUT_SECONDS",
+        "provision_timeout_seconds",
+        _life,
+        "600",
+        "Seconds after which an agent that the platform starts must have answered; hermes has at least 1800.",
+    ),
+    Setting(
+        "HIBERNATION_IDLE_MINUTES",
+        "hibernation_idle_minutes",
+        parsers.whole(0, 525_600),
+        "0",
+        "Minutes without work after which an agent that the platform starts sleeps; 0 is never.",
+    ),
+    Setting(
+        "MOLECULE_PROVISIONER",
+        "provisioner",
+        parsers.choice(_PROVISIONERS),
+        None,
+        "What starts agents: process, docker or none; without it, what this build has.",
+    ),
+    Setting(
+        "MOLECULE_WORKSPACE_ROOTS",
+        "workspace_roots",
+        parsers.folders,
+        None,
+        "Folders, separated by commas, inside which every workspace_dir must lie; without it, anywhere.",
+    ),
+    Setting(
+        "ACTIVITY_RETENTION_DAYS",
+        "activity_retention_days",
+        _days,
+        "7",
+        "Days that activity is kept; that of open messages stays.",
+    ),
+    Setting(
+        "ACTIVITY_CLEANUP_INTERVAL_HOURS",
+        "activity_cleanup_interval_hours",
+        parsers.whole(1, 24 * 365),
+        "6",
+        "Hours between two rounds that forget what is old.",
+    ),
+    Setting("EVENT_RETENTION_DAYS", "event_retention_days", _days, "30", "Days that events are kept."),
+    Setting(
+        "MOLECULE_TASK_RETENTION_DAYS",
+        "task_retention_days",
+        _days,
+        "7",
+        "Days that messages and tasks are kept after they ended.",
+    ),
+    Setting(
+        "MOLECULE_TASK_EVENT_RETENTION_HOURS",
+        "task_event_retention_hours",
+        parsers.whole(1, 24 * 3650),
+        "24",
+        "Hours that the event log of a task is kept after the task ended.",
+    ),
+    Setting(
         "SECRETS_ENCRYPTION_KEY",
         "secrets_encryption_key",
         parsers.text,
@@ -221,14 +315,12 @@ KNOWN_ELSEWHERE: tuple[str, ...] = (
     "MOLECULE_LOG_FORMAT",
     "MOLECULE_MCP_*",
     "MOLECULE_MODEL_*",
-    "MOLECULE_OPEN_ENROLMENT",
     "MOLECULE_ORG_ID",
     "MOLECULE_ORG_SLUG",
     "MOLECULE_ORIGIN",
     "MOLECULE_PLATFORM_URL",
     "MOLECULE_PLUGIN_*",
     "MOLECULE_POLL_INTERVAL",
-    "MOLECULE_PROVISIONER",
     "MOLECULE_REPORTED_URL",
     "MOLECULE_REQUIRE_CALLER",
     "MOLECULE_RUN_RETENTION_DAYS",
@@ -237,10 +329,7 @@ KNOWN_ELSEWHERE: tuple[str, ...] = (
     "MOLECULE_SKILL_QUEUE",
     "MOLECULE_SMOKE_*",
     "MOLECULE_STOP_GRACE_SECS",
-    "MOLECULE_TASK_EVENT_RETENTION_HOURS",
-    "MOLECULE_TASK_RETENTION_DAYS",
     "MOLECULE_TOKEN_DIR",
-    "MOLECULE_TRUSTED_PROXIES",
     "MOLECULE_URL",
     "MOLECULE_WAIT",
     "MOLECULE_WORKSPACES",

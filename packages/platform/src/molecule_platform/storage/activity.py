@@ -1,10 +1,11 @@
 """The activity log in SQL, each row with the message it stands for."""
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, insert, select, update
 
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
@@ -16,6 +17,7 @@ from molecule_platform.storage.tables import activity_logs, messages
 PAGE_MOST_BYTES = 8 * 1024 * 1024
 _COLUMNS = [f.name for f in fields(ActivityRow) if f.name != "message"]
 _OWN = [activity_logs.c[name].label(f"row_{name}") for name in _COLUMNS]
+_BODIES = ("row_request_body", "row_response_body")
 _INSERT = Prepared(insert(activity_logs), names=_COLUMNS)
 _FINISH = Prepared(
     update(activity_logs)
@@ -32,15 +34,13 @@ class SqlActivityLog:
 
     def insert(self, row: ActivityRow) -> None:
         """Keep a new row."""
-        self._connection.execute(
-            insert(activity_logs).values({name: getattr(row, name) for name in _COLUMNS})
-        )
+        _INSERT.run(self._connection, vars(row))
 
     def finish(self, activity_id: str, status: str, duration_ms: int, error_detail: str) -> None:
         """Write the outcome."""
-        outcome = {"status": status, "duration_ms": duration_ms, "error_detail": error_detail}
-        self._connection.execute(
-            update(activity_logs).where(activity_logs.c.id == activity_id).values(outcome)
+        _FINISH.run(
+            self._connection,
+            {"activity_id": activity_id, "new_status": status, "took": duration_ms, "detail": error_detail},
         )
 
     def seq_of(self, workspace_id: str, activity_id: str) -> int | None:
@@ -73,13 +73,14 @@ def _page(rows: Iterable[RowMapping]) -> list[ActivityRow]:
     for mapping in rows:
         page.append(_row(mapping))
         size += len(mapping["body"] or b"") + len(mapping["result"] or b"")
+        size += sum(len(json.dumps(mapping[body])) for body in _BODIES if mapping[body] is not None)
         if size > PAGE_MOST_BYTES:
             break
     return page
 
 
 def _row(mapping: RowMapping) -> ActivityRow:
-    message = None if mapping["row_message_id"] is None else message_from(mapping)
+    message = None if mapping["id"] is None else message_from(mapping)
     return ActivityRow(**{name: mapping[f"row_{name}"] for name in _COLUMNS}, message=message)
 
 
@@ -92,9 +93,7 @@ def _conditions(wanted: ActivityFilter) -> list[ColumnElement[bool]]:
         (wanted.before, lambda asked: column.created_at < asked),
         (wanted.since, lambda asked: column.created_at >= asked),
         (wanted.source, lambda asked: column.source_id != "" if asked == "agent" else column.source_id == ""),
-        (
-            wanted.only_open or None,
-            lambda _: or_(messages.c.id.is_(None), messages.c.status.in_(sorted(OPEN))),
-        ),
+        (wanted.is_mail or None, lambda _: messages.c.id.is_not(None)),
+        (wanted.only_open or None, lambda _: messages.c.status.in_(sorted(OPEN))),
     ]
     return [condition(asked) for asked, condition in optional if asked is not None]

@@ -6,6 +6,7 @@ from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import counters
 
 LOG = "log"
+PRUNED = "pruned"
 
 _DRAW = Prepared(
     update(counters)
@@ -14,6 +15,7 @@ _DRAW = Prepared(
     .returning(counters.c.value)
 )
 _CURRENT = Prepared(select(counters.c.value).where(counters.c.name == LOG))
+_PRUNED = Prepared(select(counters.c.value).where(counters.c.name == PRUNED))
 
 
 def draw(connection: Connection) -> int:
@@ -24,3 +26,13 @@ def draw(connection: Connection) -> int:
 def current(connection: Connection) -> int:
     """The newest number drawn."""
     return _CURRENT.scalar(connection, {})
+
+
+def pruned(connection: Connection) -> int:
+    """The newest number of the log that was forgotten, with all before it."""
+    return _PRUNED.scalar(connection, {})
+
+
+def prune_to(connection: Connection, number: int) -> None:
+    """Remember up to where the log was forgotten."""
+    connection.execute(update(counters).where(counters.c.name == PRUNED).values(value=number))

@@ -2,8 +2,10 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import datetime
+from itertools import takewhile
 
-from sqlalchemy import ColumnElement, Connection, Select, false, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, false, insert, select
 
 from molecule_platform.domain.events import MESSAGE_EVENT_OF, Event, Transition
 from molecule_platform.storage import counters
@@ -27,6 +29,7 @@ class SqlEventLog:
                 org_id=event.org_id,
                 event_type=event.event_type,
                 workspace_id=event.workspace_id,
+                parties=None if event.parties is None else list(event.parties),
                 payload=event.payload,
                 created_at=event.created_at,
             )
@@ -67,6 +70,27 @@ class SqlEventLog:
     def last_id(self) -> int:
         """The number of the newest entry."""
         return counters.current(self._connection)
+
+    def oldest_kept(self) -> int:
+        """The oldest number to resume after."""
+        return counters.pruned(self._connection)
+
+    def prune(self, before: datetime, limit: int) -> int:
+        """Forget the oldest entries: always a beginning of the log, so that no gap opens inside it."""
+        doomed = [number for number, _at in takewhile(lambda row: row[1] < before, self._oldest(limit))]
+        if doomed:
+            for column in (events.c.id, message_transitions.c.event_id):
+                self._connection.execute(delete(column.table).where(column <= doomed[-1]))
+            counters.prune_to(self._connection, doomed[-1])
+        return len(doomed)
+
+    def _oldest(self, limit: int) -> list[tuple[int, datetime]]:
+        event, step = events.c, message_transitions.c
+        found: list[tuple[int, datetime]] = []
+        for number, at in ((event.id, event.created_at), (step.event_id, step.created_at)):
+            rows = self._connection.execute(select(number, at).order_by(number).limit(limit))
+            found += [(row[0], row[1]) for row in rows]
+        return sorted(found)[:limit]
 
     def _events(self, wanted: Select[*tuple[object, ...]]) -> list[Event]:
         return [Event(**row) for row in self._connection.execute(wanted).mappings()]

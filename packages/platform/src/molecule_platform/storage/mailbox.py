@@ -85,6 +85,11 @@ class SqlMailbox:
         many = {status: sum(row.many for row in rows if row.status == status) for status in OPEN}
         return many["accepted"], many["leased"], sum(row.many for row in rows if row.dead_letter)
 
+    def totals(self) -> dict[str, int]:
+        """How many messages there are, by status."""
+        wanted = select(messages.c.status, func.count().label("many")).group_by(messages.c.status)
+        return {row.status: row.many for row in self._connection.execute(wanted)}
+
     def list_open(self, target_id: str, limit: int) -> list[Message]:
         """Open messages, in the order they would be handed out."""
         return self._many(sql.LIST_OPEN, target=target_id, most=limit)

@@ -3,13 +3,18 @@
 from sqlalchemy import Connection
 
 from molecule_platform.storage.activity import SqlActivityLog
+from molecule_platform.storage.audit import SqlAudit
 from molecule_platform.storage.events import SqlEventLog
 from molecule_platform.storage.grants import SqlGrants
+from molecule_platform.storage.loops import SqlLoops
 from molecule_platform.storage.mailbox import SqlMailbox
 from molecule_platform.storage.people import SqlPeople
 from molecule_platform.storage.presence import SqlPresence
+from molecule_platform.storage.repeats import SqlAttempts
+from molecule_platform.storage.retention import SqlRetention
 from molecule_platform.storage.secrets import SqlSecrets
 from molecule_platform.storage.tokens import SqlTokens
+from molecule_platform.storage.upkeep import SqlUpkeep
 from molecule_platform.storage.workspaces import SqlWorkspaces
 
 
@@ -56,6 +61,16 @@ class SqlTransaction:
         return SqlSecrets(self._connection)
 
     @property
+    def audit(self) -> SqlAudit:
+        """Who touched what only few may touch."""
+        return SqlAudit(self._connection)
+
+    @property
+    def retention(self) -> SqlRetention:
+        """What may be forgotten."""
+        return SqlRetention(self._connection)
+
+    @property
     def grants(self) -> SqlGrants:
         """Extra edges of the tree."""
         return SqlGrants(self._connection)
@@ -64,6 +79,21 @@ class SqlTransaction:
     def presence(self) -> SqlPresence:
         """Which replicas are alive."""
         return SqlPresence(self._connection)
+
+    @property
+    def loops(self) -> SqlLoops:
+        """Which replica does which periodic work."""
+        return SqlLoops(self._connection)
+
+    @property
+    def attempts(self) -> SqlAttempts:
+        """First requests under idempotency keys."""
+        return SqlAttempts(self._connection)
+
+    @property
+    def upkeep(self) -> SqlUpkeep:
+        """What the house looks after by itself."""
+        return SqlUpkeep(self._connection)
 
     def signal(self, subject: str) -> None:
         """Ring that bell after the commit."""

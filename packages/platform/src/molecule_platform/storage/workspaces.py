@@ -1,16 +1,31 @@
 """The org tree in SQL."""
 
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, or_, select, update
+from sqlalchemy import Connection, Executable, bindparam, func, insert, or_, select, update
 
+from molecule_platform.domain import access
+from molecule_platform.domain.access import Relation
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.workspaces import Found, Place, Profile, Wanted
+from molecule_platform.storage import lineage, reach
+from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import access_grants, messages, workspaces
+
+_PROFILE = [workspaces.c[field.name] for field in fields(Profile)]
+
+
+@cache
+def _touching(names: tuple[str, ...]) -> Prepared:
+    """Every heartbeat ends here, always with the same few columns."""
+    values = {name: bindparam(name, type_=workspaces.c[name].type) for name in names}
+    return Prepared(update(workspaces).where(workspaces.c.id == bindparam("workspace")).values(values))
 
 
 class SqlWorkspaces:
@@ -22,6 +37,9 @@ class SqlWorkspaces:
     def insert(self, workspace: Workspace) -> None:
         """Keep a new workspace."""
         self._connection.execute(insert(workspaces).values(asdict(workspace)))
+        if workspace.parent_id is not None and not workspace.removed:
+            born = {"parent_id": workspace.parent_id, "created_at": workspace.created_at}
+            self._connection.execute(lineage.JOIN_PARENT, {"workspace_id": workspace.id, **born})
 
     def get(self, workspace_id: str) -> Workspace | None:
         """The workspace, removed ones too."""
@@ -32,13 +50,15 @@ class SqlWorkspaces:
         )
         return None if row is None else Workspace(**row)
 
-    def all_of(self, org_id: str, *, include_removed: bool = False) -> list[Workspace]:
-        """Every workspace of an organisation, oldest first."""
-        wanted = select(workspaces).where(workspaces.c.org_id == org_id)
-        if not include_removed:
-            wanted = wanted.where(workspaces.c.status != "removed")
-        rows = self._connection.execute(wanted.order_by(workspaces.c.created_at, workspaces.c.id)).mappings()
-        return [Workspace(**row) for row in rows]
+    def many(self, workspace_ids: Collection[str]) -> dict[str, Workspace]:
+        """The workspaces with these ids."""
+        wanted = select(workspaces).where(workspaces.c.id.in_(workspace_ids))
+        return {row["id"]: Workspace(**row) for row in self._connection.execute(wanted).mappings()}
+
+    def profiles(self, workspace_ids: Collection[str]) -> dict[str, Profile]:
+        """The same, as a search reads them."""
+        wanted = select(*_PROFILE).where(workspaces.c.id.in_(workspace_ids))
+        return {row["id"]: Profile(**row) for row in self._connection.execute(wanted).mappings()}
 
     def update(self, workspace: Workspace) -> bool:
         """Write over the version before it."""
@@ -46,11 +66,23 @@ class SqlWorkspaces:
         statement = (
             update(workspaces).where(workspaces.c.id == workspace.id, before).values(asdict(workspace))
         )
-        return self._connection.execute(statement).rowcount == 1
+        written = self._connection.execute(statement).rowcount == 1
+        if written and workspace.removed:
+            self._connection.execute(lineage.FORGET_ONE, {"workspace_id": workspace.id})
+        return written
+
+    def move(self, workspace: Workspace) -> bool:
+        """Write over the version before it, and take all below along."""
+        moved = self.update(workspace)
+        if moved:
+            self._connection.execute(lineage.FORGET_SUBTREE, {"workspace_id": workspace.id})
+            self._connection.execute(lineage.LAY_OUT, {"workspace_id": workspace.id})
+        return moved
 
     def touch(self, workspace_id: str, **columns: Any) -> None:
         """Set columns without a new version."""
-        self._connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(columns))
+        statement = _touching(tuple(sorted(columns)))
+        statement.run(self._connection, {"workspace": workspace_id, **columns})
 
     def stale(self, now: datetime, limit: int) -> list[Workspace]:
         """Alive in name only."""
@@ -59,16 +91,43 @@ class SqlWorkspaces:
         )
         return [Workspace(**row) for row in self._connection.execute(wanted.limit(limit)).mappings()]
 
-    def parents(self, org_id: str) -> dict[str, str | None]:
-        """The shape of the tree."""
-        living = workspaces.c.status != "removed"
-        wanted = select(workspaces.c.id, workspaces.c.parent_id).where(workspaces.c.org_id == org_id, living)
-        return {row.id: row.parent_id for row in self._connection.execute(wanted)}
+    def descends(self, ancestor_id: str, workspace_id: str) -> bool:
+        """Whether one is below the other."""
+        asked = {"ancestor_id": ancestor_id, "workspace_id": workspace_id}
+        return self._connection.execute(lineage.DESCENDS, asked).first() is not None
 
-    def parent_of(self, workspace_id: str) -> str | None:
-        """The parent."""
-        wanted = select(workspaces.c.parent_id).where(workspaces.c.id == workspace_id)
-        return self._connection.execute(wanted).scalar_one_or_none()
+    def subtree(self, workspace_id: str) -> list[Workspace]:
+        """It and all below it that live."""
+        rows = self._connection.execute(lineage.SUBTREE, {"workspace_id": workspace_id}).mappings()
+        members = {row["id"]: Workspace(**row) for row in rows}
+        if workspace_id not in members:
+            return []
+        order = access.subtree(workspace_id, {member.id: member.parent_id for member in members.values()})
+        return [members[member_id] for member_id in order]
+
+    def ancestors(self, workspace_id: str) -> list[str]:
+        """Who is above, nearest first."""
+        rows = lineage.ANCESTORS.rows(self._connection, {"workspace_id": workspace_id})
+        return [row["ancestor_id"] for row in rows]
+
+    def in_org(self, org_id: str, wanted: Wanted) -> list[Found]:
+        """A page of an organisation."""
+        return self._found(reach.page_of_org(org_id, wanted))
+
+    def in_reach(
+        self, caller: Workspace, wanted: Wanted, relations: Collection[Relation], now: datetime
+    ) -> list[Found]:
+        """A page of those the caller may call."""
+        named = {
+            "ancestor": self.ancestors(caller.id)[1:] if "ancestor" in relations else (),
+            "grant": self.granted_from(caller.id, now) if "grant" in relations else (),
+        }
+        scans = reach.scans_of(caller, relations, named)
+        return self._found(reach.page_of_reach(scans, wanted)) if scans else []
+
+    def _found(self, page: Executable) -> list[Found]:
+        rows = self._connection.execute(page)
+        return [Found(Place(row.created_at, row.id), row.relation) for row in rows]
 
     def granted_from(self, caller_id: str, now: datetime) -> frozenset[str]:
         """Where grants lead, forwards and, when they run both ways, backwards."""

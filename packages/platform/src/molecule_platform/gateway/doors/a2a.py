@@ -51,7 +51,7 @@ class A2aDoor:
         """Answer one JSON-RPC request; whatever goes wrong comes back as an error object with its id."""
         rpc_id: JSON = None
         try:
-            version = versions.named(call.headers.get("a2a-version"), call.query.get("A2A-Version"))
+            version = versions.named(call.headers.get("a2a-version"), _first(call.query.get("A2A-Version")))
             await self._authority.same_org(call.principal, call.path["id"])
             request = await _parsed(call.raw, version)
             rpc_id = request.id
@@ -104,6 +104,7 @@ class A2aDoor:
             wishes.timeout_seconds,
             wishes.hold_seconds,
             wishes.never_queue,
+            call.arrival.traceparent,
         )
         receipt = await self._delivery.accept(submission)
         message = await self._held(call, receipt, submission)
@@ -146,6 +147,10 @@ class A2aDoor:
             return 0.0
         asked = re.search(r"wait=(\d{1,5})", prefer)
         return min(float(asked[1]), HOLD_MOST_SECONDS) if asked else self._delivery.limits.hold_seconds
+
+
+def _first(values: list[str] | None) -> str | None:
+    return values[0] if values else None
 
 
 async def _parsed(body: bytes, version: str) -> Request:

@@ -2,49 +2,61 @@
 
 from datetime import datetime
 
-from molecule_platform.api import shapes
-from molecule_platform.api.calls import Call, Reply
+import msgspec
+
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import activity as shapes
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.activity import ActivityFilter
 from molecule_platform.services.activity import Activity, Reading
+from molecule_platform.services.logbook import Entry, Logbook
 from molecule_platform.services.replies import Replies
 from molecule_wire import times
 
-WAIT_MOST_SECONDS = 30.0
-LIMIT_MOST = 500
 _OUR_CLIENTS = "molecule-ai"
 
 
 class ActivityDoors:
     """Serves /workspaces/{id}/activity and /notify."""
 
-    def __init__(self, activity: Activity, replies: Replies) -> None:
+    def __init__(self, activity: Activity, replies: Replies, logbook: Logbook) -> None:
         self._activity = activity
         self._replies = replies
+        self._logbook = logbook
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {"activity.list": self.read, "activity.log": self.log, "activity.notify": self.notify}
 
     async def read(self, call: Call) -> Reply:
         """Rows of the log; a workspace that reads its own mail thereby receives it."""
         own = call.principal.workspace_id == call.workspace.id
-        query = call.query
+        asked: shapes.ListActivity = call.asked
         wanted = ActivityFilter(
-            activity_type=query.get("type") or None,
-            source=query.get("source") or None,
-            peer_id=query.get("peer_id") or None,
-            before=_time(query.get("before_ts")),
-            limit=int(call.number("limit", 100, 1, LIMIT_MOST)),
+            activity_type=asked.type,
+            source=asked.source,
+            peer_id=asked.peer_id,
+            before=_time(asked.before_ts),
+            limit=asked.limit,
         )
         reading = Reading(
             workspace=call.workspace,
             wanted=wanted,
             base_url=call.base_url,
             own=own,
-            since_id=query.get("since_id") or None,
-            since_secs=int(call.number("since_secs", 0, 0, 10**9)) or None,
-            original_client=_is_original_client(call),
+            since_id=asked.since_id,
+            since_secs=asked.since_secs or None,
+            original_client=asked.compat == "1" or _is_original_client(call),
         )
         waits = reading.since_id is not None or reading.receives
-        wait = call.number("wait", 0, 0, WAIT_MOST_SECONDS) if waits else 0
-        return Reply(await self._activity.read(reading, wait))
+        return Reply(await self._activity.read(reading, asked.wait if waits else 0))
+
+    async def log(self, call: Call) -> Reply:
+        """Keep what an agent says that it did."""
+        body: shapes.LogActivity = call.body
+        given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
+        row_id = await self._logbook.log(call.workspace, Entry(**given))
+        return Reply({"status": "logged", "id": row_id})
 
     async def notify(self, call: Call) -> Reply:
         """Tell the people of the organisation something."""
@@ -59,7 +71,7 @@ class ActivityDoors:
 
 
 def _is_original_client(call: Call) -> bool:
-    return call.query.get("compat") == "1" or _OUR_CLIENTS not in call.headers.get("user-agent", "")
+    return _OUR_CLIENTS not in call.headers.get("user-agent", "")
 
 
 def _time(given: str | None) -> datetime | None:

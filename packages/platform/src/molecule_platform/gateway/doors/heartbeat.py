@@ -1,13 +1,11 @@
 """The heartbeat door."""
 
-from molecule_platform.api import shapes
 from molecule_platform.api.calls import Call, Reply
+from molecule_platform.api.nouns import registry as shapes
 from molecule_platform.domain import authorisation
 from molecule_platform.domain.lifecycle import Beat
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import invalid
-from molecule_platform.ports.clock import Clock
-from molecule_platform.services import heartbeats
 from molecule_platform.services.heartbeats import Heartbeats
 from molecule_wire import jsontext
 
@@ -17,18 +15,17 @@ METADATA_MOST_BYTES = 32 * 1024
 class HeartbeatDoor:
     """Serves POST /registry/heartbeat."""
 
-    def __init__(self, heartbeats: Heartbeats, clock: Clock) -> None:
+    def __init__(self, heartbeats: Heartbeats) -> None:
         self._heartbeats = heartbeats
-        self._clock = clock
 
     async def handle(self, call: Call) -> Reply:
         """Take a heartbeat of the token's own workspace."""
         body: shapes.Heartbeat = call.body
         workspace_id = own_workspace(call, body.workspace_id)
-        if len(jsontext.encode(body.runtime_metadata)) > METADATA_MOST_BYTES:
+        if body.runtime_metadata and len(jsontext.encode(body.runtime_metadata)) > METADATA_MOST_BYTES:
             raise invalid("runtime_metadata", f"runtime_metadata is larger than {METADATA_MOST_BYTES} bytes")
         heard = await self._heartbeats.beat(workspace_id, _beat(body))
-        return Reply(heard.body(heartbeats.server_time(self._clock)))
+        return Reply(heard.body())
 
 
 def own_workspace(call: Call, named: str) -> str:
@@ -38,7 +35,8 @@ def own_workspace(call: Call, named: str) -> str:
         raise Refusal("forbidden", "only a workspace token may do this")
     if call.principal.workspace_id != named:
         raise Refusal("identity-mismatch", "workspace_id is not the workspace of this token")
-    authorisation.permit(call.principal, call.route.who, named, None)
+    if not call.principal.may("ws.runtime"):
+        raise authorisation.scope_required(list(call.route.who))
     return named
 
 

@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from molecule_platform.api import shapes
 from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import messages as shapes
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import invalid
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.measures import Measures
 from molecule_platform.services.inbox import Answer, Inbox, LeaseWish
 from molecule_wire import times
 from molecule_wire.a2a import convert
@@ -26,8 +28,10 @@ AGENT_CODES = frozenset(
 class InboxDoors:
     """Serves /workspaces/{id}/inbox and what is below it."""
 
-    def __init__(self, inbox: Inbox) -> None:
+    def __init__(self, inbox: Inbox, measures: Measures, clock: Clock) -> None:
         self._inbox = inbox
+        self._measures = measures
+        self._clock = clock
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by route."""
@@ -43,9 +47,8 @@ class InboxDoors:
 
     async def peek(self, call: Call) -> Reply:
         """What is open, without any effect."""
-        limit = int(call.number("limit", 10, 1, LIMIT_MOST))
-        wait = call.number("wait", 0, 0, WAIT_MOST_SECONDS)
-        return Reply(await self._inbox.peek(call.workspace, call.base_url, limit, wait))
+        asked: shapes.PeekInbox = call.asked
+        return Reply(await self._inbox.peek(call.workspace, call.base_url, asked.limit, asked.wait))
 
     async def lease(self, call: Call) -> Reply:
         """Claim the next messages."""
@@ -63,7 +66,15 @@ class InboxDoors:
         )
         wait = min(max(body.wait, 0.0), WAIT_MOST_SECONDS)
         async with call.watching() as left:
-            return Reply(await self._inbox.lease(call.workspace, call.base_url, wish, wait, left))
+            mail = await self._inbox.lease(call.workspace, call.base_url, wish, wait, left)
+        self._count_taken(mail["messages"])
+        return Reply(mail)
+
+    def _count_taken(self, items: list[dict[str, Any]]) -> None:
+        for item in items:
+            if item["attempt"] == 1:
+                waited = self._clock.now() - times.parse_time(item["created_at"])
+                self._measures.taken(max(waited.total_seconds(), 0.0))
 
     async def extend(self, call: Call) -> Reply:
         """Keep a lease longer."""
@@ -79,12 +90,14 @@ class InboxDoors:
         body: shapes.AnswerMessage = call.body
         answer = Answer(_parts(body), body.state, tuple(body.artifacts))
         message = await self._inbox.answer(call.workspace, _name(call), body.lease_token, answer)
+        self._measures.attempt("answered")
         return Reply({"status": "answered", "message_id": message.id})
 
     async def ack(self, call: Call) -> Reply:
         """Settle without words."""
         body: shapes.AckMessage = call.body
         message = await self._inbox.ack(call.workspace, _name(call), body.lease_token)
+        self._measures.attempt("answered")
         return Reply({"status": "answered", "message_id": message.id})
 
     async def fail(self, call: Call) -> Reply:
@@ -95,6 +108,7 @@ class InboxDoors:
         failure = messages.failure(code, sentence, retryable=body.retryable)
         delay = None if body.delay_seconds is None else min(max(body.delay_seconds, 0.0), DELAY_MOST)
         message = await self._inbox.fail(call.workspace, _name(call), body.lease_token, failure, delay)
+        self._measures.attempt("retry" if message.is_open else "failed")
         return Reply(_after_failure(message))
 
     async def release(self, call: Call) -> Reply:

@@ -3,26 +3,27 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 import msgspec
 
-from molecule_platform.api import pipeline
-from molecule_platform.api.pipeline import Receive, Scope, Send
+from molecule_platform.api import arrival
+from molecule_platform.api.arrival import Arrival, Edge, Scope
+from molecule_platform.api.limits import FAILED_LOGIN_COSTS
+from molecule_platform.api.pipeline import Gate, Receive, Send
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import authorisation, events
-from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
-from molecule_platform.services.bells import CREDENTIALS, Bells
-from molecule_platform.services.feed import PAGE, Feed, Listener
-from molecule_platform.services.identity import Identity, Presented
+from molecule_platform.ports.storage import StorageDown
+from molecule_platform.services.feed import End, Listener, StreamEnded
+from molecule_platform.services.followers import Follower, Followers
+from molecule_platform.services.identity import Presented
 
-UNAUTHENTICATED, FORBIDDEN, TOO_SLOW, REVOKED = 4001, 4003, 4008, 4009
-LOOK_AGAIN_SECONDS = 15.0
-CLIENT_FRAME_MOST = 64 * 1024
+UNAUTHENTICATED, FORBIDDEN = 4001, 4003
+CLOSING = {End.SLOW: 4008, End.REVOKED: 4009, End.DRAINING: 1012, End.UNAVAILABLE: 1012}
+QUIET_SECONDS = 60.0
+CLOSING_SECONDS = 5.0
 
 _ROUTE = next(route for route in TABLE if route.path == "/ws")
 
@@ -30,113 +31,106 @@ _ROUTE = next(route for route in TABLE if route.path == "/ws")
 class LiveDoor:
     """Serves WS /ws."""
 
-    def __init__(self, identity: Identity, bells: Bells, feed: Feed, external_url: str | None) -> None:
-        self._identity = identity
-        self._bells = bells
-        self._feed = feed
-        self._external_url = external_url
+    def __init__(self, gate: Gate, followers: Followers, edge: Edge) -> None:
+        self._gate = gate
+        self._followers = followers
+        self._edge = edge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
         await receive()
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        came = arrival.Arrival(scope, self._edge)
         try:
-            if scope["path"].rstrip("/") != "/ws":
-                raise Refusal("not-found", "the only WebSocket is /ws")
-            presented = Presented(pipeline.bearer_token(headers), pipeline.session_cookie(headers))
-            principal = await self._admit(scope, headers, presented)
-            listener, since = _wanted(principal, scope)
+            listener, since = await self._admit(came)
         except Refusal as refusal:
-            await send({"type": "websocket.accept"})
             code = UNAUTHENTICATED if refusal.status == 401 else FORBIDDEN
-            await send({"type": "websocket.close", "code": code, "reason": refusal.code})
-            return
-        await send({"type": "websocket.accept"})
-        await self._serve(listener, since, presented, receive, send)
+            await _turn_away(send, code, refusal.code)
+        except StorageDown:
+            await _turn_away(send, CLOSING[End.UNAVAILABLE], "platform-unavailable")
+        else:
+            await send({"type": "websocket.accept"})
+            await self._serve(listener, since, receive, send)
 
-    async def _admit(self, scope: Scope, headers: Mapping[str, str], presented: Presented) -> Principal:
-        principal = await self._identity.authenticate(presented)
-        own = self._external_url or pipeline.base_url({**scope, "scheme": _http(scope)}, headers)
-        if presented.bearer is None and not pipeline.is_own_origin(headers, own):
-            raise Refusal("csrf", "a browser may only connect from our own page")
+    async def _admit(self, came: Arrival) -> tuple[Listener, int | None]:
+        came.check_text()
+        if came.path.rstrip("/") != _ROUTE.path:
+            raise Refusal("not-found", f"the only WebSocket is {_ROUTE.path}")
+        principal = await self._authenticate(came)
+        self._count(principal.text, known=True)
         authorisation.permit(principal, _ROUTE.who, None, None)
+        listener = Listener(principal, _names(came.first("types")), _names(came.first("workspace_id")))
+        since = came.first("since")
+        return listener, events.parse_id(since) if since else None
+
+    async def _authenticate(self, came: Arrival) -> Principal:
+        presented = Presented(came.bearer, came.session, came.first("ticket"))
+        try:
+            principal = await self._gate.identity.authenticate(presented)
+        except Refusal:
+            self._count(f"address {came.address}", known=False, cost=FAILED_LOGIN_COSTS)
+            raise
+        if presented.is_cookie and not self._is_own_page(came):
+            raise Refusal("csrf", "a browser may only connect from our own page")
+        principal = await self._gate.authority.check_org(principal, came.headers.get("x-molecule-org-id"))
+        for header in ("x-workspace-id", "x-source-workspace-id"):
+            named = came.headers.get(header)
+            if named:
+                principal = await self._gate.authority.acting_as(principal, named, came.request_id)
         return principal
 
-    async def _serve(
-        self, listener: Listener, since: int | None, presented: Presented, receive: Receive, send: Send
-    ) -> None:
-        self._feed.join(listener)
-        tasks: set[asyncio.Task[int | None]] = {
-            asyncio.create_task(_read_client(listener, receive, send)),
-            asyncio.create_task(self._write(listener, since, send)),
-            asyncio.create_task(self._until_revoked(presented)),
-        }
-        try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._feed.leave(listener)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        closing = next((code for task in ended if (code := task.result()) is not None), None)
-        if closing is not None:
-            with contextlib.suppress(RuntimeError):
-                await send({"type": "websocket.close", "code": closing})
+    def _count(self, key: str, *, known: bool, cost: float = 1) -> None:
+        budget = self._gate.limits.take(key, known=known, cost=cost)
+        if budget is not None:
+            budget.check()
 
-    async def _until_revoked(self, presented: Presented) -> int | None:
-        """Ends when the credential that opened the socket is no longer good."""
+    def _is_own_page(self, came: Arrival) -> bool:
+        return arrival.is_own_origin(came.headers, came.base_url, self._edge.cors_origins)
 
-        async def look() -> int | None:
+    async def _serve(self, listener: Listener, since: int | None, receive: Receive, send: Send) -> None:
+        async with self._followers.follow(listener, since) as follower:
+            tasks: set[asyncio.Task[int | None]] = {
+                asyncio.create_task(_read_client(listener, receive, send)),
+                asyncio.create_task(_write(follower, send)),
+                asyncio.create_task(_until_ended(listener)),
+            }
             try:
-                await self._identity.authenticate(presented)
-            except Refusal:
-                return REVOKED
-            return None
-
-        while True:
-            revoked = await self._bells.wait_for(CREDENTIALS, look, LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
-            if revoked is not None:
-                return revoked
-
-    async def _write(self, listener: Listener, since: int | None, send: Send) -> int | None:
-        last = since or 0
-        if since is not None:
-            last = await self._replay(listener, since, send)
-        while not listener.lagged.is_set():
-            event = await _next(listener)
-            if event is None:
-                break
-            if event.id is None or event.id > last:
-                last = event.id or last
-                await _send_frame(send, event)
-        return TOO_SLOW
-
-    async def _replay(self, listener: Listener, since: int, send: Send) -> int:
-        last = since
-        while True:
-            page = await self._feed.history(listener, last)
-            for event in page:
-                last = event.id or last
-                if listener.wants(event):
-                    await _send_frame(send, event)
-            if len(page) < PAGE:
-                return last
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        code = next((code for task in ended if (code := task.result()) is not None), None)
+        if code is not None:
+            await _close(send, code)
 
 
-async def _next(listener: Listener) -> Event | None:
-    """The next event, None when the listener fell behind."""
-    getting = asyncio.ensure_future(listener.queue.get())
-    lagging = asyncio.ensure_future(listener.lagged.wait())
+async def _turn_away(send: Send, code: int, reason: str) -> None:
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+async def _close(send: Send, code: int) -> None:
+    """Say why, unless the client takes nothing more."""
+    with contextlib.suppress(OSError, RuntimeError, TimeoutError):
+        async with asyncio.timeout(CLOSING_SECONDS):
+            await send({"type": "websocket.close", "code": code})
+
+
+async def _until_ended(listener: Listener) -> int | None:
+    await listener.ended.wait()
+    return None if listener.why is None else CLOSING[listener.why]
+
+
+async def _write(follower: Follower, send: Send) -> int | None:
     try:
-        await asyncio.wait({getting, lagging}, return_when=asyncio.FIRST_COMPLETED)
-        return getting.result() if getting.done() else None
-    finally:
-        getting.cancel()
-        lagging.cancel()
-
-
-async def _send_frame(send: Send, event: Event) -> None:
-    await send({"type": "websocket.send", "text": msgspec.json.encode(event.frame()).decode()})
+        while True:
+            for event in await follower.next(QUIET_SECONDS):
+                frame = msgspec.json.encode(event.frame()).decode()
+                await send({"type": "websocket.send", "text": frame})
+    except StreamEnded as ended:
+        return CLOSING[ended.why]
+    except OSError:
+        return None
 
 
 async def _read_client(listener: Listener, receive: Receive, send: Send) -> int | None:
@@ -144,17 +138,15 @@ async def _read_client(listener: Listener, receive: Receive, send: Send) -> int 
         event = await receive()
         if event["type"] == "websocket.disconnect":
             return None
-        frame = event.get("text") or ""
-        if len(frame) > CLIENT_FRAME_MOST:
-            return TOO_SLOW
         try:
-            asked: Any = json.loads(frame or "{}")
-        except ValueError:
+            asked: Any = json.loads(event.get("text") or "{}")
+        except (ValueError, RecursionError):
             continue
         await _obey(listener, asked if isinstance(asked, dict) else {}, send)  # pyright: ignore[reportUnknownArgumentType]
 
 
 async def _obey(listener: Listener, asked: dict[str, Any], send: Send) -> None:
+    """`ping` and `subscribe`; an `ack` needs nothing, because a client resumes from the number it names."""
     if asked.get("op") == "ping":
         await send({"type": "websocket.send", "text": '{"op":"pong"}'})
     elif asked.get("op") == "subscribe":
@@ -162,17 +154,9 @@ async def _obey(listener: Listener, asked: dict[str, Any], send: Send) -> None:
         listener.workspace_ids = _texts(asked.get("workspace_ids"))
 
 
-def _wanted(principal: Principal, scope: Scope) -> tuple[Listener, int | None]:
-    query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-    since = query.get("since")
-    types = frozenset(name for name in query.get("types", "").split(",") if name)
-    workspaces = frozenset(name for name in query.get("workspace_id", "").split(",") if name)
-    return Listener(principal, types, workspaces), None if since is None else events.parse_id(since)
+def _names(given: str | None) -> frozenset[str]:
+    return frozenset(name for name in (given or "").split(",") if name)
 
 
 def _texts(value: Any) -> frozenset[str]:
     return frozenset(str(item) for item in value) if isinstance(value, list) else frozenset()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-
-
-def _http(scope: Scope) -> str:
-    return "https" if scope.get("scheme") == "wss" else "http"

@@ -61,6 +61,8 @@ class PushLink:
             "X-Molecule-Deadline": times.format_time(message.deadline_at),
             "X-Timeout": str(max(1, int((message.deadline_at - self._now()).total_seconds()))),
         }
+        if message.traceparent is not None:
+            headers["traceparent"] = message.traceparent
         if dialect == "1.0":
             headers["A2A-Version"] = "1.0"
         if dispatch.dispatch_secret is not None:

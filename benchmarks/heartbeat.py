@@ -1,0 +1,145 @@
+"""What one heartbeat costs the platform's processor, against a bare Starlette echo of the same body."""
+
+import http.client
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks import figure
+from molecule_platform.testing import servers
+from scripts import live_platform
+
+AGENTS = 20
+ROUNDS = 5
+REQUESTS = 4000
+START_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to post, as whom, and whose processor time counts."""
+
+    port: int
+    path: str
+    pid: int
+    requests: Sequence[tuple[bytes, dict[str, str]]]
+
+
+def measure() -> figure.Figure:
+    """The median ratio of processor time per request, the two measured in turns."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        live_platform.running(Path(folder) / "data", "--no-demo", RATE_LIMIT="0") as platform,
+    ):
+        ours = Target(platform.port, "/registry/heartbeat", platform.pid, _agents(platform))
+        with _bare_echo(ours.requests) as bare:
+            for target in (ours, bare):
+                _spent(target)
+            pairs = [(_spent(ours), _spent(bare)) for _ in range(ROUNDS)]
+    ratio = statistics.median(mine / theirs for mine, theirs in pairs)
+    mine, theirs = (statistics.median(side) * 1e6 for side in zip(*pairs, strict=True))
+    limits = (
+        f"{ROUNDS} rounds x {REQUESTS} beats of {AGENTS} agents, one connection, SQLite; "
+        f"{mine:.0f} us against {theirs:.0f} us of CPU"
+    )
+    return figure.Figure("heartbeat / bare Starlette echo", ratio, "x", figure.Ceiling(1.0), limits)
+
+
+def _agents(platform: live_platform.LivePlatform) -> list[tuple[bytes, dict[str, str]]]:
+    """The heartbeats of registered agents, each with its own token."""
+    beats: list[tuple[bytes, dict[str, str]]] = []
+    connection = http.client.HTTPConnection("127.0.0.1", platform.port)
+    for number in range(AGENTS):
+        made = _post(
+            connection,
+            "/workspaces",
+            {"name": f"agent-{number}", "external": True},
+            platform.admin_token(),
+        )
+        token = made["connection"]["auth_token"]
+        _post(connection, "/registry/register", {"id": made["id"], "agent_card": {"name": "a"}}, token)
+        beats.append((_beat(made["id"]), _headers(token)))
+    return beats
+
+
+def _beat(workspace_id: str) -> bytes:
+    return json.dumps(
+        {
+            "workspace_id": workspace_id,
+            "current_task": "",
+            "active_tasks": 0,
+            "error_rate": 0.0,
+            "sample_error": "",
+            "uptime_seconds": 12,
+        }
+    ).encode()
+
+
+def _headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+
+def _post(connection: http.client.HTTPConnection, path: str, body: object, token: str) -> Any:
+    connection.request("POST", path, json.dumps(body), _headers(token))
+    answer = connection.getresponse()
+    said = answer.read()
+    assert answer.status < 300, said
+    return json.loads(said)
+
+
+@contextmanager
+def _bare_echo(requests: Sequence[tuple[bytes, dict[str, str]]]) -> Generator[Target]:
+    port = servers.free_port()
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.bare_echo", str(port)])
+    try:
+        _until_open(port)
+        yield Target(port, "/echo", process.pid, requests)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _until_open(port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            http.client.HTTPConnection("127.0.0.1", port, timeout=1).connect()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise TimeoutError(f"nothing listens on {port}")
+
+
+def _spent(target: Target) -> float:
+    """Seconds of the server's processor for one request."""
+    connection = http.client.HTTPConnection("127.0.0.1", target.port)
+    before = _cpu(target.pid)
+    for number in range(REQUESTS):
+        body, headers = target.requests[number % len(target.requests)]
+        connection.request("POST", target.path, body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200
+    spent = _cpu(target.pid) - before
+    connection.close()
+    return spent / REQUESTS
+
+
+def _cpu(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+if __name__ == "__main__":
+    print(figure.table([measure()]))

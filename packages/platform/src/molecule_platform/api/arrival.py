@@ -1,0 +1,169 @@
+"""A request as it arrives: what its line, its headers and the way it came tell, before anyone is asked."""
+
+import ipaddress
+import itertools
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from molecule_platform.domain.refusals import Refusal
+from molecule_wire import ids
+
+Scope = Mapping[str, Any]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# A request that brings no id of its own gets one of this process.
+_PROCESS, _NUMBERS = ids.uuid7(), itertools.count(1)
+
+_NO_QUERY: dict[str, list[str]] = {}
+SESSION_COOKIE = "molecule_session"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What the operator says about the outer wall."""
+
+    max_body_bytes: int = 1024 * 1024
+    a2a_max_body_bytes: int = 16 * 1024 * 1024
+    external_url: str | None = None
+    cors_origins: frozenset[str] = frozenset()
+    trusted_proxies: tuple[Network, ...] = ()
+
+
+class Arrival:
+    """One request, before its route is known. What few requests need is worked out when it is asked for."""
+
+    def __init__(self, scope: Scope, edge: Edge) -> None:
+        self.method: str = scope.get("method", "GET")
+        self.path: str = scope["path"]
+        self.headers = headers_of(scope)
+        self.request_id = _request_id(self.headers)
+        text: bytes = scope["query_string"]
+        self.query = parse_qs(text.decode("latin-1"), keep_blank_values=True) if text else _NO_QUERY
+        self._scope = scope
+        self._edge = edge
+        self._traceparent = ""
+
+    @property
+    def _proxied(self) -> bool:
+        trusted = self._edge.trusted_proxies
+        return bool(trusted) and _is_trusted(self._peer, trusted)
+
+    @property
+    def _peer(self) -> str:
+        return str((self._scope.get("client") or ("",))[0])
+
+    @property
+    def address(self) -> str:
+        """Where the caller is; what a proxy says of it counts only when the proxy is trusted."""
+        return _client(self._peer, self.headers, self._edge.trusted_proxies) if self._proxied else self._peer
+
+    @property
+    def base_url(self) -> str:
+        """The origin that the caller used, or the one that the operator says is ours."""
+        return self._edge.external_url or base_url(self._scope, self.headers, proxied=self._proxied)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the caller came over TLS."""
+        behind = self._edge.external_url or self._edge.trusted_proxies
+        return self.base_url.startswith("https:") if behind else self._scope.get("scheme") in ("https", "wss")
+
+    @property
+    def traceparent(self) -> str:
+        """The trace goes on with a step of our own; without one, or with a malformed one, it begins here."""
+        if not self._traceparent:
+            known = _TRACEPARENT.fullmatch(self.headers.get("traceparent", "").strip().lower())
+            trace, flags = known.groups() if known else (secrets.token_hex(16), "00")
+            self._traceparent = f"00-{trace}-{secrets.token_hex(8)}-{flags}"
+        return self._traceparent
+
+    @property
+    def trace_id(self) -> str:
+        """The trace that this request belongs to."""
+        return self.traceparent.split("-")[1]
+
+    @property
+    def bearer(self) -> str | None:
+        """The token of the Authorization header, if it is one."""
+        return bearer_token(self.headers)
+
+    @property
+    def session(self) -> str | None:
+        """The session of the Cookie header, if there is one."""
+        return session_cookie(self.headers)
+
+    def first(self, name: str) -> str | None:
+        """A parameter of the query."""
+        return self.query[name][0] if name in self.query else None
+
+    def check_text(self) -> None:
+        """No database keeps a NUL in a text, and no honest request has one."""
+        said = self.query.values()
+        if "\0" in self.path or (said and any("\0" in text for values in said for text in values)):
+            raise Refusal("invalid-request", "no path and no query may contain NUL", field="path")
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    """The headers by their names in small letters."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def base_url(scope: Scope, headers: Mapping[str, str], *, proxied: bool = False) -> str:
+    """The origin that the caller used; what a proxy says of it counts only when the proxy is trusted."""
+    host = headers.get("host") or "{}:{}".format(*(scope.get("server") or ("localhost", 80)))
+    scheme = str(scope.get("scheme", "http")).replace("ws", "http")
+    if proxied:
+        host = headers.get("x-forwarded-host", host).split(",")[0].strip()
+        scheme = headers.get("x-forwarded-proto", scheme).split(",")[0].strip()
+    return f"{scheme}://{host}"
+
+
+def bearer_token(headers: Mapping[str, str]) -> str | None:
+    """The token of the Authorization header, if it is one."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" and token.strip() else None
+
+
+def session_cookie(headers: Mapping[str, str]) -> str | None:
+    """The session of the Cookie header, if there is one."""
+    cookies = headers.get("cookie")
+    for pair in cookies.split(";") if cookies else ():
+        name, _, value = pair.strip().partition("=")
+        if name == SESSION_COOKIE and value:
+            return value.strip('"')
+    return None
+
+
+def is_own_origin(headers: Mapping[str, str], base: str, listed: frozenset[str] = frozenset()) -> bool:
+    """Whether a browser says that the request comes from our own page, or from one the operator lists."""
+    said = headers.get("origin") or headers.get("referer", "")
+    parts = urlsplit(said)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    return origin == base or origin in listed
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    given = headers.get("x-request-id", "")
+    return given if given and _REQUEST_ID.fullmatch(given) else f"{_PROCESS}-{next(_NUMBERS):x}"
+
+
+def _is_trusted(address: str, trusted: Sequence[Network]) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return any(parsed in network for network in trusted)
+
+
+def _client(peer: str, headers: Mapping[str, str], trusted: Sequence[Network]) -> str:
+    """The nearest address that no trusted proxy has: whatever stands left of it could be made up."""
+    for hop in reversed([hop.strip() for hop in headers.get("x-forwarded-for", "").split(",")]):
+        if not _is_trusted(hop, trusted):
+            return hop[:64] or peer
+    return peer

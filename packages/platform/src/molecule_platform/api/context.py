@@ -1,0 +1,7 @@
+"""Which request is being served, for whoever writes a line into the log meanwhile."""
+
+from contextvars import ContextVar
+
+from molecule_platform.api.arrival import Arrival
+
+REQUEST: ContextVar[Arrival | None] = ContextVar("request", default=None)

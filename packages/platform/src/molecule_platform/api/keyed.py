@@ -1,0 +1,41 @@
+"""Idempotency keys: a creating POST that is repeated under its key happens once."""
+
+import re
+
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import invalid
+from molecule_platform.services import repeats
+from molecule_platform.services.repeats import Repeats
+
+_PRINTABLE = re.compile(r"[\x20-\x7e]{1,255}")
+
+
+class Keyed:
+    """Runs a handler once for each key."""
+
+    def __init__(self, repeats: Repeats) -> None:
+        self._repeats = repeats
+
+    async def once(self, call: Call, handler: Handler) -> Reply:
+        """The handler's reply; the first one's when the key was used before."""
+        key = call.headers.get("idempotency-key")
+        if key is None:
+            return await handler(call)
+        if not _PRINTABLE.fullmatch(key):
+            raise invalid("Idempotency-Key", "Idempotency-Key has 1 to 255 printable characters")
+        path = "/".join([call.route.path, *(call.path[name] for name in sorted(call.path))])
+        scope = f"{call.principal.org_id} {call.principal.text} {call.route.method} {path}"
+        first = await self._repeats.begin(scope, key, repeats.body_hash(call.raw))
+        if first is not None:
+            return Reply(first.body.encode(), first.status, (("idempotency-replayed", "true"),))
+        return await self._first(call, handler, scope, key)
+
+    async def _first(self, call: Call, handler: Handler, scope: str, key: str) -> Reply:
+        try:
+            reply = await handler(call)
+        except Refusal:
+            await self._repeats.forget(scope, key)
+            raise
+        await self._repeats.finish(scope, key, reply.status, reply.encoded().decode())
+        return reply

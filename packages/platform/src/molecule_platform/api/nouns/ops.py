@@ -1,0 +1,85 @@
+"""The house itself: health, readiness, versions, figures."""
+
+from typing import Any
+
+from molecule_platform.api.route import Route
+from molecule_platform.api.shapes import Shape
+from molecule_platform.domain.authorisation import ANY, PUBLIC, org_with
+
+
+class Health(Shape):
+    """The process is up."""
+
+    status: str
+    version: str
+
+
+class Checks(Shape):
+    """What readiness looks at: each `ok` or `failed`."""
+
+    storage: str
+    keys: str
+    migrations: str
+
+
+class Readiness(Shape):
+    """Whether the process can serve: `ready` or `not_ready`."""
+
+    status: str
+    checks: Checks
+
+
+class Version(Shape):
+    """What this platform speaks and has."""
+
+    version: str
+    api: str
+    a2a: list[str]
+    features: list[str]
+
+
+class Subsystem(Shape):
+    """One loop of the house."""
+
+    last_tick_at: str | None
+    seconds_ago: float | None
+    restarts: int
+    ok: bool
+
+
+class Liveness(Shape):
+    """Every loop of the house, by name."""
+
+    subsystems: dict[str, Subsystem]
+
+
+def _watch(name: str, path: str, summary: str, reply: type[Shape], *status: int) -> Route:
+    """What balancers ask all day."""
+    return Route(
+        name, "GET", path, (PUBLIC,), summary, reply=reply, status=status, unlimited=True, quiet=True
+    )
+
+
+ROUTES = (
+    _watch("health", "/health", "The process is up.", Health, 200),
+    _watch("health", "/healthz", "The same as /health.", Health, 200),
+    _watch("ready", "/ready", "It can serve: storage, keys and migrations are fine.", Readiness, 200, 503),
+    _watch("ready", "/readyz", "The same as /ready.", Readiness, 200, 503),
+    Route(
+        "metrics",
+        "GET",
+        "/metrics",
+        (org_with("metrics.read"),),
+        "Figures for Prometheus.",
+        reply=str,
+        media="text/plain",
+        unlimited=True,
+        quiet=True,
+    ),
+    Route("version", "GET", "/version", (ANY,), "What this platform speaks and has.", reply=Version),
+    Route(
+        "openapi", "GET", "/openapi.json", (ANY,), "This table as an OpenAPI document.", reply=dict[str, Any]
+    ),
+    Route("docs", "GET", "/docs", (ANY,), "This table as a page to read.", reply=str, media="text/html"),
+    Route("liveness", "GET", "/admin/liveness", (org_with("admin"),), "How the loops do.", reply=Liveness),
+)

@@ -1,0 +1,64 @@
+"""Reading a query into its declared shape."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from molecule_platform.api.shapes import Query
+from molecule_platform.domain.workspaces import invalid
+
+Bounds = tuple[type[int] | type[float], float, float]
+_bounds: dict[type[Query], dict[str, Bounds]] = {}
+
+
+def read(shape: type[Query], given: Mapping[str, list[str]]) -> Query:
+    """The parameters of a request; an empty one counts as not given, an unknown one is ignored."""
+    bounds = _bounds.setdefault(shape, _bounds_of(shape))
+    lists = _lists_of(shape)
+    values: dict[str, Any] = {}
+    for name, texts in given.items():
+        if name in lists:
+            values[name] = texts
+        elif texts[-1] != "":
+            values[name] = _bounded(name, texts[-1], bounds)
+    try:
+        return msgspec.convert(values, shape, strict=False)
+    except msgspec.ValidationError as problem:
+        detail = str(problem)
+        name = detail.split("`")[-2].removeprefix("$.") if "`" in detail else ""
+        raise invalid(name, f"{name}: {detail.split(' - at ')[0]}") from problem
+
+
+def _bounded(name: str, text: str, bounds: Mapping[str, Bounds]) -> Any:
+    if name not in bounds:
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if number != number:
+        raise invalid(name, f"{name} is a number")
+    kind, least, most = bounds[name]
+    return kind(min(max(number, least), most))
+
+
+def _bounds_of(shape: type[Query]) -> dict[str, Bounds]:
+    kind = inspect.type_info(shape)
+    assert isinstance(kind, inspect.StructType)
+    return {
+        field.encode_name: (_number(field.type), field.type.ge or 0, field.type.le)
+        for field in kind.fields
+        if isinstance(field.type, inspect.IntType | inspect.FloatType) and field.type.le is not None
+    }
+
+
+def _number(kind: inspect.IntType | inspect.FloatType) -> type[int] | type[float]:
+    return int if isinstance(kind, inspect.IntType) else float
+
+
+def _lists_of(shape: type[Query]) -> set[str]:
+    kind = inspect.type_info(shape)
+    assert isinstance(kind, inspect.StructType)
+    return {field.encode_name for field in kind.fields if isinstance(field.type, inspect.ListType)}

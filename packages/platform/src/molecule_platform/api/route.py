@@ -1,0 +1,63 @@
+"""A row of the route table: everything the outside may know of one operation."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from molecule_platform.api import shapes
+from molecule_platform.api.limits import Rate
+from molecule_platform.domain.authorisation import PUBLIC, Who
+
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
+
+
+@dataclass(frozen=True)
+class Route:
+    """One operation of the API."""
+
+    name: str
+    method: str
+    path: str
+    who: tuple[Who, ...]
+    summary: str
+    body: type[shapes.Body] | None = None
+    query: type[shapes.Query] | None = None
+    # The type of the body of a success; None when it has none.
+    reply: Any = None
+    status: tuple[int, ...] = (200,)
+    # Codes of the error table beyond those that every route of its kind may give.
+    refusals: tuple[str, ...] = ()
+    media: str = JSON
+    errors: Literal["rest", "jsonrpc"] = "rest"
+    a2a_body: bool = False
+    # The route tells that an id is unknown or removed before it knows who asks.
+    gone_first: bool = False
+    # The handler applies `who` itself, because what is asked decides which rules hold.
+    admits_itself: bool = False
+    # Operators may ask about a workspace that is gone; the handler says whether it answers.
+    removed_too: bool = False
+    # A POST that makes something new: an Idempotency-Key lets it happen once.
+    creates: bool = False
+    # A stream that a browser opens with a ticket in the query, where it cannot send a header.
+    stream: bool = False
+    # A token that ended with its workspace is told so here (410), where others just get 401.
+    tells_removed: bool = False
+    # Never limited in its rate: whoever watches the house must always be let in.
+    unlimited: bool = False
+    # A limit of its own, instead of the general one.
+    rate: Rate | None = None
+    # Its success is routine and not worth a line in the log.
+    quiet: bool = False
+
+    # Whether no credential is needed, and whether none is even looked at.
+    is_public: bool = field(init=False)
+    is_for_all: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_public", PUBLIC in self.who)
+        object.__setattr__(self, "is_for_all", self.who == (PUBLIC,))
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it can be asked for its headers alone: reading it has no effect for anyone."""
+        return self.method == "GET" and self.is_for_all

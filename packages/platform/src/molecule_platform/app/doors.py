@@ -1,0 +1,128 @@
+"""Who answers at which row of the route table."""
+
+import random
+from pathlib import Path
+
+from molecule_platform.api.arrival import Edge
+from molecule_platform.api.calls import Handler
+from molecule_platform.app.ground import Ground
+from molecule_platform.app.staff import Staff, url_check
+from molecule_platform.gateway.doors.a2a import A2aDoor
+from molecule_platform.gateway.doors.activity import ActivityDoors
+from molecule_platform.gateway.doors.heartbeat import HeartbeatDoor
+from molecule_platform.gateway.doors.inbox import InboxDoors
+from molecule_platform.gateway.doors.streams import StreamDoors
+from molecule_platform.http.access import AccessRoutes
+from molecule_platform.http.events import EventRoutes
+from molecule_platform.http.health import HealthRoutes
+from molecule_platform.http.login import LoginRoutes
+from molecule_platform.http.messages import MessageRoutes
+from molecule_platform.http.ops import OpsRoutes
+from molecule_platform.http.people import PeopleRoutes
+from molecule_platform.http.registry import RegistryRoutes
+from molecule_platform.http.secrets import SecretRoutes
+from molecule_platform.http.static import Pages
+from molecule_platform.http.tickets import TicketRoutes
+from molecule_platform.http.tokens import TokenRoutes
+from molecule_platform.http.workspaces import WorkspaceRoutes
+from molecule_platform.keys import sealers
+from molecule_platform.services.access import Access
+from molecule_platform.services.activity import Activity
+from molecule_platform.services.delivery import Delivery, DeliveryLimits
+from molecule_platform.services.directory import Directory
+from molecule_platform.services.followers import Followers
+from molecule_platform.services.inbox import Inbox
+from molecule_platform.services.logbook import Logbook
+from molecule_platform.services.orgs import Orgs
+from molecule_platform.services.people import PeopleService
+from molecule_platform.services.registration import ClaimRules, Registration
+from molecule_platform.services.replies import Replies
+from molecule_platform.services.rotation import Rotation
+from molecule_platform.services.search import AgentSearch
+from molecule_platform.services.secrets import SecretService
+from molecule_platform.services.tasks import Tasks
+from molecule_platform.services.tickets import Tickets
+from molecule_platform.services.tokens import Tokens
+from molecule_platform.settings import Settings
+
+PAGES = Pages(Path(__file__).parent.parent / "static")
+
+
+def handlers(ground: Ground, staff: Staff, health: HealthRoutes, followers: Followers) -> dict[str, Handler]:
+    """A handler for every row of the table."""
+    storage, clock = ground.storage, ground.clock
+    directory = Directory(storage, clock)
+    search = AgentSearch(storage, clock)
+    return {
+        **health.handlers(),
+        **OpsRoutes(staff.loops, staff.metrics, clock).handlers(),
+        **LoginRoutes(staff.login, PAGES).handlers(),
+        **PeopleRoutes(PeopleService(storage, clock), Orgs(storage, clock)).handlers(),
+        **TicketRoutes(Tickets(storage, clock)).handlers(),
+        **TokenRoutes(Tokens(storage, clock), clock).handlers(),
+        **AccessRoutes(Access(storage, clock)).handlers(),
+        **RegistryRoutes(_registration(ground), directory, search, staff.authority).handlers(),
+        **WorkspaceRoutes(staff.lives, directory).handlers(),
+        **EventRoutes(staff.feed).handlers(),
+        **StreamDoors(followers).handlers(),
+        **_secret_routes(ground, staff).handlers(),
+        **_mail(ground, staff, directory),
+    }
+
+
+def _mail(ground: Ground, staff: Staff, directory: Directory) -> dict[str, Handler]:
+    """The doors of delivery."""
+    storage, bells, clock = ground.storage, ground.bells, ground.clock
+    delivery = Delivery(storage, bells, clock, ground.replica_id, _limits(ground.settings))
+    replies = Replies(storage, clock, delivery, ground.replica_id)
+    logbook = Logbook(storage, clock, staff.feed)
+    inbox = Inbox(storage, bells, clock, random.random)
+    return {
+        "a2a": A2aDoor(staff.authority, delivery, replies, Tasks(storage)).handle,
+        "registry.heartbeat": HeartbeatDoor(staff.heartbeats).handle,
+        "message.show": MessageRoutes(delivery, directory).show,
+        **ActivityDoors(Activity(storage, bells, clock), replies, logbook).handlers(),
+        **InboxDoors(inbox, staff.metrics, clock).handlers(),
+    }
+
+
+def _registration(ground: Ground) -> Registration:
+    settings = ground.settings
+    open_org_id = ground.org_id if settings.open_enrolment else None
+    return Registration(
+        ground.storage,
+        ground.clock,
+        ClaimRules(settings.claim_on_register, settings.strict_register, open_org_id),
+        url_check(settings),
+        sealers.for_texts(ground.keyring),
+        settings.remote_liveness_stale_after,
+    )
+
+
+def _secret_routes(ground: Ground, staff: Staff) -> SecretRoutes:
+    sealing = sealers.for_secrets(ground.keyring)
+    secrets = SecretService(ground.storage, ground.clock, sealing, staff.lives.restarts.because)
+    lines = sealers.for_lines(ground.keyring)
+    return SecretRoutes(secrets, Rotation(ground.storage, ground.clock, ground.keychain, sealing, lines))
+
+
+def _limits(settings: Settings) -> DeliveryLimits:
+    return DeliveryLimits(
+        hold_seconds=settings.a2a_hold_seconds,
+        ttl_seconds=settings.message_ttl_seconds,
+        run_seconds=settings.a2a_max_run_seconds,
+        max_open=settings.mailbox_max_open,
+        max_attempts=settings.message_max_attempts,
+        idle_seconds=settings.a2a_idle_timeout_seconds,
+    )
+
+
+def edge(settings: Settings) -> Edge:
+    """The outer wall, as the operator wants it."""
+    return Edge(
+        max_body_bytes=settings.max_body_bytes,
+        a2a_max_body_bytes=settings.a2a_max_body_bytes,
+        external_url=settings.external_platform_url,
+        cors_origins=settings.cors_origins or frozenset(),
+        trusted_proxies=settings.trusted_proxies or (),
+    )

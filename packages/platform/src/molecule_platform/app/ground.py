@@ -1,0 +1,124 @@
+"""What everything stands on: settings, keys, bus, database, the first organisation."""
+
+import os
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from molecule_platform import logs
+from molecule_platform.bus.memory import MemoryBus
+from molecule_platform.bus.nats import NatsBus
+from molecule_platform.domain import credentials, principals
+from molecule_platform.keys.keyfile import Keychain, load_keychain
+from molecule_platform.keys.sealing import Keyring
+from molecule_platform.ports.bus import Bus
+from molecule_platform.ports.people import Org
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services.bells import Bells
+from molecule_platform.settings import Settings
+from molecule_platform.storage.postgres import PostgresStorage
+from molecule_platform.storage.sqlite import SqliteStorage
+from molecule_wire import ids
+
+DEFAULT_ORG = "default"
+
+
+class StartProblem(Exception):
+    """The house cannot open. The text is one sentence that says why and what to do."""
+
+
+class SystemClock:
+    """See `ports.clock.Clock`."""
+
+    def now(self) -> datetime:
+        """The time in UTC, cut to milliseconds."""
+        now = datetime.now(UTC)
+        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What everything stands on."""
+
+    settings: Settings
+    storage: Storage
+    bells: Bells
+    clock: SystemClock
+    keychain: Keychain
+    org_id: str
+    admin_token: str
+    replica_id: str
+    log: Any
+
+    @property
+    def keyring(self) -> Keyring:
+        """What seals and opens."""
+        return self.keychain.ring
+
+    @property
+    def shared(self) -> bool:
+        """Whether other replicas may stand on the same database."""
+        return (self.settings.database_url or "").startswith("postgresql")
+
+
+async def lay(settings: Settings, exits: AsyncExitStack) -> Ground:
+    """Open keys, bus and database; `exits` closes them."""
+    _make_data_dir(settings.data_dir)
+    keychain = load_keychain(settings.data_dir, settings.secrets_encryption_key)
+    admin_token = settings.admin_token or _admin_token(settings.data_dir / "admin.token")
+    bus: Bus = NatsBus(settings.nats_url) if settings.nats_url else MemoryBus()
+    await bus.start()
+    exits.push_async_callback(bus.close)
+    bells = Bells(bus)
+    await bells.start()
+    storage = await _open_storage(settings, bells)
+    exits.push_async_callback(storage.close)
+    clock = SystemClock()
+    org_id = await storage.write(lambda tx: _default_org(tx, clock.now()))
+    log = logs.to_stderr(settings.environment)
+    return Ground(settings, storage, bells, clock, keychain, org_id, admin_token, ids.uuid7(), log)
+
+
+async def _open_storage(settings: Settings, bells: Bells) -> Storage:
+    url = settings.database_url
+    if url is not None and url.startswith("postgresql"):
+        return await PostgresStorage.open(url, bells.ring)
+    path = settings.data_dir / "molecule.db" if url is None else Path(url.removeprefix("sqlite:///"))
+    return await SqliteStorage.open(path, bells.ring)
+
+
+def _default_org(tx: Transaction, now: datetime) -> str:
+    org = tx.people.first_org()
+    if org is None:
+        org = Org(ids.uuid7(), DEFAULT_ORG, "Default organisation", now)
+        tx.people.insert_org(org)
+    tx.people.put_member(principals.ADMINISTRATOR, org.id, "owner", now)
+    tx.people.set_platform_admin(principals.ADMINISTRATOR, True)
+    return org.id
+
+
+def _make_data_dir(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = folder / f".write-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as problem:
+        raise StartProblem(
+            f"the data directory {folder} cannot be written ({problem.strerror}): "
+            "choose another with --data-dir or MOLECULE_DATA_DIR"
+        ) from problem
+
+
+def _admin_token(path: Path) -> str:
+    """The administrator's token, made at the first start."""
+    if not path.exists():
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(credentials.new_token())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+    return path.read_text().strip()

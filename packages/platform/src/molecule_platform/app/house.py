@@ -1,0 +1,113 @@
+"""A running platform."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from molecule_platform.api.arrival import Scope
+from molecule_platform.api.keyed import Keyed
+from molecule_platform.api.limits import Limits
+from molecule_platform.api.pipeline import Gate, Pipeline, Receive, Send
+from molecule_platform.app import doors, ground
+from molecule_platform.app.ground import Ground, StartProblem
+from molecule_platform.app.staff import Staff, hire
+from molecule_platform.domain import principals
+from molecule_platform.egress import guard
+from molecule_platform.egress.connector import Outbound
+from molecule_platform.gateway.doors.live import LiveDoor
+from molecule_platform.http.health import HealthRoutes
+from molecule_platform.keys import texts
+from molecule_platform.keys.sealing import KeyProblem
+from molecule_platform.ports.bus import BusUnavailable
+from molecule_platform.ports.provisioner import Provisioner
+from molecule_platform.ports.storage import StorageDown
+from molecule_platform.services.followers import Followers
+from molecule_platform.services.repeats import Repeats, Sealer
+from molecule_platform.services.rotation import KeyCheck
+from molecule_platform.settings import Settings
+from molecule_platform.storage.schema import SchemaTooNew
+
+
+class House:
+    """A running platform: open it, serve `asgi`, close it."""
+
+    def __init__(self, ground: Ground, staff: Staff, exits: AsyncExitStack) -> None:
+        self._ground = ground
+        self._staff = staff
+        self._exits = exits
+        self._health = HealthRoutes(ground.storage, KeyCheck(ground.storage, ground.keychain))
+        followers = Followers(ground.storage, ground.bells, ground.clock, staff.feed, staff.identity)
+        handlers = doors.handlers(ground, staff, self._health, followers)
+        gate, edge = _gate(ground, staff), doors.edge(ground.settings)
+        self._pipeline = Pipeline(handlers, gate, ground.log, edge, doors.PAGES, staff.metrics)
+        self._live = LiveDoor(gate, followers, edge)
+
+    @classmethod
+    async def open(cls, settings: Settings, provisioner: Provisioner | None = None) -> "House":
+        """Bring up everything the settings name. Raises `StartProblem`."""
+        exits = AsyncExitStack()
+        try:
+            below = await ground.lay(settings, exits)
+            outbound = Outbound(guard.agent_policy(settings.allow_private_urls))
+            exits.push_async_callback(outbound.close)
+            house = cls(below, hire(below, outbound, provisioner), exits)
+            await house._start()
+            return house
+        except (StorageDown, SchemaTooNew, BusUnavailable, KeyProblem) as problem:
+            await exits.aclose()
+            raise StartProblem(str(problem)) from problem
+        except BaseException:
+            await exits.aclose()
+            raise
+
+    async def _start(self) -> None:
+        staff, leave = self._staff, self._exits.push_async_callback
+        await staff.feed.start()
+        leave(staff.feed.stop)
+        staff.heartbeats.start()
+        leave(staff.heartbeats.stop)
+        leave(staff.courier.stop)
+        leave(staff.lives.provisioning.close)
+        recovery = asyncio.get_running_loop().create_task(staff.sweeps.recover())
+        self._exits.callback(recovery.cancel)
+        leave(staff.sweeps.goodbye)
+        staff.loops.start()
+        leave(staff.loops.stop)
+
+    async def asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The whole outside: HTTP through the pipeline, WebSockets through the live door."""
+        if scope["type"] == "http":
+            await self._pipeline(scope, receive, send)
+        elif scope["type"] == "websocket":
+            self._staff.metrics.socket(1)
+            try:
+                await self._live(scope, receive, send)
+            finally:
+                self._staff.metrics.socket(-1)
+
+    async def login_url(self, base_url: str) -> str:
+        """A fresh one-time link for the administrator, owner of the first organisation."""
+        code, _expires_at = await self._staff.login.new_code(
+            principals.ADMINISTRATOR, "owner", self._ground.org_id
+        )
+        return f"{base_url}/auth/login?code={code}"
+
+    async def drain(self) -> None:
+        """Say that no new work should come here, and let go of those who wait."""
+        self._health.draining = True
+        self._staff.feed.drain()
+        self._ground.bells.hush()
+
+    async def close(self) -> None:
+        """Stop everything, last started first."""
+        await self._exits.aclose()
+
+
+def _gate(ground: Ground, staff: Staff) -> Gate:
+    settings, keyring = ground.settings, ground.keyring
+    sealer = Sealer(
+        lambda text, place: texts.seal_text(keyring, text, place),
+        lambda line, place: texts.open_text(keyring, line, place),
+    )
+    repeats = Repeats(ground.storage, ground.bells, ground.clock, sealer, ground.replica_id)
+    limits = Limits(settings.rate_limit, settings.rate_limit_anon, lambda: staff.sweeps.living)
+    return Gate(staff.identity, staff.authority, limits, Keyed(repeats))

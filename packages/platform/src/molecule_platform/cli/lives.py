@@ -1,0 +1,164 @@
+"""`molecule workspace`, the life of one: pause, resume, restart, sleep, wake, state, enrol, delete."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from molecule_platform.cli import hints, problems, screen, tree
+from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.workspaces import Reference
+from molecule_wire import ids
+
+lives = typer.Typer()
+
+
+@command(lives, "pause", serves=("workspace.pause",))
+def pause(session: Session, workspace: Reference) -> None:
+    """Pause a workspace and all below it.
+
+    Messages to them are kept and wait.
+    """
+    row, done = _post(session, workspace, "/pause")
+    goes_on = session.hint(f"workspace resume {hints.word(row['name'])}")
+    session.answer(
+        done,
+        f"{row['name']} is paused{_along(done['paused_count'])}. "
+        f"Messages to it are kept; `{goes_on}` goes on.",
+    )
+
+
+@command(lives, "resume", serves=("workspace.resume",))
+def resume(session: Session, workspace: Reference) -> None:
+    """Undo a pause, for all below it too."""
+    row, done = _post(session, workspace, "/resume")
+    session.answer(
+        done,
+        f"{row['name']} may go on{_along(done['resumed_count'])}. It is online again when its agent reports.",
+    )
+
+
+@command(lives, "restart", serves=("workspace.restart",))
+def restart(
+    session: Session,
+    workspace: Reference,
+    reset: Annotated[bool, typer.Option("--reset", help="Forget its session and begin afresh.")] = False,
+) -> None:
+    """Start its agent again; one that runs elsewhere is asked to."""
+    row, done = _post(session, workspace, "/restart", {"reset": reset})
+    asked = f"{row['name']} is asked to start again; its agent decides when."
+    started = f"{row['name']} starts again{', with nothing in mind' if reset else ''}."
+    session.answer(done, asked if done.get("signal") else started)
+
+
+@command(lives, "hibernate", serves=("workspace.hibernate",))
+def hibernate(
+    session: Session,
+    workspace: Reference,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also while it works; that work waits again.")
+    ] = False,
+) -> None:
+    """Stop its agent until something is wanted of it."""
+    row, done = _post(session, workspace, f"/hibernate{'?force=true' if force else ''}")
+    session.answer(done, f"{row['name']} sleeps. The next message wakes it.")
+
+
+@command(lives, "wake", serves=("workspace.wake",))
+def wake(session: Session, workspace: Reference) -> None:
+    """Wake its agent if it sleeps."""
+    row, done = _post(session, workspace, "/wake")
+    wakes = done["status"] == "provisioning"
+    session.answer(done, f"{row['name']} wakes up." if wakes else f"{row['name']} is {done['status']}.")
+
+
+@command(lives, "state", serves=("workspace.state",))
+def state(session: Session, workspace: Reference) -> None:
+    """Tell what its agent is told when it asks whether to go on."""
+    known = workspace if ids.is_uuid(workspace) else tree.find(session.client, workspace)["id"]
+    told = session.client.get(tree.path(known, "/state")).object()
+    session.answer(
+        told,
+        screen.facts(
+            [
+                ("status", screen.status(told["status"])),
+                ("paused", "yes" if told["paused"] else "no"),
+                ("restart", "asked for" if told["needs_restart"] else "not needed"),
+                ("waiting", screen.counted(told["pending"], "message")),
+            ]
+        ),
+    )
+
+
+@command(lives, "enrol", serves=("workspace.enrol",))
+def enrol(
+    session: Session,
+    workspace: Reference,
+    ttl: Annotated[int, typer.Option(metavar="SECONDS", help="How long the token can be used.")] = 3600,
+) -> None:
+    """Let an agent on a new machine join again.
+
+    The token it makes works once.
+    """
+    row, made = _post(session, workspace, "/enrolment-tokens", {"ttl_seconds": ttl})
+    session.answer(
+        made,
+        f"{made['enrolment_token']}\n",
+        f"It works once, until {screen.moment(made['expires_at'])}. On the machine of {row['name']}:\n"
+        f"  export MOLECULE_ENROLMENT_TOKEN=<the token>, then start its agent",
+    )
+
+
+@command(lives, "delete", serves=("workspace.delete",))
+def delete(
+    session: Session,
+    workspace: Reference,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Erase their data too, also later.")] = False,
+) -> None:
+    """Remove a workspace for good, with all below it."""
+    row = tree.find(session.client, workspace, removed=purge)
+    children = tree.below(session.client.every_row("/workspaces"), row["id"])
+    if not yes:
+        _ask_before_removal(session, _removal(row, children, purge), children)
+    query = {"confirm": "true"} if children else {}
+    query |= {"purge": "true"} if purge else {}
+    done = session.client.delete(tree.path(row["id"]), query).object()
+    session.answer(
+        done | {"id": row["id"]}, f"{row['name']} is {done['status']}{_along(1 + done['cascade_deleted'])}."
+    )
+
+
+def _post(session: Session, workspace: str, rest: str, body: Any = None) -> tuple[tree.Row, dict[str, Any]]:
+    """The workspace, and what came of the request, with the id that a name stood for."""
+    row = tree.find(session.client, workspace)
+    return row, session.client.post(tree.path(row["id"], rest), body).object() | {"id": row["id"]}
+
+
+def _along(count: int) -> str:
+    return f", and {count - 1} below it" if count > 1 else ""
+
+
+def _ask_before_removal(session: Session, what: str, children: list[tree.Row]) -> None:
+    if session.as_json or not sys.stdin.isatty():
+        listed = [{"id": child["id"], "name": child["name"]} for child in children]
+        raise problems.Problem(
+            f"{what} Repeat with --yes.", "confirmation-required", extras={"children": listed}
+        )
+    screen.show(what)
+    typer.confirm("Remove?", abort=True, err=True)
+
+
+def _removal(row: tree.Row, children: list[tree.Row], purge: bool) -> str:
+    names = ", ".join(child["name"] for child in children[:10]) + (", …" if len(children) > 10 else "")
+    waiting = sum(member["pending"] for member in [row, *children])
+    along = f" along with {screen.counted(len(children), 'workspace')} below it ({names})" if children else ""
+    parts = [
+        f"This removes {row['name']} for good{along}",
+        f"revokes {'their' if children else 'its'} tokens",
+    ]
+    if waiting:
+        parts.append(f"cancels {screen.counted(waiting, 'waiting message')}")
+    if purge:
+        parts.append("erases all that is kept of them")
+    return f"{', '.join(parts[:-1])} and {parts[-1]}."

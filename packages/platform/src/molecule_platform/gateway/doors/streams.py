@@ -1,0 +1,72 @@
+"""The stream doors: events as server-sent events, the same as over the WebSocket."""
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import msgspec
+
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import events as shapes
+from molecule_platform.api.route import EVENT_STREAM
+from molecule_platform.domain import events
+from molecule_platform.domain.events import RESYNC, Event
+from molecule_platform.services.feed import Listener, StreamEnded
+from molecule_platform.services.followers import Followers
+
+KEEP_ALIVE_SECONDS = 15.0
+RETRY_MS = 2000
+
+_HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
+
+Telling = Callable[[Event], dict[str, Any]]
+
+
+class StreamDoors:
+    """Serves /events/stream and /workspaces/{id}/events/stream."""
+
+    def __init__(self, followers: Followers) -> None:
+        self._followers = followers
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {"event.stream": self.everything, "event.stream-one": self.one_workspace}
+
+    async def everything(self, call: Call) -> Reply:
+        """What the caller may see of its organisation."""
+        asked: shapes.FollowEvents = call.asked
+        listener = Listener(call.principal, _names(asked.types), _names(asked.workspace_id))
+        return self._reply(call, listener, asked.since, Event.frame)
+
+    async def one_workspace(self, call: Call) -> Reply:
+        """What happens to one workspace."""
+        asked: shapes.FollowOne = call.asked
+        listener = Listener(call.principal, _names(asked.types), frozenset({call.workspace.id}))
+        return self._reply(call, listener, asked.since, Event.told)
+
+    def _reply(self, call: Call, listener: Listener, since: str | None, tell: Telling) -> Reply:
+        resumed = call.headers.get("last-event-id") or since
+        after = None if resumed is None else events.parse_id(resumed)
+        return Reply(headers=_HEADERS, content_type=EVENT_STREAM, stream=self._lines(listener, after, tell))
+
+    async def _lines(self, listener: Listener, after: int | None, tell: Telling) -> AsyncGenerator[bytes]:
+        async with self._followers.follow(listener, after) as follower:
+            # The number lets a browser resume without a gap even when the stream ends before the first event.
+            yield b"retry: %d\nid: %d\n\n" % (RETRY_MS, follower.position)
+            try:
+                while True:
+                    came = await follower.next(KEEP_ALIVE_SECONDS)
+                    yield b"".join(_block(event, tell) for event in came) or b": keep-alive\n\n"
+            except StreamEnded:
+                return
+
+
+def _block(event: Event, tell: Telling) -> bytes:
+    if event.event_type == RESYNC:
+        return b"event: resync\ndata: %b\n\n" % msgspec.json.encode(event.payload)
+    number = b"" if event.id is None else b"id: %d\n" % event.id
+    data = msgspec.json.encode(tell(event))
+    return b"%bevent: %b\ndata: %b\n\n" % (number, event.event_type.encode(), data)
+
+
+def _names(given: str | None) -> frozenset[str]:
+    return frozenset(name for name in (given or "").split(",") if name)

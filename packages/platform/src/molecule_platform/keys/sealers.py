@@ -1,0 +1,55 @@
+"""The keyring in the hands of the services that seal and open something."""
+
+from collections.abc import Callable
+
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.keys import texts
+from molecule_platform.keys.sealing import KeyProblem, Keyring, Sealed
+from molecule_platform.ports.secrets import SealedLine
+from molecule_platform.services.registration import dispatch_seal_context
+from molecule_platform.services.rotation import LineSealing
+from molecule_platform.services.secrets import Sealing
+
+
+def for_secrets(keyring: Keyring) -> Sealing:
+    """Values of secrets."""
+
+    def seal(plaintext: bytes, bound_to: str) -> tuple[bytes, bytes, str]:
+        sealed = keyring.seal(plaintext, bound_to)
+        return sealed.nonce, sealed.ciphertext, sealed.key_id
+
+    def open_sealed(nonce: bytes, ciphertext: bytes, key_id: str, bound_to: str) -> bytes:
+        try:
+            return keyring.open(Sealed(key_id, nonce, ciphertext), bound_to)
+        except KeyProblem as problem:
+            raise ValueError(str(problem)) from problem
+
+    return Sealing(seal, open_sealed)
+
+
+def for_texts(keyring: Keyring) -> Callable[[str, str], str]:
+    """A text in its place, as one sealed line."""
+    return lambda plaintext, bound_to: texts.seal_text(keyring, plaintext, bound_to)
+
+
+def for_lines(keyring: Keyring) -> LineSealing:
+    """The sealed line of a workspace."""
+
+    def seal(line: SealedLine, plaintext: str) -> str:
+        return texts.seal_text(keyring, plaintext, dispatch_seal_context(line.org_id, line.workspace_id))
+
+    def open_sealed(line: SealedLine) -> str:
+        try:
+            return texts.open_text(keyring, line.line, dispatch_seal_context(line.org_id, line.workspace_id))
+        except KeyProblem as problem:
+            raise ValueError(str(problem)) from problem
+
+    return LineSealing(seal, open_sealed)
+
+
+def dispatch_secret(keyring: Keyring, workspace: Workspace) -> str | None:
+    """What the platform shows to a workspace's agent; None when the agent gave nothing."""
+    if workspace.dispatch_secret_sealed is None:
+        return None
+    place = dispatch_seal_context(workspace.org_id, workspace.id)
+    return texts.open_text(keyring, workspace.dispatch_secret_sealed, place)

@@ -1,0 +1,54 @@
+"""What starts and stops the agents that live on our own machines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from molecule_platform.domain.workspaces import Workspace
+
+
+class StartFailed(Exception):
+    """An agent's process did not start. The text says why and never holds a secret."""
+
+    def __init__(self, sentence: str, *, retryable: bool = True) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.retryable = retryable
+
+
+class StopFailed(Exception):
+    """An agent's process may still run. The text says why."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What an agent's process is started with; what it may know alone does not show in the text form."""
+
+    workspace: Workspace
+    environment: Mapping[str, str] = field(repr=False)
+    auth_token: str = field(repr=False)
+    reset_session: bool = False
+
+
+class Provisioner(Protocol):
+    """One per house. An agent is named by its workspace; it runs at most once, on whichever machine."""
+
+    async def start(self, launch: Launch) -> None:
+        """Start the agent; returns when its process runs. Raises `StartFailed`."""
+        ...
+
+    async def stop(self, workspace_id: str) -> None:
+        """Let the agent finish what it does and end; harmless when none runs. Raises `StopFailed`."""
+        ...
+
+    async def is_running(self, workspace_id: str) -> bool:
+        """Whether the agent's process is there."""
+        ...
+
+    async def logs(self, workspace_id: str, lines: int) -> str:
+        """The last lines that the agent wrote."""
+        ...
+
+    def config_dir(self, workspace_id: str) -> str:
+        """Where the agent's configuration lies."""
+        ...

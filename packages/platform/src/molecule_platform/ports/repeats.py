@@ -1,0 +1,39 @@
+"""Idempotency keys, as the store keeps them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The first request under a key. `status` is None while nobody knows how it ended."""
+
+    scope: str
+    key: str
+    body_hash: str
+    replica: str
+    created_at: datetime
+    expires_at: datetime
+    status: int | None = None
+    answer_sealed: str | None = None
+
+
+class Attempts(Protocol):
+    """Verbs on attempts."""
+
+    def get(self, scope: str, key: str, now: datetime) -> Attempt | None:
+        """The attempt under that key, unless it has expired."""
+        ...
+
+    def begin(self, attempt: Attempt) -> None:
+        """Keep a new attempt, over an expired one of the same key."""
+        ...
+
+    def finish(self, scope: str, key: str, status: int, answer_sealed: str) -> None:
+        """Remember how it ended."""
+        ...
+
+    def forget(self, scope: str, key: str) -> None:
+        """Nothing came of it: the key is free again."""
+        ...

@@ -1,0 +1,64 @@
+"""Walking through the workspaces that a principal may see, in the order of creation, batch by batch."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from molecule_platform.domain import refusals
+from molecule_platform.domain.access import Relation
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.ports.workspaces import Found, Wanted
+
+PEERS: tuple[Relation, ...] = ("parent", "sibling", "child", "ancestor", "descendant", "grant")
+ITSELF_AND_PEERS: tuple[Relation, ...] = ("self", *PEERS)
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class WholeOrg:
+    """All workspaces of an organisation."""
+
+    org_id: str
+
+    def look(self, tx: Transaction, wanted: Wanted) -> list[Found]:
+        """A page of them."""
+        return tx.workspaces.in_org(self.org_id, wanted)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The workspaces that a caller may reach and that are one of `relations` to it; none is removed."""
+
+    caller: Workspace
+    relations: Collection[Relation]
+    now: datetime
+
+    def look(self, tx: Transaction, wanted: Wanted) -> list[Found]:
+        """A page of them."""
+        living = replace(wanted, include_removed=False)
+        return tx.workspaces.in_reach(self.caller, living, self.relations, self.now)
+
+
+Visible = WholeOrg | Reach
+
+
+def visible_to(tx: Transaction, principal: Principal, now: datetime) -> Visible:
+    """An operator sees the organisation, a workspace itself and those it may call."""
+    if principal.workspace_id is None:
+        return WholeOrg(principal.org_id)
+    caller = tx.workspaces.get(principal.workspace_id)
+    if caller is None:
+        raise refusals.workspace_not_found(principal.workspace_id)
+    return Reach(caller, ITSELF_AND_PEERS, now)
+
+
+def walk(tx: Transaction, visible: Visible, wanted: Wanted) -> Iterator[list[Found]]:
+    """Everyone after the place that `wanted` names, `wanted.limit` at a time."""
+    while True:
+        batch = visible.look(tx, wanted)
+        yield batch
+        if len(batch) < wanted.limit:
+            return
+        wanted = replace(wanted, after=batch[-1].place)

@@ -1,0 +1,170 @@
+"""New workspaces: external ones wait for their agent, the others are started here."""
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from molecule_platform.domain import authorisation, refusals, workspaces
+from molecule_platform.domain.authorisation import Who
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.secrets import SealedSecret
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import bells, journal, registration
+from molecule_platform.services.provisioning import Provisioning
+from molecule_platform.services.restarts import shown
+from molecule_platform.services.secrets import MODEL_KEY
+
+ADMIN_TIER = 4
+DEFAULT_RUNTIME = "llm"
+
+Sealer = Callable[[Workspace, str, str, datetime], SealedSecret]
+UrlCheck = Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an operator asks for when creating a workspace."""
+
+    name: str
+    role: str = ""
+    tier: int = 2
+    runtime: str = "external"
+    model: str = ""
+    url: str = ""
+    delivery_mode: str | None = None
+    parent_id: str | None = None
+    workspace_dir: str | None = None
+    workspace_access: str = "none"
+    budget_limit: int | None = None
+    max_concurrent_tasks: int = 1
+    hibernation_idle_minutes: int | None = None
+    visibility: str = "private"
+    x: float = 0.0
+    y: float = 0.0
+    secrets: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def external(self) -> bool:
+        """Whether its agent runs somewhere else."""
+        return self.runtime == "external"
+
+
+@dataclass(frozen=True)
+class Created:
+    """A new workspace and, when it is external, the token to hand to its agent, shown once."""
+
+    workspace: Workspace
+    auth_token: str
+
+
+class Creation:
+    """Brings workspaces into the tree."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        claim_window: timedelta,
+        seal_secret: Sealer,
+        check_url: UrlCheck,
+        provisioning: Provisioning,
+        roots: Collection[str] = (),
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._claim_window = claim_window
+        self._seal_secret = seal_secret
+        self._check_url = check_url
+        self._provisioning = provisioning
+        self._roots = roots
+
+    async def create(self, plan: Plan, principal: Principal) -> Created:
+        """Keep a new workspace with all that belongs to it, or nothing.
+
+        Who names no runtime gets an agent started here, or, where nothing can start one, a place for theirs.
+        """
+        if not plan.runtime:
+            plan = replace(plan, runtime=DEFAULT_RUNTIME if self._provisioning.is_there else "external")
+        check_plan(plan, self._roots)
+        check_tier(plan.tier, principal)
+        if plan.url:
+            await self._check_url(plan.url)
+        if not plan.external:
+            self._provisioning.required()
+        now = self._clock.now()
+        workspace = _new_workspace(plan, principal.org_id, now, now + self._claim_window)
+        return await self._storage.write(lambda tx: self._create(tx, plan, workspace, principal, now))
+
+    def _create(
+        self, tx: Transaction, plan: Plan, workspace: Workspace, principal: Principal, now: datetime
+    ) -> Created:
+        if plan.parent_id is not None:
+            parent_of(tx, plan.parent_id, principal.org_id)
+        tx.workspaces.insert(workspace)
+        model = {MODEL_KEY: plan.model} if plan.model else {}
+        for key, value in {**plan.secrets, **model}.items():
+            tx.secrets.put(self._seal_secret(workspace, key, value, now))
+        if not plan.external:
+            journal.note(tx, "WORKSPACE_PROVISIONING", workspace, now, name=plan.name, **shown(workspace))
+            tx.signal(bells.start(workspace.id))
+            return Created(workspace, "")
+        token, _recovery = registration.mint(tx, workspace, principal.text, now)
+        journal.note(tx, "WORKSPACE_AWAITING_AGENT", workspace, now, name=plan.name)
+        return Created(workspace, token)
+
+
+def check_plan(plan: Plan, roots: Collection[str]) -> None:
+    """The field rules of a new workspace."""
+    workspaces.check_fields(vars(plan), roots)
+    if plan.url and not plan.external:
+        raise workspaces.invalid("url", "url is for external agents: the others tell theirs when they start")
+    if plan.delivery_mode == "push" and not plan.url and plan.external:
+        raise workspaces.invalid("delivery_mode", "push needs a url: give one, or let the agent register")
+
+
+def check_tier(tier: int, principal: Principal) -> None:
+    """The largest tier is the platform administrator's to give."""
+    if tier >= ADMIN_TIER and not principal.is_admin:
+        raise authorisation.scope_required([Who("org", "admin")])
+
+
+def parent_of(tx: Transaction, parent_id: str, org_id: str) -> Workspace:
+    """The workspace to stand below: of the same organisation, and not removed."""
+    parent = tx.workspaces.get(parent_id)
+    if parent is None or parent.removed or parent.org_id != org_id:
+        raise refusals.workspace_not_found(parent_id)
+    return parent
+
+
+def _new_workspace(plan: Plan, org_id: str, now: datetime, claim_until: datetime) -> Workspace:
+    workspace_id = str(uuid4())
+    return Workspace(
+        id=workspace_id,
+        org_id=org_id,
+        name=plan.name,
+        role=plan.role,
+        tier=plan.tier,
+        status="awaiting_agent" if plan.external else "provisioning",
+        runtime=plan.runtime,
+        external=plan.external,
+        url=plan.url,
+        delivery_mode=plan.delivery_mode or ("push" if plan.url else "poll"),
+        parent_id=plan.parent_id,
+        visibility=plan.visibility,
+        workspace_dir=plan.workspace_dir,
+        workspace_access=plan.workspace_access,
+        budget_limit=plan.budget_limit,
+        max_concurrent_tasks=plan.max_concurrent_tasks,
+        hibernation_idle_minutes=plan.hibernation_idle_minutes,
+        awareness_namespace=f"workspace:{workspace_id}",
+        # What we start ourselves gets its token with its process: nobody claims it from outside.
+        claim_until=claim_until if plan.external else now,
+        last_activity_at=None if plan.external else now,
+        x=plan.x,
+        y=plan.y,
+        created_at=now,
+        updated_at=now,
+    )

@@ -1,0 +1,183 @@
+"""Followers: what was, then what happens, for one listener, without gap or repeat.
+
+Both ways out of the house, the WebSocket and the event stream, are one follower each and differ in how they
+write a frame. History is read from the log page by page, as fast as the client takes it; meanwhile the feed
+fills the listener's buffer, and where both meet, numbers that were seen are skipped.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from molecule_platform.domain import access
+from molecule_platform.domain.events import RESYNC, Event
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.storage import Storage, StorageDown, Transaction
+from molecule_platform.services import authority
+from molecule_platform.services.bells import CREDENTIALS, Bells
+from molecule_platform.services.feed import End, Feed, Listener, StreamEnded
+from molecule_platform.services.identity import Identity
+
+PAGE = 100
+REACH_SECONDS = 1.0
+
+
+class Sight:
+    """What the tree lets a workspace see of the others; asked again after a second."""
+
+    def __init__(self, storage: Storage, clock: Clock, workspace_id: str | None) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._mine = workspace_id
+        self._reached: dict[str, bool] = {}
+        self._until = 0.0
+
+    async def of(self, events: list[Event]) -> list[Event]:
+        """Those that may be seen. What is private was already kept for its parties."""
+        if self._mine is None:
+            return events
+        await self._ask(self._mine, {event.workspace_id for event in events if event.asks_the_tree})
+        return [event for event in events if not event.asks_the_tree or self._reached[event.workspace_id]]
+
+    async def _ask(self, mine: str, asked: Collection[str]) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._until:
+            self._reached.clear()
+            self._until = now + REACH_SECONDS
+        unknown = [one for one in asked if one not in self._reached]
+        if unknown:
+            self._reached |= await self._storage.read(
+                lambda tx: {one: self._reaches(tx, mine, one) for one in unknown}
+            )
+
+    def _reaches(self, tx: Transaction, mine: str, other: str) -> bool:
+        target = tx.workspaces.get(other)
+        if target is None:
+            return False
+        if target.removed:
+            return _reached(tx, mine, target)
+        return authority.verdict(tx, mine, target, self._clock).allowed
+
+
+def _reached(tx: Transaction, mine: str, removed: Workspace) -> bool:
+    """Whether the tree let a workspace reach one that is gone: then it may learn that it is."""
+    caller = tx.workspaces.get(mine)
+    if caller is None:
+        return False
+    parents = authority.line_above(tx, caller)
+    above: Workspace | None = removed
+    for _step in range(access.MAX_DEPTH):
+        if above is None or above.id in parents:
+            break
+        parents[above.id] = above.parent_id
+        above = None if above.parent_id is None else tx.workspaces.get(above.parent_id)
+    as_it_was = replace(removed.as_member(), removed=False)
+    return access.judge(caller.as_member(), as_it_was, parents).allowed
+
+
+class Follower:
+    """One listener's way through the log. `position` is the number up to which it has seen everything."""
+
+    def __init__(
+        self, storage: Storage, clock: Clock, listener: Listener, since: int | None, joined_at: int
+    ) -> None:
+        self.position = joined_at if since is None else since
+        self._storage = storage
+        self._clock = clock
+        self._listener = listener
+        self._sight = Sight(storage, clock, listener.principal.workspace_id)
+
+    async def next(self, seconds: float) -> list[Event]:
+        """The next events, oldest first; none when it was quiet for so long. Raises `StreamEnded`."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        try:
+            while True:
+                seen = await self._read(until - loop.time())
+                if seen or loop.time() >= until:
+                    return seen
+        except StorageDown as problem:
+            raise StreamEnded(End.UNAVAILABLE) from problem
+
+    async def _read(self, seconds: float) -> list[Event]:
+        self._listener.check()
+        if self._listener.catches_up:
+            return await self._replay()
+        came = await self._listener.take(seconds)
+        fresh = [event for event in came if event.id is None or event.id > self.position]
+        self._passed(fresh)
+        return await self._sight.of(fresh)
+
+    async def _replay(self) -> list[Event]:
+        if self._listener.overflowed:
+            self._listener.start_over()
+        is_lost, oldest, page = await self._storage.read(self._page)
+        if is_lost:
+            self.position = oldest
+            return [self._resync(oldest)]
+        # Neither the page nor the buffer was full: whatever is not in the one is in the other.
+        self._listener.catches_up = len(page) == PAGE or self._listener.overflowed
+        self._passed(page)
+        return await self._sight.of([event for event in page if self._listener.wants(event)])
+
+    def _page(self, tx: Transaction) -> tuple[bool, int, list[Event]]:
+        oldest = tx.events.oldest_kept()
+        if not oldest <= self.position <= tx.events.last_id():
+            return True, oldest, []
+        listener = self._listener
+        org_id = listener.principal.org_id
+        one = next(iter(listener.workspace_ids)) if len(listener.workspace_ids) == 1 else None
+        types = listener.types or None
+        return (
+            False,
+            oldest,
+            tx.events.after(self.position, PAGE, org_id=org_id, workspace_id=one, types=types),
+        )
+
+    def _passed(self, events: list[Event]) -> None:
+        self.position = max((event.id or 0 for event in events), default=0) or self.position
+
+    def _resync(self, oldest: int) -> Event:
+        org_id = self._listener.principal.org_id
+        return Event(RESYNC, org_id, "", {"oldest_id": str(oldest)}, self._clock.now())
+
+
+class Followers:
+    """Opens followers, and ends them together with the credential that opened them."""
+
+    def __init__(self, storage: Storage, bells: Bells, clock: Clock, feed: Feed, identity: Identity) -> None:
+        self._storage = storage
+        self._bells = bells
+        self._clock = clock
+        self._feed = feed
+        self._identity = identity
+
+    @asynccontextmanager
+    async def follow(self, listener: Listener, since: int | None) -> AsyncGenerator[Follower]:
+        """Inside, everything after `since`, or without it whatever happens from now on."""
+        listener.catches_up = since is not None
+        joined_at = self._feed.join(listener)
+        watching = asyncio.get_running_loop().create_task(self._end_with_credential(listener))
+        try:
+            yield Follower(self._storage, self._clock, listener, since, joined_at)
+        finally:
+            self._feed.leave(listener)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _end_with_credential(self, listener: Listener) -> None:
+        async def look() -> bool | None:
+            try:
+                await self._identity.again(listener.principal.credential)
+            except Refusal:
+                return True
+            except StorageDown:
+                return None
+            return None
+
+        if await self._bells.wait_for(CREDENTIALS, look, math.inf):
+            listener.end(End.REVOKED)

@@ -1,0 +1,84 @@
+"""Everything that moves workspaces through their life, put together."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.log import Log
+from molecule_platform.ports.measures import Measures
+from molecule_platform.ports.provisioner import Provisioner
+from molecule_platform.ports.secrets import SealedSecret
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import audit, secrets
+from molecule_platform.services.audit import Actor
+from molecule_platform.services.bells import Bells
+from molecule_platform.services.changes import Changes
+from molecule_platform.services.creation import Creation, UrlCheck
+from molecule_platform.services.hibernation import Hibernation
+from molecule_platform.services.lifecycle import Lifecycle
+from molecule_platform.services.loops import Loops
+from molecule_platform.services.process_watch import LateStarts, PhantomBusy, ProcessCheck
+from molecule_platform.services.provisioning import CREATED_BY, Provisioning, StartRules
+from molecule_platform.services.restarts import Restarts
+from molecule_platform.services.secrets import Sealing
+
+
+@dataclass(frozen=True)
+class LifeRules:
+    """What an operator decides about the lives of workspaces."""
+
+    claim_window: timedelta = timedelta(days=1)
+    roots: tuple[str, ...] = ()
+    idle_minutes: int = 0
+    start: StartRules = field(default_factory=StartRules)
+    alone: bool = True
+
+
+class Lives:
+    """The services of a workspace's life, over one provisioner or none."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        bells: Bells,
+        clock: Clock,
+        log: Log,
+        provisioner: Provisioner | None,
+        sealing: Sealing,
+        check_url: UrlCheck,
+        rules: LifeRules,
+        measures: Measures,
+    ) -> None:
+        self._clock = clock
+        self._sealing = sealing
+        provisioning = Provisioning(storage, bells, clock, log, provisioner, self._opened, rules.start)
+        self.provisioning = provisioning
+        self.creation = Creation(
+            storage, clock, rules.claim_window, self._sealed, check_url, provisioning, rules.roots
+        )
+        self.changes = Changes(storage, clock, rules.roots)
+        self.lifecycle = Lifecycle(storage, clock, provisioning)
+        self.restarts = Restarts(storage, clock, provisioning)
+        self.hibernation = Hibernation(storage, clock, provisioning, rules.idle_minutes)
+        self.late_starts = LateStarts(storage, clock, provisioning, rules.start.timeout_seconds, rules.alone)
+        self.process_check = ProcessCheck(storage, clock, provisioning)
+        self.phantom_busy = PhantomBusy(storage, clock, measures)
+
+    def add_to(self, loops: Loops) -> None:
+        """Put what time does to workspaces among the loops of the house."""
+        loops.add("provisioner", 30.0, self.late_starts.tick, exclusive=True)
+        loops.add("processes", 15.0, self.process_check.tick, exclusive=True)
+        loops.add("hibernation", 120.0, self.hibernation.tick, exclusive=True)
+        loops.add("phantom-busy", 300.0, self.phantom_busy.tick, exclusive=True)
+
+    def _sealed(self, workspace: Workspace, key: str, value: str, now: datetime) -> SealedSecret:
+        return self._sealing.secret(workspace.org_id, workspace.id, key, value, now)
+
+    def _opened(self, tx: Transaction, workspace: Workspace) -> dict[str, str]:
+        """What a process may know; that it was opened is written down."""
+        found = secrets.merged(tx, workspace.org_id, workspace)
+        if found:
+            place = secrets.place_of(workspace.org_id, workspace, "*")
+            audit.note(tx, workspace.org_id, Actor(CREATED_BY, ""), "secret.read", place, self._clock.now())
+        return {secret.key: self._sealing.value(secret) for secret in found}

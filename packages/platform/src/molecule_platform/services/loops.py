@@ -1,0 +1,106 @@
+"""Supervised loops: periodic work that survives any fault, on one replica at a time where that matters."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.log import Log
+from molecule_platform.ports.storage import Storage
+
+BACKOFF_FIRST, BACKOFF_LONGEST = 1.0, 60.0
+LEASE_SHORTEST = 5.0
+LATE_AFTER_PERIODS = 3
+
+Work = Callable[[], Awaitable[None]]
+
+
+@dataclass
+class Loop:
+    """One periodic work and how it does."""
+
+    name: str
+    seconds: float
+    work: Work
+    exclusive: bool
+    longest_backoff: float
+    last_tick_at: datetime | None = None
+    restarts: int = 0
+    failing: bool = False
+
+    def is_well(self, now: datetime) -> bool:
+        """Whether it ran when it should have."""
+        if self.failing or self.last_tick_at is None:
+            return not self.failing
+        return now - self.last_tick_at < timedelta(seconds=self.seconds * LATE_AFTER_PERIODS + 10)
+
+
+class Loops:
+    """The periodic work of a replica. Among several, an exclusive loop runs where its lease is held."""
+
+    def __init__(self, storage: Storage, clock: Clock, log: Log, replica_id: str, shared: bool) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._log = log
+        self._replica_id = replica_id
+        self._shared = shared
+        self._loops: list[Loop] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def add(
+        self,
+        name: str,
+        seconds: float,
+        work: Work,
+        *,
+        exclusive: bool = False,
+        longest_backoff: float = BACKOFF_LONGEST,
+    ) -> None:
+        """Run `work` every so many seconds from `start` on."""
+        self._loops.append(Loop(name, seconds, work, exclusive, longest_backoff))
+
+    def start(self) -> None:
+        """Begin."""
+        for loop in self._loops:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._for_ever(loop)))
+
+    async def stop(self) -> None:
+        """End the loops and let another replica have their leases."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._shared:
+            await self._storage.write(lambda tx: tx.loops.release(self._replica_id))
+
+    async def _for_ever(self, loop: Loop) -> None:
+        backoff = BACKOFF_FIRST
+        while True:
+            try:
+                await self.tick(loop)
+                backoff = BACKOFF_FIRST
+                await asyncio.sleep(loop.seconds)
+            except Exception as problem:  # noqa: BLE001 - a loop that dies loses work; it is logged and goes on
+                loop.failing = True
+                loop.restarts += 1
+                self._log.error("a loop failed", loop=loop.name, problem=repr(problem), next_in=backoff)
+                await asyncio.sleep(backoff)
+                backoff = min(loop.longest_backoff, backoff * 2)
+
+    async def tick(self, loop: Loop) -> None:
+        """One round, if it is this replica's turn."""
+        if await self._is_ours(loop):
+            await loop.work()
+        loop.last_tick_at = self._clock.now()
+        loop.failing = False
+
+    async def _is_ours(self, loop: Loop) -> bool:
+        if not (loop.exclusive and self._shared):
+            return True
+        lasts = timedelta(seconds=max(loop.seconds * 2, LEASE_SHORTEST))
+        claimed = await self._storage.write(lambda tx: tx.loops.claim(loop.name, self._replica_id, lasts))
+        return claimed is not None
+
+    def each(self) -> list[Loop]:
+        """Every loop, for those who watch."""
+        return list(self._loops)

@@ -1,0 +1,246 @@
+"""Starting and stopping the agents that live here: each start is taken on once, by one replica."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from molecule_platform.domain import lifecycle
+from molecule_platform.domain.environment import environment_of
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.log import Log
+from molecule_platform.ports.provisioner import Launch, Provisioner, StartFailed, StopFailed
+from molecule_platform.ports.storage import Storage, StorageDown, Transaction
+from molecule_platform.services import bells, journal, registration, settlement
+from molecule_platform.services.bells import Bells
+
+AT_ONCE = 3
+CREATED_BY = "system:provisioner"
+
+Secrets = Callable[[Transaction, Workspace], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class StartRules:
+    """How patient the house is with agents that it starts."""
+
+    timeout_seconds: int = 600
+    wake_delays: tuple[float, ...] = (2.0, 10.0, 30.0)
+    coalesce_seconds: float = 2.0
+
+
+class Provisioning:
+    """Watches for workspaces that are to be started, and starts them; without a provisioner, says so."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        bells: Bells,
+        clock: Clock,
+        log: Log,
+        provisioner: Provisioner | None,
+        secrets: Secrets,
+        rules: StartRules,
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._log = log
+        self._provisioner = provisioner
+        self._secrets = secrets
+        self._rules = rules
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._started_at: dict[str, float] = {}
+        self._unstopped: set[str] = set()
+        self._closing = False
+        bells.watch("start.", self.wake)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this platform can start agents."""
+        return self._provisioner is not None
+
+    def required(self) -> Provisioner:
+        """The provisioner. Raises when this platform has none."""
+        if self._provisioner is None:
+            raise Refusal(
+                "no-provisioner",
+                "this platform starts no agents itself: create the workspace with external:true "
+                "and run its agent where you like",
+            )
+        return self._provisioner
+
+    async def close(self) -> None:
+        """Take on nothing new, and give back the starts that are under way."""
+        self._closing = True
+        running = list(self._starting.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # Starting
+
+    def wake(self, workspace_id: str) -> None:
+        """Look whether this workspace is to be started."""
+        if self._provisioner is None or self._closing:
+            return
+        if workspace_id in self._starting:
+            self._again.add(workspace_id)
+            return
+        task = asyncio.get_running_loop().create_task(self._start_until_done(workspace_id))
+        self._starting[workspace_id] = task
+
+    async def _start_until_done(self, workspace_id: str) -> None:
+        try:
+            while True:
+                self._again.discard(workspace_id)
+                delay = await self._start_one(workspace_id)
+                if delay is not None:
+                    await asyncio.sleep(delay)
+                elif workspace_id not in self._again:
+                    return
+        except StorageDown as problem:
+            self._log.error("a start is put off", workspace_id=workspace_id, problem=str(problem))
+        finally:
+            del self._starting[workspace_id]
+
+    async def _start_one(self, workspace_id: str) -> float | None:
+        """Start the agent if that is wanted; the seconds after which to try again, if so."""
+        if not await self._storage.read(lambda tx: _is_wanted(tx, workspace_id)):
+            return None
+        await self._let_requests_gather(workspace_id)
+        async with self._slots:
+            launch = await self._storage.write(lambda tx: self._take_on(tx, workspace_id))
+            return None if launch is None else await self._run(launch)
+
+    async def _let_requests_gather(self, workspace_id: str) -> None:
+        """Several reasons to restart within a moment are one restart."""
+        now = asyncio.get_running_loop().time()
+        since = now - self._rules.coalesce_seconds
+        self._started_at = {name: at for name, at in self._started_at.items() if at > since}
+        last = self._started_at.get(workspace_id)
+        if last is not None:
+            await asyncio.sleep(last - since)
+        self._started_at[workspace_id] = asyncio.get_running_loop().time()
+
+    def _take_on(self, tx: Transaction, workspace_id: str) -> Launch | None:
+        """Make the start ours, with a fresh token; None when another replica or an operator was faster."""
+        current = tx.workspaces.get(workspace_id)
+        if current is None or not _is_to_be_started(current):
+            return None
+        now = self._clock.now()
+        taken = current.changed(provisioning_since=now, updated_at=now)
+        if not tx.workspaces.update(taken):
+            return None
+        for token in tx.tokens.living_of_workspace(workspace_id, now):
+            if token.created_by == CREATED_BY:
+                tx.tokens.revoke(token.id, now, "replaced")
+        auth_token, _recovery = registration.mint(tx, taken, CREATED_BY, now)
+        tx.signal(bells.CREDENTIALS)
+        try:
+            environment = {**environment_of(taken), **self._secrets(tx, taken)}
+        except ValueError:
+            sentence = "a secret cannot be opened with the key of this platform: set it anew"
+            self.give_up(tx, taken, StartFailed(sentence, retryable=False))
+            return None
+        return Launch(taken, environment, auth_token, taken.restart_reason == lifecycle.RESET)
+
+    async def _run(self, launch: Launch) -> float | None:
+        workspace_id = launch.workspace.id
+        provisioner = self.required()
+        try:
+            await provisioner.stop(workspace_id)
+            await provisioner.start(launch)
+        except asyncio.CancelledError:
+            await self._storage.write(lambda tx: give_back(tx, workspace_id, self._clock.now()))
+            raise
+        except StartFailed as problem:
+            return await self._start_failed(workspace_id, problem)
+        except StopFailed:
+            problem = StartFailed("its earlier process does not end")
+            return await self._start_failed(workspace_id, problem)
+        except Exception as problem:  # noqa: BLE001 - whatever a provisioner does, the workspace must not hang
+            self._log.error("an agent did not start", workspace_id=workspace_id, problem=repr(problem))
+            return await self._start_failed(workspace_id, StartFailed(type(problem).__name__))
+        await self._end_if_unwanted(workspace_id)
+        return None
+
+    async def _end_if_unwanted(self, workspace_id: str) -> None:
+        """Somebody paused or removed the workspace while its agent was starting."""
+        current = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
+        if current is None or current.status not in lifecycle.RUNNING:
+            await self.end([workspace_id])
+
+    async def _start_failed(self, workspace_id: str, problem: StartFailed) -> float | None:
+        def work(tx: Transaction) -> float | None:
+            current = tx.workspaces.get(workspace_id)
+            if current is None or current.status != "provisioning" or current.provisioning_since is None:
+                return None
+            tries = current.provision_attempts
+            if problem.retryable and 0 < tries <= len(self._rules.wake_delays):
+                now = self._clock.now()
+                again = current.changed(provisioning_since=None, provision_attempts=tries + 1, updated_at=now)
+                tx.workspaces.update(again)
+                return self._rules.wake_delays[tries - 1]
+            self.give_up(tx, current, problem)
+            return None
+
+        return await self._storage.write(work)
+
+    def give_up(self, tx: Transaction, workspace: Workspace, problem: StartFailed, **more: Any) -> None:
+        """The start has failed for good; mail that a sleeping agent was woken for ends if nothing helps."""
+        now = self._clock.now()
+        changes = {"status_reason": problem.sentence}
+        journal.step(tx, workspace, "start-failed", now, changes, error=problem.sentence, **more)
+        if workspace.provision_attempts and not problem.retryable:
+            for waiting in tx.mailbox.waiting(workspace.id):
+                settlement.settle(tx, waiting.id, settlement.wake_failed(workspace), now)
+
+    # Stopping
+
+    async def end(self, workspace_ids: Iterable[str]) -> list[str]:
+        """Stop the agents of these workspaces; those that may still run are tried again later."""
+        if self._provisioner is None:
+            return []
+        stopping = [self._stop(self._provisioner, workspace_id) for workspace_id in workspace_ids]
+        outcomes = await asyncio.gather(*stopping)
+        return [workspace_id for workspace_id in outcomes if workspace_id is not None]
+
+    async def _stop(self, provisioner: Provisioner, workspace_id: str) -> str | None:
+        try:
+            await provisioner.stop(workspace_id)
+        except Exception as problem:  # noqa: BLE001 - one that does not stop must not keep the others running
+            self._log.error("an agent does not stop", workspace_id=workspace_id, problem=repr(problem))
+            self._unstopped.add(workspace_id)
+            return workspace_id
+        self._unstopped.discard(workspace_id)
+        return None
+
+    async def end_the_rest(self) -> None:
+        """Try again to stop what did not stop when it should have."""
+        await self.end(list(self._unstopped))
+
+    async def is_gone(self, workspace_id: str) -> bool:
+        """Whether an agent that should run here does not."""
+        return self._provisioner is not None and not await self._provisioner.is_running(workspace_id)
+
+
+def give_back(tx: Transaction, workspace_id: str, now: datetime) -> None:
+    """A start that nobody is at work on any more waits to be taken on again."""
+    current = tx.workspaces.get(workspace_id)
+    if current is not None and current.status == "provisioning":
+        tx.workspaces.update(current.changed(provisioning_since=None, updated_at=now))
+        tx.signal(bells.start(workspace_id))
+
+
+def _is_wanted(tx: Transaction, workspace_id: str) -> bool:
+    current = tx.workspaces.get(workspace_id)
+    return current is not None and _is_to_be_started(current)
+
+
+def _is_to_be_started(workspace: Workspace) -> bool:
+    return workspace.status == "provisioning" and workspace.provisioning_since is None

@@ -1,0 +1,58 @@
+"""The end of a workspace: what it takes along, what stays, and what is erased."""
+
+from datetime import datetime
+from typing import Any
+
+from molecule_platform.domain import messages
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.services import journal, settlement
+
+CHILDREN_SHOWN = 100
+
+_ERASED: dict[str, Any] = {
+    "name": "",
+    "role": "",
+    "status_reason": "",
+    "agent_card": None,
+    "protocols": None,
+    "dispatch_secret_sealed": None,
+    "workspace_dir": None,
+    "capabilities": None,
+    "runtime_metadata": None,
+    "current_task": "",
+    "last_sample_error": "",
+    "restart_reason": None,
+    "parent_id": None,
+}
+
+
+def remove(tx: Transaction, member: Workspace, now: datetime, cascade: int) -> Workspace:
+    """Remove one workspace: its tokens end, and the senders of its open mail learn that it is gone."""
+    after = journal.step(tx, member, "delete", now, {"removed_at": now}, cascade_deleted=cascade)
+    tx.tokens.revoke_all(member.id, now, "workspace-removed")
+    outcome = messages.cancellation("workspace-removed", f"workspace {member.name} was removed")
+    for waiting in tx.mailbox.waiting(member.id):
+        settlement.settle(tx, waiting.id, outcome, now)
+    return after
+
+
+def purge(tx: Transaction, removed: Workspace) -> None:
+    """Erase its data. A tombstone stays: its id and organisation, when it went, the digests of its tokens."""
+    tx.upkeep.erase(removed.id)
+    tx.workspaces.touch(removed.id, **_ERASED)
+
+
+def confirmation_required(children: list[Workspace]) -> Refusal:
+    """Removing a parent says first what it will take along."""
+    listed: list[Any] = [{"id": child.id, "name": child.name} for child in children[:CHILDREN_SHOWN]]
+    sentence = f"this also removes {len(children)} workspaces below it: repeat with confirm=true"
+    return Refusal(
+        "confirmation-required",
+        sentence,
+        status="confirmation_required",
+        message=sentence,
+        children=listed,
+        children_count=len(children),
+    )

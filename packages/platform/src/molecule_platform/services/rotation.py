@@ -1,0 +1,144 @@
+"""A new key: everything sealed is sealed again under it, while the house goes on and whenever it may stop.
+
+The new key is kept before anything is sealed with it, and the key before it stays until the next rotation,
+for whatever was on its way when it was replaced. So at every moment each sealed row has its key in the file.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.keys import Keys
+from molecule_platform.ports.secrets import SealedLine, SealedSecret
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import audit, secrets
+from molecule_platform.services.audit import Actor
+from molecule_platform.services.secrets import Sealing
+
+BATCH = 100
+FRESH_SECONDS = 5.0
+GIVEN = (
+    "the key comes from SECRETS_ENCRYPTION_KEY, which only you can change: write the present key and a new "
+    "one into secrets.key in the data directory of every replica, one on each line, restart the replicas "
+    "with the new one as SECRETS_ENCRYPTION_KEY, then rotate again"
+)
+
+
+@dataclass(frozen=True)
+class LineSealing:
+    """How the sealed line of a workspace is read and written; `open` raises `ValueError` when it cannot."""
+
+    seal: Callable[[SealedLine, str], str]
+    open: Callable[[SealedLine], str]
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """The key in use now, how many rows were sealed again, and which ones no key here can open."""
+
+    key_id: str
+    resealed: int
+    failed_keys: list[str]
+
+
+class Rotation:
+    """Changes the key under everything that is sealed."""
+
+    def __init__(
+        self, storage: Storage, clock: Clock, keys: Keys, sealing: Sealing, lines: LineSealing
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._keys = keys
+        self._sealing = sealing
+        self._lines = lines
+        self._one_at_a_time = asyncio.Lock()
+
+    async def rotate(self, by: Actor, org_id: str) -> Rotated:
+        """Make a new key, or take the one that was given from outside, and seal everything with it."""
+        async with self._one_at_a_time:
+            before = self._keys.current_id
+            await self._take_new_key()
+            now, current = self._clock.now(), self._keys.current_id
+            await self._storage.write(lambda tx: audit.note(tx, org_id, by, "key.rotate", current, now))
+            resealed, failed = await self._reseal_secrets()
+            more, broken = await self._reseal_lines()
+            in_use = await self._storage.read(lambda tx: tx.secrets.key_ids())
+            unused = self._keys.key_ids - in_use - {before, self._keys.current_id}
+            await asyncio.to_thread(self._keys.forget, unused)
+            return Rotated(self._keys.current_id, resealed + more, failed + broken)
+
+    async def _take_new_key(self) -> None:
+        if await asyncio.to_thread(self._keys.renew):
+            return
+        in_use = await self._storage.read(lambda tx: tx.secrets.key_ids())
+        if in_use <= {self._keys.current_id}:
+            raise Refusal("conflict", GIVEN)
+
+    async def _reseal_secrets(self) -> tuple[int, list[str]]:
+        resealed, failed = 0, list[str]()
+        last: SealedSecret | None = None
+        while page := await self._storage.write(lambda tx, after=last: self._reseal_page(tx, after)):
+            resealed += sum(done is True for _, done in page)
+            failed += [secrets.named(secret) for secret, done in page if done is None]
+            last = page[-1][0]
+        return resealed, failed
+
+    def _reseal_page(
+        self, tx: Transaction, last: SealedSecret | None
+    ) -> list[tuple[SealedSecret, bool | None]]:
+        return [(secret, self._reseal(tx, secret)) for secret in tx.secrets.page(last, BATCH)]
+
+    def _reseal(self, tx: Transaction, old: SealedSecret) -> bool | None:
+        """Whether it had to be; None when it cannot be opened."""
+        if old.key_id == self._keys.current_id:
+            return False
+        try:
+            value = self._sealing.value(old)
+        except ValueError:
+            return None
+        new = self._sealing.secret(old.org_id, old.workspace_id, old.key, value, old.updated_at)
+        tx.secrets.put(replace(new, created_at=old.created_at))
+        return True
+
+    async def _reseal_lines(self) -> tuple[int, list[str]]:
+        resealed, failed, last = 0, list[str](), ""
+        while page := await self._storage.write(lambda tx, after=last: self._reseal_line_page(tx, after)):
+            resealed += sum(done is True for _, done in page)
+            failed += [f"dispatch:{line.workspace_id}" for line, done in page if done is None]
+            last = page[-1][0].workspace_id
+        return resealed, failed
+
+    def _reseal_line_page(self, tx: Transaction, last: str) -> list[tuple[SealedLine, bool | None]]:
+        return [(line, self._reseal_line(tx, line)) for line in tx.secrets.lines(last, BATCH)]
+
+    def _reseal_line(self, tx: Transaction, old: SealedLine) -> bool | None:
+        if old.line.startswith(f"{self._keys.current_id}."):
+            return False
+        try:
+            plain = self._lines.open(old)
+        except ValueError:
+            return None
+        tx.secrets.put_line(replace(old, line=self._lines.seal(old, plain)))
+        return True
+
+
+class KeyCheck:
+    """Whether every sealed row has its key here; looked at again after some seconds."""
+
+    def __init__(self, storage: Storage, keys: Keys) -> None:
+        self._storage = storage
+        self._keys = keys
+        self._well = True
+        self._fresh_until = 0.0
+
+    async def __call__(self) -> bool:
+        """True when nothing is sealed with a key that is missing."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._fresh_until:
+            in_use = await self._storage.read(lambda tx: tx.secrets.key_ids())
+            self._well = in_use <= self._keys.key_ids
+            self._fresh_until = now + FRESH_SECONDS
+        return self._well

@@ -1,0 +1,28 @@
+"""The security log in SQL."""
+
+from dataclasses import asdict, fields
+
+from sqlalchemy import Connection, insert, select
+
+from molecule_platform.ports.audit import Deed
+from molecule_platform.storage.tables import security_log
+from molecule_wire import ids
+
+_COLUMNS = [security_log.c[field.name] for field in fields(Deed)]
+
+
+class SqlAudit:
+    """See `ports.audit.Audit`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def note(self, deed: Deed) -> None:
+        """Keep what somebody did."""
+        self._connection.execute(insert(security_log).values(id=ids.uuid7(), **asdict(deed)))
+
+    def newest(self, org_id: str, limit: int) -> list[Deed]:
+        """The newest deeds, newest first."""
+        mine = security_log.c.org_id == org_id
+        wanted = select(*_COLUMNS).where(mine).order_by(security_log.c.id.desc()).limit(limit)
+        return [Deed(**row) for row in self._connection.execute(wanted).mappings()]

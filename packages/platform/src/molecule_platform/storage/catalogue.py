@@ -1,0 +1,38 @@
+"""What every table shares: one catalogue, and the columns that most of them have."""
+
+from typing import Any
+
+from sqlalchemy import Column, ForeignKey, Index, MetaData
+
+from molecule_platform.storage.columns import UtcTime, Words
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def created_at() -> Column[object]:
+    """When the row came to be."""
+    return Column("created_at", UtcTime, nullable=False)
+
+
+def org() -> Column[object]:
+    """The organisation that the row belongs to."""
+    return Column("org_id", Words, ForeignKey("orgs.id"), nullable=False)
+
+
+def workspace(nullable: bool = False) -> Column[object]:
+    """The workspace that the row belongs to."""
+    return Column("workspace_id", Words, ForeignKey("workspaces.id"), nullable=nullable)
+
+
+def where_given(name: str, column: Column[Any], *more: Column[Any], unique: bool = False) -> None:
+    """An index of the few rows that have a value: the many that have none pay nothing for it."""
+    given = column.is_not(None)
+    Index(name, column, *more, unique=unique, sqlite_where=given, postgresql_where=given)

@@ -1,0 +1,141 @@
+"""Tables of what flows: messages and their steps, activity, events."""
+
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, LargeBinary, Table
+
+from molecule_platform.domain import messages as message_rules
+from molecule_platform.storage import catalogue
+from molecule_platform.storage.columns import Json, LogNumber, UtcTime, Words, one_of
+
+messages = Table(
+    "messages",
+    catalogue.metadata,
+    Column("id", Words, primary_key=True),
+    catalogue.org(),
+    Column("seq", BigInteger, nullable=False),
+    Column("target_id", Words, ForeignKey("workspaces.id"), nullable=False),
+    Column("caller", Words, nullable=False),
+    Column("caller_name", Words, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("method", Words, nullable=False),
+    Column("dialect", Words, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("body_hash", Words, nullable=False),
+    Column("message_ref", Words, nullable=False),
+    Column("context_id", Words, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    catalogue.created_at(),
+    Column("deadline_at", UtcTime, nullable=False),
+    Column("waits_until", UtcTime, nullable=False),
+    Column("run_limit_seconds", Integer),
+    Column("idempotency_key", Words),
+    Column("traceparent", Words),
+    Column("activity_id", Words, nullable=False),
+    Column("status", Words, nullable=False),
+    Column("task_state", Words),
+    Column("task_id", Words, nullable=False, index=True),
+    Column("agent_task_id", Words),
+    Column("delegation_id", Words),
+    Column("parent_message_id", Words),
+    Column("attempts", Integer, nullable=False),
+    Column("not_before", UtcTime),
+    Column("lease_epoch", Integer, nullable=False),
+    Column("lease_kind", Words),
+    Column("lease_owner", Words),
+    Column("lease_token_hash", Words),
+    Column("lease_expires_at", UtcTime),
+    Column("leased_at", UtcTime),
+    Column("worker", Words),
+    Column("reply_hash", Words),
+    Column("held_by", Words),
+    Column("held_until", UtcTime),
+    Column("seen_at", UtcTime),
+    Column("result", LargeBinary),
+    Column("error", Json),
+    Column("dead_letter", Boolean, nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("finished_at", UtcTime),
+    one_of("status", message_rules.STATUSES),
+    one_of("kind", message_rules.KINDS),
+    one_of("lease_kind", message_rules.LEASE_KINDS),
+    Index("ix_messages_repeat", "caller", "target_id", "message_ref", "body_hash"),
+    Index("ix_messages_queue", "target_id", "status", "seq"),
+    Index("ix_messages_deadline", "status", "deadline_at"),
+)
+catalogue.where_given(
+    "ix_messages_key", messages.c.idempotency_key, messages.c.caller, messages.c.target_id, unique=True
+)
+catalogue.where_given("ix_messages_agent_task", messages.c.agent_task_id)
+catalogue.where_given("ix_messages_reply", messages.c.reply_hash)
+
+message_events = Table(
+    "message_events",
+    catalogue.metadata,
+    Column("task_id", Words, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("workspace_id", Words, primary_key=True),
+    Column("tenant", Words, primary_key=True, server_default=""),
+    catalogue.org(),
+    Column("message_id", Words, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    catalogue.created_at(),
+)
+
+message_transitions = Table(
+    "message_transitions",
+    catalogue.metadata,
+    Column("event_id", LogNumber, primary_key=True, autoincrement=False),
+    catalogue.org(),
+    # No foreign key: what happened is kept longer than the message it happened to.
+    Column("message_id", Words, nullable=False),
+    Column("target_id", Words, nullable=False),
+    Column("caller", Words, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("lease_epoch", Integer, nullable=False),
+    catalogue.created_at(),
+    one_of("kind", message_rules.TRANSITIONS),
+    Index("ix_message_transitions_of_target", "target_id", "event_id"),
+)
+
+activity_logs = Table(
+    "activity_logs",
+    catalogue.metadata,
+    Column("id", Words, primary_key=True),
+    catalogue.org(),
+    Column("seq", BigInteger, nullable=False, unique=True),
+    catalogue.workspace(),
+    Column("activity_type", Words, nullable=False),
+    Column("caller", Words, nullable=False),
+    Column("source_id", Words, nullable=False),
+    Column("target_id", Words, nullable=False),
+    Column("method", Words, nullable=False),
+    Column("summary", Words, nullable=False),
+    Column("status", Words, nullable=False),
+    Column("request_body", Json),
+    Column("response_body", Json),
+    Column("tool_trace", Json),
+    Column("metadata", Json),
+    Column("error_detail", Words, nullable=False),
+    Column("duration_ms", BigInteger),
+    Column("message_id", Words),
+    Column("origin", Words, nullable=False),
+    catalogue.created_at(),
+    Index("ix_activity_logs_list", "workspace_id", "activity_type", "seq"),
+)
+
+events = Table(
+    "events",
+    catalogue.metadata,
+    Column("id", LogNumber, primary_key=True, autoincrement=False),
+    catalogue.org(),
+    Column("event_type", Words, nullable=False),
+    Column("workspace_id", Words, nullable=False),
+    # The workspaces that may see what was said; null means everyone who may see the workspace.
+    Column("parties", Json),
+    Column("payload", Json, nullable=False),
+    catalogue.created_at(),
+    Index("ix_events_list", "org_id", "id"),
+    Index("ix_events_of_workspace", "workspace_id", "id"),
+)

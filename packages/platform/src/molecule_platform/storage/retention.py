@@ -1,0 +1,100 @@
+"""Forgetting in SQL. Ids sort by time, so the old end of a large table is the beginning of its key."""
+
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, or_, select, tuple_
+
+from molecule_platform.domain.messages import OPEN
+from molecule_platform.storage.tables import (
+    access_grants,
+    activity_logs,
+    enrolment_tokens,
+    idempotency,
+    login_codes,
+    message_events,
+    messages,
+    replicas,
+    security_log,
+    sessions,
+    stream_tickets,
+    tokens,
+)
+
+WORKSPACE_REMOVED = "workspace-removed"
+# The states in which a task waits for its next message: it is not over, although its messages are.
+INTERRUPTED = ("auth-required", "input-required")
+
+
+class SqlRetention:
+    """See `ports.retention.Retention`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def activity(self, before: datetime, limit: int) -> int:
+        """Old activity, except of open messages."""
+        column = activity_logs.c
+        is_open = exists().where(messages.c.id == column.message_id, messages.c.status.in_(sorted(OPEN)))
+        old = and_(column.id < _first_id(before), column.created_at < before, ~is_open)
+        return self._forget(activity_logs, old, limit)
+
+    def messages(self, before: datetime, limit: int) -> int:
+        """Messages that ended."""
+        column = messages.c
+        ended = column.status.not_in(sorted(OPEN)) & (column.finished_at < before)
+        return self._forget(messages, and_(column.id < _first_id(before), ended), limit)
+
+    def message_events(self, before: datetime, limit: int) -> int:
+        """Event logs of tasks that are over."""
+        message = messages.c
+        kept = or_(
+            message.status.in_(sorted(OPEN)),
+            message.finished_at >= before,
+            message.task_state.in_(INTERRUPTED),
+        )
+        lives = exists().where(message.task_id == message_events.c.task_id, kept)
+        old = and_(message_events.c.created_at < before, ~lives)
+        return self._forget(message_events, old, limit)
+
+    def security_log(self, before: datetime, limit: int) -> int:
+        """Old deeds."""
+        return self._forget(security_log, security_log.c.id < _first_id(before), limit)
+
+    def idempotency(self, before: datetime, limit: int) -> int:
+        """Expired keys."""
+        return self._forget(idempotency, idempotency.c.expires_at < before, limit)
+
+    def sign_ins(self, before: datetime, limit: int) -> int:
+        """What let somebody in once."""
+        done = 0
+        for table in (login_codes, sessions, stream_tickets, enrolment_tokens):
+            done += self._forget(table, table.c.expires_at < before, limit - done)
+        return done
+
+    def tokens(self, before: datetime, limit: int) -> int:
+        """Tokens that ended."""
+        column = tokens.c
+        revoked = (column.revoked_at < before) & (column.revoke_reason != WORKSPACE_REMOVED)
+        expired = column.revoked_at.is_(None) & (column.expires_at < before)
+        return self._forget(tokens, or_(revoked, expired), limit)
+
+    def grants(self, before: datetime, limit: int) -> int:
+        """Edges that ended."""
+        column = access_grants.c
+        return self._forget(access_grants, or_(column.revoked_at < before, column.expires_at < before), limit)
+
+    def replicas(self, before: datetime, limit: int) -> int:
+        """Replicas unseen."""
+        return self._forget(replicas, replicas.c.seen_at < before, limit)
+
+    def _forget(self, table: Table, old: ColumnElement[bool], limit: int) -> int:
+        """Delete a batch, the beginning of the key first."""
+        key = list(table.primary_key.columns)
+        batch = select(*key).where(old).order_by(*key).limit(limit)
+        return self._connection.execute(delete(table).where(tuple_(*key).in_(batch))).rowcount
+
+
+def _first_id(moment: datetime) -> str:
+    """The least id that can have been made at that time."""
+    digits = f"{int(moment.timestamp() * 1000):012x}"
+    return f"{digits[:8]}-{digits[8:]}"

@@ -1,0 +1,275 @@
+"""Tables of the house and the tree: replicas, organisations, people, workspaces, credentials, secrets."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    false,
+)
+
+from molecule_platform.domain import workspaces as workspace_rules
+from molecule_platform.storage import catalogue
+from molecule_platform.storage.columns import Json, UtcTime, Words, one_of
+
+counters = Table(
+    "counters",
+    catalogue.metadata,
+    Column("name", Words, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+replicas = Table(
+    "replicas",
+    catalogue.metadata,
+    Column("id", Words, primary_key=True),
+    Column("seen_at", UtcTime, nullable=False),
+)
+
+loops = Table(
+    "loops",
+    catalogue.metadata,
+    Column("name", Words, primary_key=True),
+    Column("last_tick_at", UtcTime),
+    Column("lease_owner", Words, nullable=False),
+    Column("lease_until", UtcTime, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+)
+
+orgs = Table(
+    "orgs",
+    catalogue.metadata,
+    Column("id", Words, primary_key=True),
+    Column("slug", Words, nullable=False, unique=True),
+    Column("name", Words, nullable=False),
+    catalogue.created_at(),
+)
+
+users = Table(
+    "users",
+    catalogue.metadata,
+    Column("name", Words, primary_key=True),
+    Column("platform_admin", Boolean, nullable=False, server_default=false()),
+    catalogue.created_at(),
+)
+
+memberships = Table(
+    "memberships",
+    catalogue.metadata,
+    Column("user", Words, ForeignKey("users.name"), primary_key=True),
+    Column("org_id", Words, ForeignKey("orgs.id"), primary_key=True),
+    Column("role", Words, nullable=False),
+    # Of this membership alone: what one organisation does to somebody, another neither feels nor sees.
+    Column("disabled", Boolean, nullable=False, server_default=false()),
+    Column("last_login_at", UtcTime),
+    catalogue.created_at(),
+    one_of("role", ("viewer", "member", "admin", "owner")),
+)
+
+login_codes = Table(
+    "login_codes",
+    catalogue.metadata,
+    Column("code_hash", Words, primary_key=True),
+    catalogue.org(),
+    Column("user", Words, nullable=False),
+    Column("role", Words, nullable=False),
+    catalogue.created_at(),
+    Column("expires_at", UtcTime, nullable=False),
+    Column("used_at", UtcTime),
+)
+
+sessions = Table(
+    "sessions",
+    catalogue.metadata,
+    Column("token_hash", Words, primary_key=True),
+    catalogue.org(),
+    Column("user", Words, nullable=False),
+    Column("role", Words, nullable=False),
+    Column("scopes", Json, nullable=False),
+    catalogue.created_at(),
+    Column("expires_at", UtcTime, nullable=False),
+    Column("seen_at", UtcTime, nullable=False),
+    Column("revoked_at", UtcTime),
+    Column("token_id", Words),
+)
+
+stream_tickets = Table(
+    "stream_tickets",
+    catalogue.metadata,
+    Column("ticket_hash", Words, primary_key=True),
+    catalogue.org(),
+    # The digest of the token or session that asked for it: the ticket is good while that one lives.
+    Column("credential", Words, nullable=False),
+    catalogue.created_at(),
+    Column("expires_at", UtcTime, nullable=False),
+    Column("used_at", UtcTime),
+)
+
+workspaces = Table(
+    "workspaces",
+    catalogue.metadata,
+    Column("id", Words, primary_key=True),
+    catalogue.org(),
+    Column("name", Words, nullable=False),
+    Column("role", Words, nullable=False),
+    Column("tier", Integer, nullable=False),
+    Column("status", Words, nullable=False),
+    Column("status_reason", Words, nullable=False),
+    Column("runtime", Words, nullable=False),
+    Column("external", Boolean, nullable=False),
+    Column("url", Words, nullable=False),
+    Column("delivery_mode", Words, nullable=False),
+    Column("protocols", Json),
+    Column("dispatch_secret_sealed", Words),
+    Column("agent_card", Json),
+    Column("parent_id", Words, ForeignKey("workspaces.id"), index=True),
+    Column("visibility", Words, nullable=False),
+    Column("isolated", Boolean, nullable=False),
+    Column("awareness_namespace", Words, nullable=False),
+    Column("workspace_dir", Words),
+    Column("workspace_access", Words, nullable=False),
+    Column("budget_limit", BigInteger),
+    Column("monthly_spend", BigInteger, nullable=False),
+    Column("spend_period", Words, nullable=False),
+    Column("max_concurrent_tasks", Integer, nullable=False),
+    Column("hibernation_idle_minutes", Integer),
+    Column("capabilities", Json),
+    Column("idle_timeout_seconds", Integer),
+    Column("runtime_metadata", Json),
+    Column("needs_restart", Boolean, nullable=False),
+    Column("active_tasks", Integer, nullable=False),
+    Column("current_task", Words, nullable=False),
+    Column("last_error_rate", Float, nullable=False),
+    Column("last_sample_error", Words, nullable=False),
+    Column("uptime_seconds", Integer, nullable=False),
+    Column("last_heartbeat_at", UtcTime),
+    Column("liveness_expires_at", UtcTime),
+    Column("last_activity_at", UtcTime),
+    Column("last_outbound_at", UtcTime),
+    Column("claimed_at", UtcTime),
+    Column("claim_until", UtcTime),
+    Column("removed_at", UtcTime),
+    Column("x", Float, nullable=False),
+    Column("y", Float, nullable=False),
+    Column("collapsed", Boolean, nullable=False),
+    Column("provisioning_since", UtcTime),
+    Column("provision_attempts", Integer, nullable=False, server_default="0"),
+    Column("restart_reason", Words),
+    Column("session_ended_at", UtcTime),
+    Column("version", Integer, nullable=False),
+    catalogue.created_at(),
+    Column("updated_at", UtcTime, nullable=False),
+    one_of("status", workspace_rules.STATUSES),
+    one_of("delivery_mode", workspace_rules.DELIVERY_MODES),
+    one_of("visibility", workspace_rules.VISIBILITIES),
+    one_of("workspace_access", workspace_rules.WORKSPACE_ACCESS),
+    Index("ix_workspaces_org", "org_id", "created_at", "id"),
+    Index("ix_workspaces_siblings", "org_id", "parent_id", "created_at", "id"),
+    Index("ix_workspaces_liveness", "status", "liveness_expires_at"),
+)
+
+# Who stands above whom, at any distance: the tree, laid out so that a page below anyone is one index scan.
+lineage = Table(
+    "lineage",
+    catalogue.metadata,
+    Column("ancestor_id", Words, ForeignKey("workspaces.id"), primary_key=True),
+    Column("descendant_id", Words, ForeignKey("workspaces.id"), primary_key=True, index=True),
+    Column("distance", Integer, nullable=False),
+    # The descendant's, which never changes, so that pages come in the order of creation.
+    catalogue.created_at(),
+    Index("ix_lineage_below", "ancestor_id", "created_at", "descendant_id"),
+)
+
+access_grants = Table(
+    "access_grants",
+    catalogue.metadata,
+    Column("id", Words, primary_key=True),
+    catalogue.org(),
+    Column("from_id", Words, ForeignKey("workspaces.id"), nullable=False, index=True),
+    Column("to_id", Words, ForeignKey("workspaces.id"), nullable=False, index=True),
+    Column("bidirectional", Boolean, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+    Column("reason", Words, nullable=False),
+    Column("created_by", Words, nullable=False),
+    Column("revoked_at", UtcTime),
+    catalogue.created_at(),
+)
+
+tokens = Table(
+    "tokens",
+    catalogue.metadata,
+    Column("id", Words, primary_key=True),
+    catalogue.org(),
+    Column("kind", Words, nullable=False),
+    catalogue.workspace(nullable=True),
+    Column("token_hash", Words, nullable=False, unique=True),
+    Column("prefix", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("scopes", Json, nullable=False),
+    Column("expires_at", UtcTime),
+    Column("created_by", Words, nullable=False),
+    Column("last_used_at", UtcTime),
+    Column("revoked_at", UtcTime),
+    Column("revoke_reason", Words),
+    Column("recovery_hash", Words),
+    catalogue.created_at(),
+    one_of("kind", ("workspace", "org")),
+    Index("ix_tokens_workspace", "workspace_id"),
+)
+
+enrolment_tokens = Table(
+    "enrolment_tokens",
+    catalogue.metadata,
+    Column("token_hash", Words, primary_key=True),
+    catalogue.org(),
+    catalogue.workspace(),
+    Column("expires_at", UtcTime, nullable=False),
+    Column("used_at", UtcTime),
+    catalogue.created_at(),
+)
+
+secrets = Table(
+    "secrets",
+    catalogue.metadata,
+    Column("org_id", Words, ForeignKey("orgs.id"), primary_key=True),
+    # Empty for a secret of the whole organisation, so that the key stays unique on both dialects.
+    Column("workspace_id", Words, primary_key=True),
+    Column("key", Words, primary_key=True),
+    Column("nonce", LargeBinary, nullable=False),
+    Column("ciphertext", LargeBinary, nullable=False),
+    Column("key_id", Words, nullable=False),
+    catalogue.created_at(),
+    Column("updated_at", UtcTime, nullable=False),
+)
+
+idempotency = Table(
+    "idempotency",
+    catalogue.metadata,
+    Column("scope", Words, primary_key=True),
+    Column("key", Words, primary_key=True),
+    Column("body_hash", Words, nullable=False),
+    Column("replica", Words, nullable=False),
+    Column("status", Integer),
+    # Sealed, because an answer may show a token once.
+    Column("answer_sealed", Words),
+    catalogue.created_at(),
+    Column("expires_at", UtcTime, nullable=False, index=True),
+)
+
+security_log = Table(
+    "security_log",
+    catalogue.metadata,
+    Column("id", Words, primary_key=True),
+    catalogue.org(),
+    Column("principal", Words, nullable=False),
+    Column("action", Words, nullable=False),
+    Column("object", Words, nullable=False),
+    Column("request_id", Words, nullable=False),
+    catalogue.created_at(),
+    Index("ix_security_log_org", "org_id", "id"),
+)

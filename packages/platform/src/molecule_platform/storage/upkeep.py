@@ -1,0 +1,64 @@
+"""What the house looks after by itself, in SQL."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, exists, func, or_, select, update
+
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.storage.tables import (
+    access_grants,
+    activity_logs,
+    enrolment_tokens,
+    events,
+    message_events,
+    messages,
+    secrets,
+    tokens,
+    workspaces,
+)
+
+
+class SqlUpkeep:
+    """See `ports.upkeep.Upkeep`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def provisioned(self, statuses: Collection[str], after: str, limit: int) -> list[Workspace]:
+        """Those whose agents we start ourselves."""
+        column = workspaces.c
+        wanted = select(workspaces).where(
+            column.status.in_(sorted(statuses)), column.external.is_(False), column.id > after
+        )
+        rows = self._connection.execute(wanted.order_by(column.id).limit(limit)).mappings()
+        return [Workspace(**row) for row in rows]
+
+    def seemingly_busy(self, quiet_since: datetime, limit: int) -> list[Workspace]:
+        """Busy in name only."""
+        column = workspaces.c
+        held = exists().where(messages.c.target_id == column.id, messages.c.status == "leased")
+        quiet = or_(column.last_activity_at.is_(None), column.last_activity_at < quiet_since)
+        silent = or_(column.last_outbound_at.is_(None), column.last_outbound_at < quiet_since)
+        wanted = select(workspaces).where(
+            column.active_tasks > 0, column.status != "removed", quiet, silent, ~held
+        )
+        return [Workspace(**row) for row in self._connection.execute(wanted.limit(limit)).mappings()]
+
+    def last_settled(self, workspace_id: str) -> datetime | None:
+        """The newest end of a message."""
+        wanted = select(func.max(messages.c.finished_at)).where(messages.c.target_id == workspace_id)
+        return self._connection.execute(wanted).scalar_one()
+
+    def erase(self, workspace_id: str) -> None:
+        """Delete its data."""
+        said = {"body": b"{}", "result": None, "caller_name": ""}
+        self._connection.execute(update(messages).where(messages.c.target_id == workspace_id).values(said))
+        for table in (activity_logs, message_events, secrets, enrolment_tokens):
+            self._connection.execute(delete(table).where(table.c.workspace_id == workspace_id))
+        ends = or_(access_grants.c.from_id == workspace_id, access_grants.c.to_id == workspace_id)
+        self._connection.execute(delete(access_grants).where(ends))
+        own, end = events.c.workspace_id == workspace_id, events.c.event_type == "WORKSPACE_REMOVED"
+        self._connection.execute(delete(events).where(own, ~end))
+        self._connection.execute(update(events).where(own, end).values(payload={}))
+        self._connection.execute(update(tokens).where(tokens.c.workspace_id == workspace_id).values(name=""))

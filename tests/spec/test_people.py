@@ -1,0 +1,143 @@
+"""People and organisations over HTTP: who belongs where, as what, and how that ends."""
+
+import time
+from typing import Any
+
+import pytest
+import requests
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from tests.spec.house import Platform, Start
+
+
+def browser_of(platform: Platform, user: str, role: str, **more: Any) -> requests.Session:
+    """A browser in which somebody has signed in."""
+    body = {"user": user, "role": role, **more}
+    link = platform.ok("POST", "/auth/login-codes", json=body)["url"]
+    browser = requests.Session()
+    answer = browser.post(f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=10)
+    browser.headers.update({"X-CSRF-Token": answer.json()["csrf_token"], "Origin": platform.url})
+    return browser
+
+
+def session_of(platform: Platform, browser: requests.Session) -> requests.Response:
+    return browser.get(f"{platform.url}/auth/session", timeout=10)
+
+
+def test_the_people_of_an_organisation_are_listed_with_what_they_are(platform: Platform) -> None:
+    browser = browser_of(platform, "ann", "owner")
+    platform.ok("POST", "/auth/login-codes", json={"user": "bert", "role": "viewer"})
+    rows = browser.get(f"{platform.url}/users", timeout=10).json()
+    assert [row["name"] for row in rows] == ["admin", "ann", "bert"]
+    _admin, ann, bert = rows
+    assert ann.keys() == {"name", "role", "disabled", "created_at", "last_login_at"}
+    assert (ann["role"], ann["disabled"], ann["last_login_at"] is not None) == ("owner", False, True)
+    assert (bert["role"], bert["last_login_at"]) == ("viewer", None)
+    shown = {row["name"]: row["platform_admin"] for row in platform.ok("GET", "/users")}
+    assert shown == {"admin": True, "ann": False, "bert": False}
+
+
+def test_people_come_in_pages(platform: Platform) -> None:
+    for name in ("ann", "bert"):
+        platform.ok("POST", "/auth/login-codes", json={"user": name})
+    first = platform.call("GET", "/users?limit=2")
+    assert [row["name"] for row in first.json()] == ["admin", "ann"]
+    rest = platform.call("GET", f"/users?limit=2&cursor={first.headers['X-Next-Cursor']}")
+    assert [row["name"] for row in rest.json()] == ["bert"]
+    assert "X-Next-Cursor" not in rest.headers
+
+
+@pytest.mark.parametrize(
+    ("change", "code"), [({"role": "viewer"}, 200), ({"disabled": True}, 200), (None, 204)]
+)
+def test_a_change_signs_somebody_out_at_once(
+    platform: Platform, change: dict[str, Any] | None, code: int
+) -> None:
+    browser = browser_of(platform, "ann", "admin")
+    assert session_of(platform, browser).status_code == 200
+    method = "DELETE" if change is None else "PATCH"
+    answer = platform.call(method, "/users/ann", json=change)
+    assert answer.status_code == code
+    if change is not None:
+        assert answer.json().items() >= change.items()
+    assert session_of(platform, browser).json()["code"] == "token-revoked"
+
+
+def test_the_last_owner_stays(platform: Platform) -> None:
+    for method, body in (("PATCH", {"role": "admin"}), ("PATCH", {"disabled": True}), ("DELETE", None)):
+        answer = platform.call(method, "/users/admin", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+        assert "last owner" in answer.json()["error"]
+    browser_of(platform, "ann", "owner")
+    assert platform.call("DELETE", "/users/admin").status_code == 204
+
+
+def test_a_body_with_an_unknown_field_or_role_changes_nothing(platform: Platform) -> None:
+    browser_of(platform, "ann", "member")
+    for body in ({"role": "king"}, {"rol": "owner"}, {"disabled": "yes"}):
+        assert platform.call("PATCH", "/users/ann", json=body).json()["code"] == "invalid-request"
+    unknown = platform.call("PATCH", "/users/nobody", json={"role": "owner"})
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not-found")
+
+
+def test_who_is_disabled_is_told_so_when_signing_in(platform: Platform) -> None:
+    browser_of(platform, "ann", "owner")
+    platform.ok("PATCH", "/users/admin", json={"disabled": True})
+    refused = platform.call("POST", "/auth/login-codes", json={"user": "admin", "role": "owner"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    exchanged = requests.post(f"{platform.url}/auth/login", json={"token": platform.admin_token}, timeout=10)
+    assert (exchanged.status_code, "admin is disabled" in exchanged.json()["error"]) == (401, True)
+
+
+def test_an_organisation_is_made_shown_and_renamed(platform: Platform) -> None:
+    made = platform.call("POST", "/orgs", json={"name": "Acme & Sons"})
+    org = made.json()
+    assert (made.status_code, org["slug"], org["name"]) == (201, "acme-sons", "Acme & Sons")
+    assert org.keys() == {"id", "slug", "name", "created_at"}
+    again = platform.call("POST", "/orgs", json={"name": "Other", "slug": "acme-sons"})
+    assert (again.status_code, again.json()["code"]) == (409, "already-exists")
+    renamed = platform.ok("PATCH", f"/orgs/{org['id']}", json={"slug": "acme"})
+    assert platform.ok("GET", "/orgs/acme") == renamed == org | {"slug": "acme"}
+    assert [row["slug"] for row in platform.ok("GET", "/orgs")] == ["acme", "default"]
+
+
+def test_from_inside_an_organisation_can_be_read_and_not_changed(platform: Platform) -> None:
+    platform.ok("POST", "/orgs", json={"name": "Acme"})
+    browser = browser_of(platform, "ann", "owner", org_id="acme")
+    assert [row["slug"] for row in browser.get(f"{platform.url}/orgs", timeout=10).json()] == ["acme"]
+    for method, path in (("POST", "/orgs"), ("PATCH", "/orgs/acme")):
+        answer = browser.request(method, platform.url + path, json={"name": "Mine"}, timeout=10)
+        assert (answer.status_code, answer.json()["required"]) == (403, ["admin"])
+
+
+def test_the_first_organisation_is_still_the_administrator_s_after_a_new_name_and_a_restart(
+    start: Start,
+) -> None:
+    before = start()
+    platform_id = before.ok("GET", "/orgs/default")["id"]
+    before.ok("PATCH", "/orgs/default", json={"slug": "home", "name": "Home"})
+    before.stop()
+    after = start()
+    assert [row["slug"] for row in after.ok("GET", "/orgs")] == ["home"]
+    assert after.ok("GET", "/auth/session")["org_id"] == platform_id
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_a_change_on_one_replica_ends_sessions_and_streams_on_the_other(start: Start) -> None:
+    here, there = start(), start()
+    browser = browser_of(here, "ann", "member")
+    cookies = {"molecule_session": browser.cookies["molecule_session"]}
+
+    def signed_in() -> bool:
+        return requests.get(f"{there.url}/auth/session", cookies=cookies, timeout=10).status_code == 200
+
+    assert signed_in()
+    headers = {"Cookie": f"molecule_session={cookies['molecule_session']}", "Origin": there.url}
+    with connect(there.url.replace("http", "ws") + "/ws", additional_headers=headers) as socket:
+        here.ok("PATCH", "/users/ann", json={"disabled": True})
+        changed = time.monotonic()
+        assert not signed_in()
+        with pytest.raises(ConnectionClosed):
+            list(socket)
+        assert (socket.close_code, time.monotonic() - changed < 1) == (4009, True)
