@@ -21,7 +21,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks import figure
-from molecule_platform.app.ground import DEFAULT_ORG
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Transaction
@@ -143,7 +142,7 @@ def _ring(subjects: Sequence[str]) -> None:
 
 
 def _furnish(tx: Transaction, count: int) -> Caller:
-    org = Org(ids.uuid7(), DEFAULT_ORG, "Default organisation", NOW)
+    org = Org(ids.uuid7(), "default", "Default organisation", NOW)
     tx.people.insert_org(org)
     tree = list(_tree(org.id, count))
     assert len(tree) == count

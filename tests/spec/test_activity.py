@@ -45,7 +45,7 @@ def test_an_agent_logs_what_it_did_and_operators_read_it(platform: Platform) -> 
         "skill_promotion",
         "promote",
     )
-    assert row["request_body"] == {"api_key": "[redacted]", "path": "/srv/ada/notes.txt"}
+    assert row["request_body"] == {"api_key": "[REDACTED:API_KEY]", "path": "/srv/ada/notes.txt"}
     assert (row["response_body"], row["duration_ms"], row["status"]) == ("fine", 12, "ok")
     assert row["ts"] == row["created_at"]
 

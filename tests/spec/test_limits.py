@@ -47,6 +47,11 @@ def test_guessing_tokens_is_slowed_down_by_address_and_health_is_never_limited(l
     assert limited.call("GET", "/workspaces").status_code == 200
 
 
+def test_a_wrong_method_costs_as_much_as_a_wrong_path(limited: Platform) -> None:
+    codes = [limited.call("DELETE", "/workspaces", "").json()["code"] for _ in range(16)]
+    assert codes == ["method-not-allowed"] * 15 + ["rate-limited"]
+
+
 def test_signing_in_and_minting_have_limits_of_their_own(limited: Platform) -> None:
     logins = [limited.call("POST", "/auth/login", "", json={"code": "x"}).status_code for _ in range(11)]
     assert logins == [401] * 10 + [429]

@@ -77,3 +77,88 @@ async def test_a_frame_beyond_the_limit_closes_the_socket(port: int) -> None:
         assert kind == _CLOSE
         assert int.from_bytes((await reader.readexactly(length))[:2], "big") == 1009
     writer.close()
+
+
+# Replies over HTTP
+
+
+async def _answer(scope: Any, receive: Any, send: Any) -> None:
+    """Answers by its path: whole, in pieces, or with a header that would end the head early."""
+    body = b"hello from " + scope["path"].encode()
+    headers = [(b"content-type", b"text/plain")]
+    if scope["path"] == "/evil":
+        headers.append((b"x-name", b"a\r\nset-cookie: b=c"))
+    if scope["path"] != "/pieces":
+        headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if scope["path"] == "/pieces":
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        body = b"!"
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+async def web() -> AsyncIterator[int]:
+    """A server of those answers."""
+    port = servers.free_port()
+    server = serving.Server(serving.config(_answer))
+    with serving.listen("127.0.0.1", port) as listener:
+        running = asyncio.ensure_future(server.serve(sockets=[listener]))
+        await server.until_listening()
+        yield port
+        server.should_exit = True
+        await running
+
+
+async def said(port: int, *requests: bytes) -> bytes:
+    """Everything that comes back until the server closes; the last request asks it to."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"".join(requests))
+    async with asyncio.timeout(SECONDS):
+        everything = await reader.read()
+    writer.close()
+    return everything
+
+
+def get(path: str, *headers: bytes, method: str = "GET", version: str = "1.1") -> bytes:
+    lines = [f"{method} {path} HTTP/{version}".encode(), b"Host: x", *headers, b"", b""]
+    return b"\r\n".join(lines)
+
+
+CLOSE = b"Connection: close"
+
+
+async def test_whole_replies_come_in_order_on_one_connection(web: int) -> None:
+    came = await said(web, get("/one"), get("/two"), get("/three", CLOSE))
+    assert came.count(b"HTTP/1.1 200 OK\r\n") == 3
+    ends = [came.index(f"hello from /{name}".encode()) for name in ("one", "two", "three")]
+    assert ends == sorted(ends)
+    assert came.count(b"content-length: ") == 3
+
+
+async def test_the_head_and_the_body_of_a_whole_reply_are_one_write(web: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", web)
+    writer.write(get("/one"))
+    async with asyncio.timeout(SECONDS):
+        first = await reader.read(65536)
+    assert first.endswith(b"\r\n\r\nhello from /one")
+    writer.close()
+
+
+async def test_a_reply_in_pieces_is_sent_as_it_comes(web: int) -> None:
+    came = await said(web, get("/pieces", CLOSE))
+    assert b"transfer-encoding: chunked" in came
+    assert came.endswith(b"1\r\n!\r\n0\r\n\r\n")
+
+
+async def test_a_head_alone_and_an_old_client_are_answered_too(web: int) -> None:
+    head = await said(web, get("/one", CLOSE, method="HEAD"))
+    assert (b"content-length: 15" in head, b"hello" in head) == (True, False)
+    old = await said(web, get("/one", version="1.0"))
+    assert old.endswith(b"hello from /one")
+
+
+async def test_a_header_cannot_bring_another_one_along(web: int) -> None:
+    came = await said(web, get("/evil"))
+    assert came.startswith(b"HTTP/1.1 500")
+    assert b"set-cookie" not in came

@@ -239,6 +239,35 @@ def test_a_start_begins_unclaimed_and_with_nothing_of_the_process_before(
     assert (after.active_tasks, after.current_task, after.last_activity_at) == (0, "", NOW)
 
 
+@pytest.mark.parametrize("trigger", ["pause", "delete"])
+@pytest.mark.parametrize("external", [True, False])
+def test_what_may_not_run_any_more_is_to_be_stopped_if_we_started_it(
+    make_workspace: MakeWorkspace, trigger: str, external: bool
+) -> None:
+    before = make_workspace(status="online", external=external, start_epoch=3)
+    assert lifecycle.stepped(before, trigger, NOW).stop_through == (None if external else 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "at_work", "wanted"),
+    [
+        ({"provisioning_since": NOW}, True, True),
+        ({"provisioning_since": NOW, "start_epoch": 4}, False, False),
+        ({"provisioning_since": None}, False, False),
+        ({"provisioning_since": NOW, "status": "online"}, False, True),
+        ({"provisioning_since": NOW, "status": "online", "start_epoch": 4}, False, False),
+        ({"provisioning_since": NOW, "status": "paused"}, False, False),
+        ({"provisioning_since": NOW, "status": "failed"}, False, False),
+    ],
+)
+def test_a_start_counts_while_no_newer_one_was_taken_on_and_nobody_took_it_back(
+    make_workspace: MakeWorkspace, fields: dict[str, Any], at_work: bool, wanted: bool
+) -> None:
+    workspace = make_workspace(**{"status": "provisioning", "external": False, "start_epoch": 3, **fields})
+    assert lifecycle.is_at_work(workspace, 3) is at_work
+    assert lifecycle.is_wanted(workspace, 3) is wanted
+
+
 def test_the_words_of_an_old_process_do_not_bring_a_workspace_online_that_is_to_be_started(
     make_workspace: MakeWorkspace,
 ) -> None:

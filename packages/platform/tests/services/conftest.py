@@ -142,12 +142,14 @@ class Rig:
         self.replies = Replies(storage, clock, self.delivery, REPLICA)
         self.inbox = Inbox(storage, bells, clock, lambda: 0.5)
         self.activity = Activity(storage, bells, clock)
-        self.secrets = SecretService(storage, clock, self.sealing, self.lives.restarts.because)
+        self.secrets = SecretService(storage, clock, self.sealing, self.lives.restarts)
         self.directory = Directory(storage, clock)
         self.tasks = Tasks(storage)
         self.courier = self.new_courier(REPLICA)
         self.sweeps = Sweeps(storage, clock, REPLICA, self.courier, shared=False, measures=self.counted)
-        self.admin = Principal("user:admin", org.id, principals.ADMIN_SCOPES, "admin", "owner")
+        self.admin = Principal(
+            "user:admin", org.id, principals.ADMIN_SCOPES, "admin", "owner", credential="admin"
+        )
 
     def new_courier(
         self, replica: str, secret: Callable[[Workspace], str | None] = lambda _: None
@@ -165,8 +167,10 @@ class Rig:
             self.counted,
         )
 
-    def new_lives(self, provisioner: Provisioner | None, rules: LifeRules = AT_ONCE) -> Lives:
-        """The lives of workspaces over another provisioner, or with other rules."""
+    def new_lives(
+        self, provisioner: Provisioner | None, rules: LifeRules = AT_ONCE, replica: str = REPLICA
+    ) -> Lives:
+        """The lives of workspaces over another provisioner, with other rules, or on another replica."""
         return Lives(
             self.storage,
             self.bells,
@@ -177,6 +181,7 @@ class Rig:
             _check_url,
             rules,
             self.counted,
+            replica,
         )
 
     def registration(self, **rules: Any) -> Registration:
@@ -200,6 +205,10 @@ class Rig:
         workspace = (await self.created(name, parent, **plan)).workspace
         application = Application(workspace.id, {"name": name}, url)
         return (await self.registration().register(application, of(workspace))).workspace
+
+    async def restarted(self, workspace: Workspace, reason: str = "a secret changed") -> None:
+        """Let something change that its agent starts with."""
+        await self.storage.write(lambda tx: self.lives.restarts.because(tx, workspace.id, reason))
 
     async def changed(self, workspace: Workspace, **columns: Any) -> Workspace:
         await self.storage.write(lambda tx: tx.workspaces.touch(workspace.id, **columns))

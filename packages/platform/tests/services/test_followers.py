@@ -14,6 +14,7 @@ import pytest
 from molecule_platform.domain import access, credentials
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import bells, feed, followers
@@ -39,7 +40,8 @@ async def running(rig: Rig) -> AsyncIterator[Rig]:
 
 
 def follow(rig: Rig, listener: Listener, since: int | None = None) -> AbstractAsyncContextManager[Follower]:
-    return Followers(rig.storage, rig.bells, rig.clock, rig.feed, rig.identity).follow(listener, since)
+    everyone = Followers(rig.storage, rig.bells, rig.clock, rig.log, rig.feed, rig.identity)
+    return everyone.follow(listener, since)
 
 
 def administrator(rig: Rig, **wanted: frozenset[str]) -> Listener:
@@ -177,8 +179,27 @@ async def test_a_follower_ends_when_its_credential_does(running: Rig) -> None:
 
         await running.storage.write(revoke)
         with pytest.raises(StreamEnded) as ended:
-            await follower.next(SECONDS)
+            await collect(follower, "something else")
     assert ended.value.why == End.REVOKED
+
+
+async def test_a_follower_ends_with_its_credential_also_when_a_look_at_it_went_wrong(
+    running: Rig, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stumbles(_credential: str) -> Principal:
+        raise ZeroDivisionError
+
+    async def ended(_credential: str) -> Principal:
+        raise Refusal("token-revoked", "this token was revoked")
+
+    monkeypatch.setattr(running.identity, "again", stumbles)
+    async with follow(running, administrator(running)) as follower:
+        await eventually(lambda: bool(running.log.said))
+        monkeypatch.setattr(running.identity, "again", ended)
+        with pytest.raises(StreamEnded) as over:
+            await follower.next(SECONDS)
+    assert over.value.why == End.REVOKED
+    assert isinstance(running.log.said[0][1]["exc_info"], ZeroDivisionError)
 
 
 async def test_a_follower_without_a_database_ends_and_can_be_resumed(

@@ -9,7 +9,9 @@ import pytest
 
 from molecule_platform.domain.lifecycle import Beat
 from molecule_platform.ports.storage import StorageDown
+from molecule_platform.services import heartbeats
 from molecule_platform.services.feed import Listener
+from molecule_platform.services.heartbeats import Heartbeats
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -171,7 +173,10 @@ async def test_a_beat_that_says_the_same_asks_no_database_and_is_still_written(
     assert (row.last_heartbeat_at, row.uptime_seconds) == (rig.clock.now(), 31)
 
 
-async def test_a_beat_right_after_a_pause_is_told_of_it(rig: Rig, eventually: Eventually) -> None:
+async def test_a_beat_right_after_a_pause_is_told_of_it(
+    rig: Rig, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "KNOWN_SECONDS", 3600.0)
     ada = await rig.agent()
     await rig.heartbeats.beat(ada.id, Beat())
     await rig.lifecycle.pause(ada)
@@ -180,6 +185,31 @@ async def test_a_beat_right_after_a_pause_is_told_of_it(rig: Rig, eventually: Ev
         return (await rig.heartbeats.beat(ada.id, Beat())).workspace.status == "paused"
 
     await eventually(told)
+
+
+async def test_a_replica_that_writes_later_does_not_undo_what_was_heard_since(rig: Rig) -> None:
+    ada = await rig.agent()
+    other = Heartbeats(rig.storage, rig.clock, rig.log, rig.feed, rig.bells, 90)
+    for replica in (rig.heartbeats, other):
+        await replica.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, Beat(uptime_seconds=1))
+    rig.clock.advance(30)
+    await other.beat(ada.id, Beat(uptime_seconds=31))
+    await other.flush()
+    await rig.heartbeats.flush()
+    row = await rig.workspace(ada.id)
+    assert (row.last_heartbeat_at, row.uptime_seconds) == (rig.clock.now(), 31)
+
+
+async def test_the_last_word_of_an_agent_that_is_replaced_is_not_kept(rig: Rig) -> None:
+    ada = await rig.agent()
+    await rig.heartbeats.beat(ada.id, Beat())
+    rig.clock.advance(1)
+    await rig.heartbeats.beat(ada.id, Beat(uptime_seconds=9))
+    await rig.changed(ada, status="provisioning", uptime_seconds=0, liveness_expires_at=None)
+    await rig.heartbeats.flush()
+    row = await rig.workspace(ada.id)
+    assert (row.uptime_seconds, row.liveness_expires_at) == (0, None)
 
 
 async def test_another_beat_than_the_last_is_judged_at_once(rig: Rig) -> None:

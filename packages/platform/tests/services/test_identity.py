@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +16,8 @@ from molecule_platform.domain.credentials import Token
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
-from molecule_platform.services.identity import Presented
+from molecule_platform.services import identity
+from molecule_platform.services.identity import EndedWithWorkspace, Identity, Presented
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -77,6 +79,13 @@ async def test_no_credential_and_an_unknown_one_are_refused(
     assert refusal.status == 401
 
 
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of a test runs ahead of what is remembered for a moment."""
+    monkeypatch.setattr(identity, "CACHED_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("forgetful")
 async def test_a_token_ends_at_its_time(rig: Rig, refuses: Refuses) -> None:
     await issue(rig, "token-one", expires_at=rig.clock.now() + timedelta(seconds=60))
     await bearer(rig, "token-one")
@@ -104,9 +113,18 @@ async def test_the_token_of_a_removed_workspace_says_that_it_was_removed(rig: Ri
     created = await rig.created()
     await rig.lifecycle.remove(created.workspace, confirmed=False)
     refusal = await refuses(bearer(rig, created.auth_token), "token-revoked")
-    assert refusal.extras == {"removed": True}
+    assert isinstance(refusal, EndedWithWorkspace)
+    assert (refusal.workspace_id, refusal.extras) == (created.workspace.id, {})
 
 
+async def test_a_token_is_not_remembered_past_its_end(rig: Rig) -> None:
+    await issue(rig, "token-one", expires_at=rig.clock.now() + timedelta(milliseconds=1))
+    await bearer(rig, "token-one")
+    await asyncio.sleep(0.002)
+    assert rig.identity.known("token-one") is None
+
+
+@pytest.mark.usefixtures("forgetful")
 async def test_the_last_use_of_a_token_is_written_at_most_once_a_minute(rig: Rig) -> None:
     await issue(rig, "token-one")
     for _ in range(3):
@@ -183,6 +201,24 @@ async def test_a_token_is_exchanged_for_a_session_with_no_more_than_its_scopes(
     assert sorted(principal.scopes) == ["org.read"]
     assert (await rig.login.with_token(ADMIN_TOKEN)).session.user == "admin"
     await refuses(rig.login.with_token("made up"), "invalid-token")
+
+
+async def test_a_session_of_the_administrator_s_token_ends_when_the_token_is_changed(
+    rig: Rig, refuses: Refuses
+) -> None:
+    token = (await rig.login.with_token(ADMIN_TOKEN)).token
+    assert (await rig.identity.authenticate(Presented(session=token))).is_admin
+    changed = Identity(rig.storage, rig.bells, rig.clock, "another-token-of-the-house", rig.org.id)
+    await refuses(changed.authenticate(Presented(session=token)), "token-revoked")
+
+
+async def test_a_session_that_somebody_else_was_given_proves_nothing_for_another(
+    rig: Rig, refuses: Refuses
+) -> None:
+    one = (await rig.login.with_token(ADMIN_TOKEN)).session
+    forged = replace(one, token_hash=credentials.digest("made up"))
+    await rig.storage.write(lambda tx: tx.people.insert_session(forged))
+    await refuses(rig.identity.authenticate(Presented(session="made up")), "token-revoked")
 
 
 async def test_a_workspace_s_token_signs_nobody_in(rig: Rig, refuses: Refuses) -> None:

@@ -14,6 +14,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import Wanted
 from molecule_platform.services.audit import Actor
 from molecule_platform.services.creation import Plan
+from molecule_platform.services.followers import Sight
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -221,6 +222,18 @@ async def test_a_purge_erases_what_was_said_and_known_and_leaves_a_tombstone(rig
     assert (ended.status, ended.body) == ("cancelled", b"{}")
     assert "WORKSPACE_AWAITING_AGENT" not in await rig.events()
     assert "WORKSPACE_REMOVED" in await rig.events()
+
+
+@pytest.mark.parametrize("purge", [False, True])
+async def test_the_end_of_a_workspace_is_seen_by_who_could_reach_it(rig: Rig, purge: bool) -> None:
+    lead, ada, leaf, other = await family(rig)
+    gone = await rig.agent("Gone", parent=ada)
+    await rig.lifecycle.remove(gone, confirmed=False, purge=purge)
+    events = await rig.storage.read(lambda tx: tx.events.after(0, 1000))
+    ended = [event for event in events if event.event_type == "WORKSPACE_REMOVED"]
+    several = (lead, ada, leaf, other)
+    saw = [bool(await Sight(rig.storage, rig.clock, one.id).of(ended)) for one in several]
+    assert saw == [True, True, True, False]
 
 
 async def test_an_agent_that_does_not_stop_is_removed_named_and_stopped_later(rig: Rig) -> None:

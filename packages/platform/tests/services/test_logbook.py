@@ -91,7 +91,10 @@ async def test_no_secret_is_kept_or_shown(rig: Rig, logbook: Logbook) -> None:
     assert TOKEN not in kept
     assert "hunter2" not in kept
     [row] = await rig.rows(ada)
-    assert row.request_body == {"text": "use [redacted]", "headers": {"Authorization": "[redacted]"}}
+    assert row.request_body == {
+        "text": "use [REDACTED:GITHUB_PAT]",
+        "headers": {"Authorization": "[REDACTED:AUTHORIZATION]"},
+    }
 
 
 async def test_an_entry_is_shown_live(rig: Rig, logbook: Logbook) -> None:
@@ -131,4 +134,4 @@ async def test_what_the_platform_logs_of_mail_holds_no_secret_either(rig: Rig, l
     await rig.replies.notify(ada, f"here is {TOKEN}", [{"uri": "u", "token": "abc"}], None, None)
     rows = await rig.rows(ada)
     assert TOKEN[:12] not in repr([(row.summary, row.request_body) for row in rows])
-    assert rows[0].request_body["attachments"] == [{"uri": "u", "token": "[redacted]"}]
+    assert rows[0].request_body["attachments"] == [{"uri": "u", "token": "[REDACTED:TOKEN]"}]

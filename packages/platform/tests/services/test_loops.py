@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from molecule_platform.services import loops
-from molecule_platform.services.loops import Loops
+from molecule_platform.services.loops import LeaseLost, Loops
 
 if TYPE_CHECKING:
+    from molecule_platform.ports.storage import Transaction
     from packages.platform.tests.conftest import Eventually
     from packages.platform.tests.services.conftest import Rig
 
@@ -81,3 +84,42 @@ async def test_an_exclusive_loop_runs_on_one_replica_and_on_the_other_once_that_
     await replicas["one"].stop()
     await tick("two")
     assert (works["one"].rounds, works["two"].rounds) == (2, 1)
+
+
+async def test_work_that_takes_long_keeps_its_lease(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "LEASE_SHORTEST", 0.06)
+    asked: list[str] = []
+
+    async def slow() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0.03)
+            claimed = await rig.storage.write(lambda tx: tx.loops.claim("sweep", "two", timedelta(0)))
+            asked.append("two" if claimed else "one")
+
+    running = Loops(rig.storage, rig.clock, rig.log, "one", shared=True)
+    running.add("sweep", 0.01, slow, exclusive=True)
+    await running.tick(running.each()[0])
+    assert asked == ["one"] * 10
+
+
+async def test_work_whose_lease_went_to_another_replica_is_ended(rig: Rig) -> None:
+    ended = asyncio.Event()
+
+    async def stuck() -> None:
+        def take_over(tx: Transaction) -> None:
+            tx.loops.release("one")
+            tx.loops.claim("sweep", "two", timedelta(hours=1))
+
+        await rig.storage.write(take_over)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    running = Loops(rig.storage, rig.clock, rig.log, "one", shared=True)
+    running.add("sweep", 0.01, stuck, exclusive=True)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loops, "LEASE_SHORTEST", 0.06)
+        with pytest.raises(LeaseLost):
+            await running.tick(running.each()[0])
+    assert ended.is_set()

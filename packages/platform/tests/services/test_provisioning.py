@@ -139,7 +139,7 @@ async def test_a_start_whose_ring_was_lost_is_found_and_taken_on(rig: Rig, event
         status="provisioning",
         updated_at=rig.clock.now(),
     )
-    shared = rig.new_lives(rig.provisioner, LifeRules(alone=False))
+    shared = rig.new_lives(rig.provisioner)
     await shared.late_starts.tick()
     assert rig.provisioner.launches == []
     rig.clock.advance(60)
@@ -167,10 +167,15 @@ async def test_a_start_that_a_closing_house_was_at_work_on_is_taken_on_by_the_ne
 async def test_a_start_that_died_with_its_house_is_taken_on_by_the_next(
     rig: Rig, eventually: Eventually
 ) -> None:
-    then = rig.clock.now() - timedelta(seconds=1)
     ada = await rig.changed(
-        await rig.agent(), external=False, runtime="llm", status="provisioning", provisioning_since=then
+        await rig.agent(),
+        external=False,
+        runtime="llm",
+        status="provisioning",
+        provisioning_since=rig.clock.now(),
+        started_by="an earlier one",
     )
+    rig.clock.advance(5)
     await rig.lives.late_starts.tick()
     await launched(rig, eventually, ada)
 
@@ -266,7 +271,7 @@ async def test_restarts_within_a_moment_are_one_and_it_sees_the_last_change(
                 rig.sealing.secret(rig.org.id, ada.id, "K", str(n), rig.clock.now())
             )
         )
-        await lives.restarts.because([ada], "a secret changed")
+        await rig.restarted(ada)
         await asyncio.sleep(0.01)
     await eventually(lambda: rig.provisioner.launches[-1].environment.get("K") == "4")
     assert len(rig.provisioner.launches) == 2
@@ -277,7 +282,7 @@ async def test_the_restarted_agent_is_told_why_and_which_variables_it_finds_but_
     rig: Rig, eventually: Eventually
 ) -> None:
     ada = await running(rig, eventually, secrets={"API_KEY": "canary"})
-    await rig.lives.restarts.because([ada], "the secret API_KEY changed")
+    await rig.restarted(ada, "the secret API_KEY changed")
     await launched(rig, eventually, ada, times=2)
     rig.clock.advance(3)
     await rig.heartbeats.beat(ada.id, Beat())
@@ -311,7 +316,7 @@ async def test_an_external_agent_is_asked_to_restart_itself(rig: Rig) -> None:
     assert (await rig.events())[-1] == "WORKSPACE_RESTART_REQUESTED"
     assert await has_status(rig, ada, "online")
     before = await rig.events()
-    await rig.lives.restarts.because([ada], "a secret changed")
+    await rig.restarted(ada)
     assert await rig.events() == before
 
 
@@ -324,7 +329,7 @@ async def test_nothing_that_an_operator_paused_restarts(
     await refuses(rig.lives.restarts.restart(ada), "parent-paused")
     await rig.lifecycle.pause(ada)
     await refuses(rig.lives.restarts.restart(ada), "conflict")
-    await rig.lives.restarts.because([ada], "a secret changed")
+    await rig.restarted(ada)
     assert await has_status(rig, ada, "paused")
     await refuses(rig.new_lives(None).restarts.restart(ada), "no-provisioner")
 

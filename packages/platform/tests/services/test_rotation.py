@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
+import threading
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +28,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 BY = Actor("user:admin", "request-1")
-
-
-async def nobody_restarts(_workspaces: list[Workspace], _reason: str) -> None:
-    """Nothing runs here."""
+PATIENCE_SECONDS = 15
 
 
 class Vault:
@@ -37,7 +38,7 @@ class Vault:
         self.rig = rig
         self.chain: Keychain = load_keychain(folder, given)
         sealing, lines = sealers.for_secrets(self.chain.ring), sealers.for_lines(self.chain.ring)
-        self.secrets = SecretService(rig.storage, rig.clock, sealing, nobody_restarts)
+        self.secrets = SecretService(rig.storage, rig.clock, sealing, rig.lives.restarts)
         self.rotation = Rotation(rig.storage, rig.clock, self.chain, sealing, lines)
 
     async def keys_in_use(self) -> frozenset[str]:
@@ -104,11 +105,12 @@ async def test_more_rows_than_one_batch_are_all_done(
     assert await vault.secrets.values(BY, ada) == values
 
 
-@pytest.mark.parametrize("works", range(6))
+@pytest.mark.parametrize("works", range(7))
 async def test_a_rotation_that_stops_anywhere_leaves_everything_open_and_can_be_repeated(
     vault: Vault, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: int
 ) -> None:
     monkeypatch.setattr(rotation, "BATCH", 1)
+    monkeypatch.setattr(rotation, "TURN", timedelta(0))
     ada = await rig.agent()
     values = await vault.fill(ada)
     write, done = rig.storage.write, 0
@@ -146,6 +148,76 @@ async def test_what_another_replica_seals_meanwhile_opens_everywhere(
     for one in (vault, other):
         assert await one.secrets.values(BY, ada) == values | {"LATE": "late"}
     assert (await other.rotation.rotate(BY, rig.org.id)).resealed == 5
+
+
+async def test_a_value_that_waits_to_be_written_through_two_rotations_opens_afterwards(
+    vault: Vault, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await rig.agent()
+    write, held = rig.storage.write, asyncio.Event()
+
+    async def later(work: Callable[[Transaction], object]) -> object:
+        await held.wait()
+        return await write(work)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(rig.storage, "write", later)
+        putting = asyncio.ensure_future(vault.secrets.put(BY, rig.org.id, ada, "LATE", "late"))
+        await asyncio.sleep(0)
+    for _ in range(2):
+        await vault.rotation.rotate(BY, rig.org.id)
+    held.set()
+    await putting
+    assert await vault.secrets.values(BY, ada) == {"LATE": "late"}
+
+
+async def test_only_one_rotation_goes_on_at_a_time_on_whichever_replica(
+    vault: Vault, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: Refuses
+) -> None:
+    await vault.fill(await rig.agent())
+    begun, free = threading.Event(), threading.Event()
+
+    def slowly() -> bool:
+        begun.set()
+        free.wait(PATIENCE_SECONDS)
+        return True
+
+    with monkeypatch.context() as slow:
+        slow.setattr(vault.chain, "renew", slowly)
+        going = asyncio.ensure_future(vault.rotation.rotate(BY, rig.org.id))
+        await asyncio.to_thread(begun.wait)
+    for one in (vault, Vault(rig, tmp_path)):
+        refusal = await refuses(one.rotation.rotate(BY, rig.org.id), "conflict")
+        assert "being rotated" in refusal.sentence
+    free.set()
+    await going
+    assert (await vault.rotation.rotate(BY, rig.org.id)).resealed == 4
+
+
+async def test_a_rotation_that_was_overtaken_throws_no_key_away(
+    vault: Vault, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: Refuses
+) -> None:
+    ada = await rig.agent()
+    values = await vault.fill(ada)
+    begun, free = threading.Event(), threading.Event()
+    renew = vault.chain.renew
+
+    def slowly() -> bool:
+        renewed = renew()
+        begun.set()
+        free.wait(PATIENCE_SECONDS)
+        return renewed
+
+    monkeypatch.setattr(vault.chain, "renew", slowly)
+    with monkeypatch.context() as short:
+        short.setattr(rotation, "TURN", timedelta(0))
+        going = asyncio.ensure_future(vault.rotation.rotate(BY, rig.org.id))
+        await asyncio.to_thread(begun.wait)
+    taken = await rig.storage.write(lambda tx: tx.loops.claim("rotate-key", "other", timedelta(minutes=1)))
+    assert taken is not None
+    free.set()
+    await refuses(going, "conflict")
+    assert await Vault(rig, tmp_path).secrets.values(BY, ada) == values
 
 
 async def test_a_row_that_no_key_opens_is_named_and_hinders_no_other(

@@ -119,7 +119,10 @@ async def test_whoever_may_read_or_call_the_organisation_may_search_it(rig: Rig,
     assert await names(rig, replace(rig.admin, scopes=frozenset({scope}))) == ["Ada"]
 
 
-@pytest.mark.parametrize("cursor", ["?", cursors.written("1", "a"), cursors.written("x", "a", "b")])
+@pytest.mark.parametrize(
+    "cursor",
+    ["?", cursors.written("1", "a"), cursors.written("x", "a", "b"), cursors.written("1" * 5000, "a", "b")],
+)
 async def test_a_cursor_that_no_page_gave_is_refused(rig: Rig, refuses: Refuses, cursor: str) -> None:
     await refuses(found(rig, cursor=cursor), "invalid-request")
 

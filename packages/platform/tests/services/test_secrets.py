@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,24 +12,14 @@ from molecule_platform.domain.events import Event
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import StorageDown, Transaction
+from molecule_platform.services import restarts
 from molecule_platform.services.audit import Actor
-from molecule_platform.services.secrets import SecretService
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 VALUE = "the-value-that-nobody-may-see"
 BY = Actor("user:ann", "request-1")
-
-
-class Restarted:
-    """Remembers who had to restart, and why."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[list[str], str]] = []
-
-    async def __call__(self, workspaces: list[Workspace], reason: str) -> None:
-        self.calls.append(([workspace.name for workspace in workspaces], reason))
 
 
 async def deeds(rig: Rig) -> list[tuple[str, str, str, str]]:
@@ -178,21 +169,62 @@ async def test_a_change_is_told_to_the_workspace_or_to_the_organisation(rig: Rig
     )
 
 
+async def why_restarted(rig: Rig, *several: Workspace) -> list[str | None]:
+    return [(await rig.workspace(workspace.id)).restart_reason for workspace in several]
+
+
 async def test_only_processes_of_ours_that_use_the_value_restart(rig: Rig) -> None:
-    restarted = Restarted()
-    secrets = SecretService(rig.storage, rig.clock, rig.sealing, restarted)
+    await rig.lives.provisioning.close()
     outside = await rig.agent("Outside")
     ours = [await rig.changed(await rig.agent(name), external=False) for name in ("Ada", "Bob", "Paused")]
     await rig.changed(ours[2], status="paused")
-    assert not await secrets.put(BY, rig.org.id, outside, "KEY", "x")
-    assert await secrets.put(BY, rig.org.id, ours[1], "KEY", "x")
-    assert await secrets.put(BY, rig.org.id, None, "KEY", "x")
-    await secrets.delete(BY, rig.org.id, ours[1], "KEY")
-    assert restarted.calls == [
-        (["Bob"], "the secret KEY changed"),
-        (["Ada"], "the secret KEY changed"),
-        (["Bob"], "the secret KEY was deleted"),
-    ]
+    assert not await rig.secrets.put(BY, rig.org.id, outside, "KEY", "x")
+    assert await rig.secrets.put(BY, rig.org.id, ours[1], "KEY", "x")
+    assert await why_restarted(rig, outside, *ours) == [None, None, "the secret KEY changed", None]
+    await rig.changed(ours[1], status="online", restart_reason=None)
+    assert await rig.secrets.put(BY, rig.org.id, None, "KEY", "x")
+    assert await why_restarted(rig, outside, *ours) == [None, "the secret KEY changed", None, None]
+    await rig.secrets.delete(BY, rig.org.id, ours[1], "KEY")
+    assert await why_restarted(rig, ours[1]) == ["the secret KEY was deleted"]
+
+
+async def test_a_restart_is_asked_for_in_the_same_commit_as_the_value(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.lives.provisioning.close()
+    ada, bob = [await rig.changed(await rig.agent(name), external=False) for name in ("Ada", "Bob")]
+    write, done = rig.storage.write, 0
+
+    async def once(work: Callable[[Transaction], object]) -> object:
+        nonlocal done
+        done += 1
+        if done > 1:
+            raise StorageDown("the plug was pulled")
+        return await write(work)
+
+    for place in (ada, None):
+        done = 0
+        with monkeypatch.context() as pulled:
+            pulled.setattr(rig.storage, "write", once)
+            assert await rig.secrets.put(BY, rig.org.id, place, "KEY" if place else "OURS", "x")
+    assert await why_restarted(rig, ada, bob) == ["the secret KEY changed", None]
+    await rig.lives.process_check.tick()
+    assert await why_restarted(rig, bob) == ["the secret OURS changed"]
+    assert (await rig.workspace(bob.id)).status == "provisioning"
+
+
+async def test_more_restarts_than_fit_in_one_commit_are_all_begun(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.lives.provisioning.close()
+    monkeypatch.setattr(restarts, "PAGE", 2)
+    several = [await rig.changed(await rig.agent(f"Ada {n}"), external=False) for n in range(5)]
+    await rig.secrets.put(BY, rig.org.id, None, "KEY", "x")
+    assert len([why for why in await why_restarted(rig, *several) if why]) == 2
+    for workspace in several:
+        rig.provisioner.running.add(workspace.id)
+    await rig.lives.process_check.tick()
+    assert await why_restarted(rig, *several) == ["the secret KEY changed"] * 5
 
 
 async def test_a_model_is_a_secret_that_operators_may_read(rig: Rig, refuses: Refuses) -> None:

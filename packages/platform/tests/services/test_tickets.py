@@ -9,6 +9,7 @@ import pytest
 
 from molecule_platform.domain import credentials
 from molecule_platform.domain.principals import Principal
+from molecule_platform.ports.people import Org
 from molecule_platform.services.identity import Presented
 from molecule_platform.services.tickets import Tickets
 
@@ -72,3 +73,29 @@ async def test_a_credential_is_asked_for_again_by_its_digest_and_shown_nowhere(r
     assert await rig.identity.again(principal.credential) == principal
     assert principal.credential == f"token:{credentials.digest(presented.bearer or '')}"
     assert principal.credential not in repr(principal)
+
+
+async def test_a_made_up_ticket_costs_no_write(
+    rig: Rig, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def write(_work: object) -> None:
+        raise AssertionError("something was written")
+
+    monkeypatch.setattr(rig.storage, "write", write)
+    await refuses(rig.identity.authenticate(Presented(ticket="made up")), "invalid-token")
+
+
+async def test_a_ticket_opens_in_the_organisation_in_which_it_was_asked_for(rig: Rig) -> None:
+    elsewhere = Org("org-two", "two", "Two", rig.clock.now())
+    await rig.storage.write(lambda tx: tx.people.insert_org(elsewhere))
+    minter = await rig.authority.check_org(rig.admin, "two")
+    opened = await rig.identity.authenticate(Presented(ticket=await mint(rig, minter)))
+    assert opened.org_id == "org-two"
+
+
+async def test_whoever_acts_as_a_workspace_gets_no_ticket_that_would_open_as_somebody_else(
+    rig: Rig, refuses: Refuses
+) -> None:
+    ada = await rig.agent()
+    acting = await rig.authority.acting_as(rig.admin, ada.id, "r")
+    await refuses(mint(rig, acting), "forbidden")

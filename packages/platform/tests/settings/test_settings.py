@@ -36,6 +36,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         external_platform_url=None,
         admin_token=None,
         environment="production",
+        org_slug="default",
         deploy_mode="selfhosted",
         claim_on_register=True,
         strict_register=False,

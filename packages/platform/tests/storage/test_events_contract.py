@@ -92,22 +92,24 @@ async def test_a_ticket_is_good_once_and_for_its_time(store: Store) -> None:
         ends = now + timedelta(seconds=seconds)
         return StreamTicket(name, store.org.id, f"token:{name}", now, ends)
 
-    def work(tx: Transaction) -> list[str | None]:
+    def work(tx: Transaction) -> list[tuple[StreamTicket | None, bool]]:
         tx.people.insert_ticket(ticket("long", 60))
         tx.people.insert_ticket(ticket("short", 1))
         later = now + timedelta(seconds=1)
-        return [tx.people.use_ticket(name, later) for name in ("long", "long", "short", "unknown")]
+        names = ("long", "long", "short", "unknown")
+        return [(tx.people.ticket(name, later), tx.people.use_ticket(name, later)) for name in names]
 
-    assert await store.storage.write(work) == ["token:long", None, None, None]
+    nothing = (None, False)
+    assert await store.storage.write(work) == [(ticket("long", 60), True), nothing, nothing, nothing]
 
 
 async def test_expired_tickets_do_not_pile_up(store: Store) -> None:
     now = store.ada.created_at
 
-    def work(tx: Transaction) -> str | None:
+    def work(tx: Transaction) -> StreamTicket | None:
         ends = now + timedelta(seconds=1)
         tx.people.insert_ticket(StreamTicket("old", store.org.id, "admin", now, ends))
         tx.people.insert_ticket(StreamTicket("new", store.org.id, "admin", ends, ends + HOUR))
-        return tx.people.use_ticket("old", now)
+        return tx.people.ticket("old", now)
 
     assert await store.storage.write(work) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -60,8 +61,12 @@ async def test_an_attempt_is_found_by_scope_and_key_with_its_outcome(store: Stor
     first, now = attempt(store), store.ada.created_at
     await store.storage.write(lambda tx: tx.attempts.begin(first))
     assert await store.storage.read(lambda tx: tx.attempts.get(first.scope, first.key, now)) == first
-    await store.storage.write(lambda tx: tx.attempts.finish(first.scope, first.key, 201, "sealed"))
-    ended = await store.storage.read(lambda tx: tx.attempts.get(first.scope, first.key, now))
+    await store.storage.write(lambda tx: tx.attempts.abandon(first.scope, first.key))
+    left = await store.storage.read(lambda tx: tx.attempts.get(first.scope, first.key, now))
+    assert left == replace(first, replica="")
+    until = now + 2 * MINUTE
+    await store.storage.write(lambda tx: tx.attempts.finish(first.scope, first.key, 201, "sealed", until))
+    ended = await store.storage.read(lambda tx: tx.attempts.get(first.scope, first.key, now + MINUTE))
     assert ended is not None
     assert (ended.status, ended.answer_sealed) == (201, "sealed")
     assert await store.storage.read(lambda tx: tx.attempts.get("bob POST /workspaces", "k1", now)) is None

@@ -37,22 +37,35 @@ async def test_one_secret_is_found_in_its_place_alone(store: Store) -> None:
     assert await store.storage.write(work) == [ours, hers, None]
 
 
-async def test_heirs_are_the_running_workspaces_that_have_no_value_of_their_own(
+async def test_a_restart_is_owed_to_what_runs_and_has_no_value_of_its_own(
     store: Store, make_workspace: MakeWorkspace
 ) -> None:
     ours = {"external": False, "status": "online"}
     plain, shadowing = make_workspace(name="plain", **ours), make_workspace(name="shadowing", **ours)
-    others = [make_workspace(name="paused", external=False, status="paused")]
-    others += [make_workspace(name="removed", external=False, status="removed")]
+    others = [
+        make_workspace(name=status, external=False, status=status)
+        for status in ("paused", "removed", "hibernated")
+    ]
 
-    def work(tx: Transaction) -> list[list[str]]:
+    def work(tx: Transaction) -> list[list[tuple[str, str | None]]]:
         for workspace in (plain, shadowing, *others):
             tx.workspaces.insert(workspace)
         tx.secrets.put(sealed(store, shadowing.id, "KEY"))
-        found = [tx.secrets.heirs(store.org.id, key) for key in ("KEY", "OTHER")]
-        return [sorted(one.name for one in heirs) for heirs in found]
+        found: list[list[tuple[str, str | None]]] = []
+        for key in ("KEY", "OTHER"):
+            count = tx.secrets.owe_restarts(store.org.id, key, f"{key} changed")
+            owed = tx.upkeep.owed_a_restart(10)
+            assert count == len(owed) == len(tx.upkeep.owed_a_restart(count))
+            found.append(sorted((one.name, one.restart_owed) for one in owed))
+        return found
 
-    assert await store.storage.write(work) == [["plain"], ["plain", "shadowing"]]
+    assert await store.storage.write(work) == [
+        [("plain", "KEY changed")],
+        [("plain", "OTHER changed"), ("shadowing", "OTHER changed")],
+    ]
+    kept = await store.storage.read(lambda tx: tx.workspaces.get(plain.id))
+    assert kept is not None
+    assert kept.version == plain.version + 2
 
 
 async def test_pages_go_through_every_secret_once(store: Store) -> None:

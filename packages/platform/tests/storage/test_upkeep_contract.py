@@ -31,6 +31,24 @@ async def test_pages_of_those_we_start_ourselves_come_by_id(
     assert await store.storage.write(work) == [ours[:3], ours[3:]]
 
 
+async def test_what_is_to_be_stopped_stays_so_until_it_was_stopped_that_far(
+    store: Store, make_workspace: MakeWorkspace
+) -> None:
+    marked = sorted(make_workspace().id for _ in range(3))
+
+    def work(tx: Transaction) -> list[list[str]]:
+        for through, workspace_id in enumerate(marked):
+            tx.workspaces.insert(make_workspace(id=workspace_id, status="removed", stop_through=through))
+        tx.workspaces.insert(make_workspace(external=False, status="paused"))
+        pages = [tx.upkeep.to_be_stopped("", 2), tx.upkeep.to_be_stopped(marked[1], 2)]
+        for workspace_id in marked:
+            tx.upkeep.stopped(workspace_id, 1)
+        pages.append(tx.upkeep.to_be_stopped("", 10))
+        return [[found.id for found in page] for page in pages]
+
+    assert await store.storage.write(work) == [marked[:2], marked[2:], marked[2:]]
+
+
 async def test_seemingly_busy_is_who_reports_work_holds_none_and_was_quiet(
     store: Store, make_message: MakeMessage
 ) -> None:

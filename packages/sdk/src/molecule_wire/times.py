@@ -12,8 +12,8 @@ def format_time(moment: datetime) -> str:
     """Write a time for the wire; a time without a zone is a mistake of the caller and raises ValueError."""
     if moment.tzinfo is None:
         raise ValueError("a time on the wire needs its zone: use datetime.now(UTC)")
-    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
-    return text.removesuffix("+00:00") + "Z"
+    there = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return there.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def parse_time(text: str) -> datetime:

@@ -150,7 +150,12 @@ def is_own_origin(headers: Mapping[str, str], base: str, listed: frozenset[str] 
 
 def _request_id(headers: Mapping[str, str]) -> str:
     given = headers.get("x-request-id", "")
-    return given if given and _REQUEST_ID.fullmatch(given) else f"{_PROCESS}-{next(_NUMBERS):x}"
+    return given if given and _REQUEST_ID.fullmatch(given) else new_request_id()
+
+
+def new_request_id() -> str:
+    """A name for a request that brings none."""
+    return f"{_PROCESS}-{next(_NUMBERS):x}"
 
 
 def _is_trusted(address: str, trusted: Sequence[Network]) -> bool:

@@ -1,10 +1,13 @@
 """Idempotency keys: a creating POST that is repeated under its key happens once."""
 
+import contextlib
 import re
 
 from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import invalid
+from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import repeats
 from molecule_platform.services.repeats import Repeats
 
@@ -25,7 +28,7 @@ class Keyed:
         if not _PRINTABLE.fullmatch(key):
             raise invalid("Idempotency-Key", "Idempotency-Key has 1 to 255 printable characters")
         path = "/".join([call.route.path, *(call.path[name] for name in sorted(call.path))])
-        scope = f"{call.principal.org_id} {call.principal.text} {call.route.method} {path}"
+        scope = f"{_owner(call.principal)} {call.route.method} {path}"
         first = await self._repeats.begin(scope, key, repeats.body_hash(call.raw))
         if first is not None:
             return Reply(first.body.encode(), first.status, (("idempotency-replayed", "true"),))
@@ -37,5 +40,14 @@ class Keyed:
         except Refusal:
             await self._repeats.forget(scope, key)
             raise
+        except Exception:
+            with contextlib.suppress(StorageDown):
+                await self._repeats.abandon(scope, key)
+            raise
         await self._repeats.finish(scope, key, reply.status, reply.encoded().decode())
         return reply
+
+
+def _owner(principal: Principal) -> str:
+    """An answer may show a token: only the credential that earned it, in the same role, sees it again."""
+    return f"{principal.org_id} {principal.credential} {principal.text}"

@@ -10,6 +10,7 @@ from molecule_platform.api.shapes import Query
 from molecule_platform.domain.workspaces import invalid
 
 Bounds = tuple[type[int] | type[float], float, float]
+NAMES_MOST = 200
 _bounds: dict[type[Query], dict[str, Bounds]] = {}
 
 
@@ -29,6 +30,14 @@ def read(shape: type[Query], given: Mapping[str, list[str]]) -> Query:
         detail = str(problem)
         name = detail.split("`")[-2].removeprefix("$.") if "`" in detail else ""
         raise invalid(name, f"{name}: {detail.split(' - at ')[0]}") from problem
+
+
+def names(given: str | None) -> frozenset[str]:
+    """The names in a list that commas separate; none when nothing is given."""
+    found = frozenset(name for name in (given or "").split(",") if name)
+    if len(found) > NAMES_MOST:
+        raise invalid("types", f"a list has at most {NAMES_MOST} names")
+    return found
 
 
 def _bounded(name: str, text: str, bounds: Mapping[str, Bounds]) -> Any:

@@ -26,6 +26,9 @@ _API = {
     "cache-control": (b"cache-control", b"no-store"),
 }
 
+# The headers of an ordinary JSON answer, ready to send.
+PLAIN = (*_SECURITY, *_API.values(), (b"content-type", b"application/json"))
+
 _METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _REQUEST_HEADERS = (
     "Authorization, Content-Type, X-Workspace-ID, X-Molecule-Org-Id, X-CSRF-Token, X-Request-Id, "

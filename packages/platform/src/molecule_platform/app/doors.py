@@ -59,7 +59,7 @@ def handlers(ground: Ground, staff: Staff, health: HealthRoutes, followers: Foll
         **LoginRoutes(staff.login, PAGES).handlers(),
         **PeopleRoutes(PeopleService(storage, clock), Orgs(storage, clock)).handlers(),
         **TicketRoutes(Tickets(storage, clock)).handlers(),
-        **TokenRoutes(Tokens(storage, clock), clock).handlers(),
+        **TokenRoutes(Tokens(storage, clock), staff.authority, clock).handlers(),
         **AccessRoutes(Access(storage, clock)).handlers(),
         **RegistryRoutes(_registration(ground), directory, search, staff.authority).handlers(),
         **WorkspaceRoutes(staff.lives, directory).handlers(),
@@ -101,7 +101,7 @@ def _registration(ground: Ground) -> Registration:
 
 def _secret_routes(ground: Ground, staff: Staff) -> SecretRoutes:
     sealing = sealers.for_secrets(ground.keyring)
-    secrets = SecretService(ground.storage, ground.clock, sealing, staff.lives.restarts.because)
+    secrets = SecretService(ground.storage, ground.clock, sealing, staff.lives.restarts)
     lines = sealers.for_lines(ground.keyring)
     return SecretRoutes(secrets, Rotation(ground.storage, ground.clock, ground.keychain, sealing, lines))
 

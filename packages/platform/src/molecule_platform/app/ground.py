@@ -22,8 +22,6 @@ from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_wire import ids
 
-DEFAULT_ORG = "default"
-
 
 class StartProblem(Exception):
     """The house cannot open. The text is one sentence that says why and what to do."""
@@ -76,7 +74,7 @@ async def lay(settings: Settings, exits: AsyncExitStack) -> Ground:
     storage = await _open_storage(settings, bells)
     exits.push_async_callback(storage.close)
     clock = SystemClock()
-    org_id = await storage.write(lambda tx: _default_org(tx, clock.now()))
+    org_id = await storage.write(lambda tx: _first_org(tx, settings.org_slug, clock.now()))
     log = logs.to_stderr(settings.environment)
     return Ground(settings, storage, bells, clock, keychain, org_id, admin_token, ids.uuid7(), log)
 
@@ -89,10 +87,10 @@ async def _open_storage(settings: Settings, bells: Bells) -> Storage:
     return await SqliteStorage.open(path, bells.ring)
 
 
-def _default_org(tx: Transaction, now: datetime) -> str:
+def _first_org(tx: Transaction, slug: str, now: datetime) -> str:
     org = tx.people.first_org()
     if org is None:
-        org = Org(ids.uuid7(), DEFAULT_ORG, "Default organisation", now)
+        org = Org(ids.uuid7(), slug, "Default organisation", now)
         tx.people.insert_org(org)
     tx.people.put_member(principals.ADMINISTRATOR, org.id, "owner", now)
     tx.people.set_platform_admin(principals.ADMINISTRATOR, True)

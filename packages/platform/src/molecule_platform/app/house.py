@@ -3,17 +3,20 @@
 import asyncio
 from contextlib import AsyncExitStack
 
+from molecule_platform.api.admission import Gate
 from molecule_platform.api.arrival import Scope
 from molecule_platform.api.keyed import Keyed
 from molecule_platform.api.limits import Limits
-from molecule_platform.api.pipeline import Gate, Pipeline, Receive, Send
+from molecule_platform.api.pipeline import Pipeline, Receive, Send
 from molecule_platform.app import doors, ground
 from molecule_platform.app.ground import Ground, StartProblem
 from molecule_platform.app.staff import Staff, hire
 from molecule_platform.domain import principals
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
+from molecule_platform.gateway.doors import pulse
 from molecule_platform.gateway.doors.live import LiveDoor
+from molecule_platform.gateway.doors.pulse import PulseDoor
 from molecule_platform.http.health import HealthRoutes
 from molecule_platform.keys import texts
 from molecule_platform.keys.sealing import KeyProblem
@@ -35,10 +38,13 @@ class House:
         self._staff = staff
         self._exits = exits
         self._health = HealthRoutes(ground.storage, KeyCheck(ground.storage, ground.keychain))
-        followers = Followers(ground.storage, ground.bells, ground.clock, staff.feed, staff.identity)
+        followers = Followers(
+            ground.storage, ground.bells, ground.clock, ground.log, staff.feed, staff.identity
+        )
         handlers = doors.handlers(ground, staff, self._health, followers)
         gate, edge = _gate(ground, staff), doors.edge(ground.settings)
         self._pipeline = Pipeline(handlers, gate, ground.log, edge, doors.PAGES, staff.metrics)
+        self._pulse = PulseDoor(staff.identity, staff.heartbeats, gate.limits, staff.metrics)
         self._live = LiveDoor(gate, followers, edge)
 
     @classmethod
@@ -76,6 +82,11 @@ class House:
     async def asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The whole outside: HTTP through the pipeline, WebSockets through the live door."""
         if scope["type"] == "http":
+            if scope["path"] == pulse.PATH and scope["method"] == "POST":
+                left = await self._pulse.answered(scope, receive, send)
+                if left is None:
+                    return
+                receive = left
             await self._pipeline(scope, receive, send)
         elif scope["type"] == "websocket":
             self._staff.metrics.socket(1)

@@ -95,11 +95,18 @@ def _lives(ground: Ground, provisioner: Provisioner | None, metrics: Metrics) ->
         settings.workspace_roots or (),
         settings.hibernation_idle_minutes,
         StartRules(settings.provision_timeout_seconds),
-        not ground.shared,
     )
-    check = url_check(settings)
     return Lives(
-        ground.storage, ground.bells, ground.clock, ground.log, provisioner, sealing, check, rules, metrics
+        ground.storage,
+        ground.bells,
+        ground.clock,
+        ground.log,
+        provisioner,
+        sealing,
+        url_check(settings),
+        rules,
+        metrics,
+        ground.replica_id,
     )
 
 

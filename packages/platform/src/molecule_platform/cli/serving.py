@@ -5,10 +5,10 @@ import contextlib
 import errno
 import socket
 from collections.abc import Callable, Generator
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from molecule_platform.cli import problems
 
@@ -93,47 +93,49 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-class _OneWrite:
-    """A connection that sends the head of a reply together with its body: one system call instead of two."""
+class _Reply:
+    """Sends a reply that is whole in one piece: head and body in one write, where Uvicorn makes two."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._head: Any = None
 
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._loop.call_soon(self.flush)
-        self._parts.append(data)
+    async def send(self, message: Any) -> None:
+        """See ASGI. What is not the plain case is left to Uvicorn."""
+        cycle, head = self._cycle, self._head
+        if head is None:
+            if cycle.response_started or cycle.scope["method"] == "HEAD" or not cycle.keep_alive:
+                await cycle.send(message)
+            else:
+                self._head = message
+            return
+        self._head = None
+        if message.get("more_body") or cycle.flow.write_paused or cycle.disconnected:
+            await cycle.send(head)
+            await cycle.send(message)
+            return
+        self._write(head, message.get("body", b""))
 
-    def flush(self) -> None:
-        if self._parts:
-            parts, self._parts = self._parts, []
-            self._transport.write(b"".join(parts))
-
-    def close(self) -> None:
-        self.flush()
-        self._transport.close()
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self.flush()
-        self._transport.set_protocol(protocol)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    def _write(self, head: Any, body: bytes) -> None:
+        cycle, headers = self._cycle, head["headers"]
+        lines = b"\r\n".join([b": ".join(pair) for pair in headers])
+        if lines.count(b"\n") != len(headers) - 1:
+            raise RuntimeError("a header has a line break in it")
+        cycle.transport.write(b"".join((STATUS_LINE[head["status"]], lines, b"\r\n\r\n", body)))
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.message_event.set()
+        cycle.on_response()
 
 
 class OneWriteProtocol(HttpToolsProtocol):
-    """Uvicorn's HTTP, over connections that gather what is written."""
+    """Uvicorn's HTTP, with whole replies sent in one piece."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin to serve a connection."""
-        super().connection_made(cast(asyncio.Transport, _OneWrite(transport, self.loop)))
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        async def answer(scope: Any, receive: Any, _send: Any) -> None:
+            await app(scope, receive, _Reply(cycle).send)
 
-    def on_response_complete(self) -> None:
-        """A reply is whole: out with it."""
-        cast(_OneWrite, self.transport).flush()
-        super().on_response_complete()
+        super()._start_asgi_task(cycle, answer)
 
 
 def config(asgi: Callable[..., Any]) -> uvicorn.Config:

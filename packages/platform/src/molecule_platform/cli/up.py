@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -91,6 +92,8 @@ async def _serve(settings: Settings, wishes: Wishes, listener: socket.socket) ->
     from molecule_platform.cli import serving
 
     house = await app.House.open(settings)
+    gc.collect()
+    gc.freeze()  # what is here now stays: later collections need not look at it again
     try:
         server = serving.Server(serving.config(house.asgi))
         async with _served(server, listener):

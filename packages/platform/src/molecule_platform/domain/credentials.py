@@ -26,6 +26,11 @@ def same(left: str, right: str) -> bool:
     return hmac.compare_digest(left.encode(), right.encode())
 
 
+def bound(secret_digest: str, to: str) -> str:
+    """Proof that something was made by whoever held a secret, of no use for anything else."""
+    return hmac.new(secret_digest.encode(), to.encode(), hashlib.sha256).hexdigest()
+
+
 def csrf_token(session_token: str) -> str:
     """The proof that a page holds the session it was made for: derived from it, so nothing is stored."""
     keyed = hmac.new(session_token.encode(), b"molecule-csrf", hashlib.sha256).digest()
@@ -55,7 +60,10 @@ class Token:
 
 @dataclass(frozen=True)
 class Session:
-    """A row of `sessions`: a person's signed-in browser."""
+    """A row of `sessions`: a person's signed-in browser.
+
+    `token_id` is the token it was exchanged for, or proof of the administrator's: it ends together with that.
+    """
 
     token_hash: str
     org_id: str
@@ -84,7 +92,10 @@ class LoginCode:
 
 @dataclass(frozen=True)
 class StreamTicket:
-    """A row of `stream_tickets`: opens one stream, as the principal of the credential it was made with."""
+    """A row of `stream_tickets`: opens one stream, as the principal of the credential it was made with.
+
+    `org_id` is the organisation in which it was made, any for the administrator.
+    """
 
     ticket_hash: str
     org_id: str

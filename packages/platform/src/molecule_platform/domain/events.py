@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +34,7 @@ STATUS_EVENT_OF = {
 RESYNC = "RESYNC_REQUIRED"
 
 # What somebody said or did for somebody: only those it happened between may see it.
-_CONTENT = frozenset({"AGENT_MESSAGE", "A2A_RESPONSE", "ACTIVITY_LOGGED"})
+_CONTENT = frozenset({"AGENT_MESSAGE", "A2A_RESPONSE", "ACTIVITY_LOGGED", "TOKEN_CREATED", "TOKEN_REVOKED"})
 # What concerns every workspace of the organisation when it happened to none of them alone.
 _FOR_ALL = frozenset({"SECRET_CHANGED"})
 _CONTENT_OF = ("MESSAGE_", "DELEGATION_", "APPROVAL_")
@@ -101,6 +101,12 @@ class Event:
         """The event that another replica sent."""
         event_type, org_id, workspace_id, payload, at, parties = json.loads(line)
         return cls(event_type, org_id, workspace_id, payload, times.parse_time(at), parties=parties)
+
+    def without_address(self, reader: str) -> "Event":
+        """The event for a workspace: where another one's agent runs is nobody's business."""
+        if self.workspace_id == reader or "url" not in self.payload:
+            return self
+        return replace(self, payload={**self.payload, "url": ""})
 
     def frame(self) -> dict[str, Any]:
         """The event as a live frame."""

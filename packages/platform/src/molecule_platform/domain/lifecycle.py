@@ -12,6 +12,7 @@ ALIVE = frozenset({"online", "degraded"})
 WAITING_FOR_AGENT = frozenset({"awaiting_agent", "provisioning", "offline", "failed"})
 RUNNING = ALIVE | {"provisioning"}
 LIVING = frozenset(STATUSES) - {"removed"}
+STOPPED = frozenset({"paused", "removed"})
 SICK_RUNTIME_STATES = frozenset({"wedged", "degraded", "auth_lost"})
 PASSING_RUNTIME_STATES = frozenset({"starting", "stopping"})
 
@@ -69,6 +70,8 @@ def stepped(workspace: Workspace, trigger: str, now: datetime, **changes: Any) -
     entry = _ENTRIES.get(after, {})
     if after == "provisioning":
         entry = {**entry, "last_activity_at": now}
+    elif after in STOPPED and not workspace.external:
+        entry = {**entry, "stop_through": workspace.start_epoch}
     return workspace.changed(**{"status": after, "status_reason": "", "updated_at": now, **entry, **changes})
 
 
@@ -77,6 +80,8 @@ _ENTRIES: Mapping[str, Mapping[str, Any]] = {
     "awaiting_agent": {"liveness_expires_at": None},
     "provisioning": {
         "provisioning_since": None,
+        "started_by": None,
+        "restart_owed": None,
         "provision_attempts": 0,
         "restart_reason": None,
         "liveness_expires_at": None,
@@ -86,6 +91,23 @@ _ENTRIES: Mapping[str, Mapping[str, Any]] = {
     "hibernated": {"url": "", "liveness_expires_at": None},
     "removed": {"url": "", "liveness_expires_at": None},
 }
+
+
+def is_to_be_started(workspace: Workspace) -> bool:
+    """Whether it waits for somebody to take its start on."""
+    return workspace.status == "provisioning" and workspace.provisioning_since is None
+
+
+def is_at_work(workspace: Workspace, epoch: int) -> bool:
+    """Whether exactly this start is under way: not taken back, and no newer one taken on."""
+    taken_on = workspace.status == "provisioning" and workspace.provisioning_since is not None
+    return taken_on and workspace.start_epoch == epoch
+
+
+def is_wanted(workspace: Workspace, epoch: int) -> bool:
+    """Whether the process of this start is the one that should run."""
+    answered = workspace.status in ALIVE and workspace.start_epoch == epoch
+    return answered or is_at_work(workspace, epoch)
 
 
 def hears_its_agent(workspace: Workspace) -> bool:
@@ -194,16 +216,34 @@ def is_idle(workspace: Workspace, now: datetime, default_minutes: int) -> bool:
     )
 
 
+def reason_of(status: str, beat: Beat) -> str:
+    """Why a heartbeat led to a status, for whoever looks at it."""
+    if status != "degraded":
+        return ""
+    if beat.runtime_state in SICK_RUNTIME_STATES:
+        return f"the runtime says that it is {beat.runtime_state}"
+    return f"{beat.error_rate:.0%} of its calls fail"
+
+
+def wants_restart(beat: Beat, before: bool) -> bool:
+    """Whether the agent needs a restart; a heartbeat without the block does not say."""
+    if beat.runtime_metadata is None:
+        return before
+    return beat.runtime_metadata.get("restart_required") is True
+
+
 def beaten(workspace: Workspace, beat: Beat, now: datetime, remote_seconds: int) -> Workspace:
     """The workspace after a heartbeat: counters, capabilities, liveness and status."""
     beat = beat.clamped()
     capabilities = capabilities_of(beat)
+    status = after_beat(workspace, beat)
     return workspace.changed(
-        status=after_beat(workspace, beat),
+        status=status,
+        status_reason=workspace.status_reason if status == workspace.status else reason_of(status, beat),
         capabilities=capabilities,
         idle_timeout_seconds=idle_timeout_of(beat),
         runtime_metadata=None if beat.runtime_metadata is None else dict(beat.runtime_metadata),
-        needs_restart=(beat.runtime_metadata or {}).get("restart_required") is True,
+        needs_restart=wants_restart(beat, workspace.needs_restart),
         last_error_rate=beat.error_rate,
         last_sample_error=beat.sample_error,
         active_tasks=beat.active_tasks,

@@ -44,6 +44,7 @@ KNOWN_SCOPES = frozenset(
     {
         "workspace",
         *IMPERSONATED_SCOPES,
+        "ws.secrets",
         "ws.secrets.read",
         "ws",
         "org",
@@ -75,7 +76,10 @@ class Principal:
     name: str
     role: str = ""
     expires_at: datetime | None = None
+    # The token that proved it, when it speaks for itself.
     token_id: str | None = None
+    # Who acts as this workspace; empty when the workspace's own token speaks.
+    acted_by: str = ""
     # The kind and the digest of what proved it: streams and tickets end together with it.
     credential: str = field(default="", repr=False, compare=False)
     # The workspace behind the credential, if it is a workspace token.
@@ -100,7 +104,7 @@ def implies(held: Iterable[str], wanted: str) -> bool:
     for scope in held:
         if scope == wanted or wanted.startswith(scope + "."):
             return True
-        if scope == "workspace" and wanted.startswith("ws."):
+        if scope == "workspace" and is_workspace_scope(wanted):
             return True
         if scope == "admin" and not wanted.startswith("ws."):
             return True

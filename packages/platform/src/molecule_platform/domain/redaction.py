@@ -1,7 +1,8 @@
 """What a log may not keep: values under names of secrets, and values that look like credentials.
 
 Logs live longer and travel further than the mail they tell of, so whatever is copied into one passes here
-first. Paths, UUIDs and hex digests are what logs are read for; they stay. Redacting twice changes nothing.
+first. In the place of a secret stays what it was: `[REDACTED:TOKEN]`. Paths, UUIDs and hex digests are what
+logs are read for; they stay. Redacting twice changes nothing.
 """
 
 import re
@@ -9,64 +10,131 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from molecule_platform.domain.randomness import SHORTEST, is_path, is_random
 from molecule_wire import jsontext
 
-REDACTED = "[redacted]"
 TOO_DEEP = "[nested too deeply]"
 DEEPEST = 64
 BODY_MOST_BYTES = 64 * 1024
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_WORDS = frozenset(
-    (
-        *("apikey", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "passcode"),
-        *("passphrase", "passwd", "password", "passwords", "pwd", "secret", "secrets"),
-    )
-)
-_SECRET_KEYS = frozenset(
-    ("access", "api", "auth", "encryption", "master", "private", "secret", "service", "signing", "ssh")
+_PASSWORDS = ("passcode", "passphrase", "passwd", "password", "pwd")
+_LABELS = {
+    **dict.fromkeys(("apikey", "apikeys"), "API_KEY"),
+    **dict.fromkeys(("privatekey", "privatekeys", "sshkey", "sshkeys"), "PRIVATE_KEY"),
+    **dict.fromkeys((*_PASSWORDS, "passwords"), "PASSWORD"),
+    **dict.fromkeys(("cookie", "cookies"), "COOKIE"),
+    **dict.fromkeys(("secret", "secrets", "credential", "credentials"), "SECRET"),
+    "authorization": "AUTHORIZATION",
+    "bearer": "BEARER_TOKEN",
+    "token": "TOKEN",
+}
+_SECRET_KEYS = (
+    "access",
+    "api",
+    "auth",
+    "encryption",
+    "master",
+    "private",
+    "secret",
+    "service",
+    "signing",
+    "ssh",
 )
 
-# A credential begins where no path, word or number is under way.
-_START = r"(?<![\w./+~-])"
-_UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
-_KNOWN_THINGS = re.compile(rf"{_UUID}|[0-9a-f]{{32,}}|[0-9A-F]{{32,}}")
-_NAME = r"(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|token)"
-_NAME_WORDS = ("password", "passwd", "passphrase", "secret", "key", "token")
-_GIVEN = r"[\"']?\s{0,8}"
+_MARKER = r"\[REDACTED:[A-Z0-9_]{1,40}\]"
+_UNTOUCHED = rf"(?!{_MARKER}(?!\w))"
+# A credential begins where no path, word or number is under way, or after a line break written as `\n`.
+_START = r"(?:(?<![\w./+~-])|(?<=\\n))"
+_NAME = (
+    r"(?P<name>passw(?:or)?d|passphrase|passcode|pwd|secret|credentials?|token|authorization"
+    rf"|(?:{'|'.join(_SECRET_KEYS)})[_ -]?keys?)"
+)
+_NAME_WORDS = (
+    "passw",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "secret",
+    "credential",
+    "token",
+    "authorization",
+    "key",
+)
+_QUOTE = r"\\{0,3}[\"']"
+_GIVEN = rf"(?:{_QUOTE})?\s{{0,8}}[:=]\s{{0,8}}"
+_SIGN = r"(?:[^\s\"',;&\\]|\\(?![\"']))"
+_QUOTED = (
+    rf"{_GIVEN}(?P<quote>{_QUOTE})(?!{_MARKER}(?P=quote))"
+    r"(?P<quoted>(?:(?!(?P=quote))(?:\\[^\r\n]|[^\\\r\n]))++)"
+)
+_ASSIGNED = rf"(?:{_QUOTE})?={_UNTOUCHED}(?P<assigned>{_SIGN}++)"
+# Here the value has to look like one: "the secret: patience", "private key: ~/.ssh/id_ed25519".
+_TOLD = (
+    rf"{_GIVEN}(?!/|~/|\.{{1,2}}/|[a-z]:\\){_UNTOUCHED}"
+    rf"(?=[^\s\"',;&]{{0,200}}[\d!#$%*+^~])(?P<told>{_SIGN}{{6,}}+)"
+)
 _PASSES = 4
 
 _KINDS = "|".join(
-    (
-        r"sk-(?=[\w-]*\d)[\w-]{20,}",
-        r"[srp]k_(?:live|test)_\w{16,}",
-        r"gh[pousr]_\w{30,}",
-        r"github_pat_\w{30,}",
-        r"glpat-[\w-]{20,}",
-        r"xox[abeoprs]-[\w-]{10,}",
-        r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])",
-        r"AIza[\w-]{35}",
-        r"(?:hf|npm)_[A-Za-z0-9]{30,}",
-        r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
+    rf"(?P<{label}>{pattern})"
+    for label, pattern in (
+        ("SK_TOKEN", r"sk-[\w-]{16,}"),
+        ("STRIPE_KEY", r"[srp]k_(?:live|test)_\w{16,}"),
+        ("GITHUB_PAT", r"ghp_\w{8,}"),
+        ("GITHUB_SERVER_TOKEN", r"ghs_\w{8,}"),
+        ("GITHUB_TOKEN", r"gh[our]_\w{16,}"),
+        ("GITHUB_PAT_V2", r"github_pat_\w{8,}"),
+        ("GITLAB_TOKEN", r"glpat-[\w-]{16,}"),
+        ("AWS_ACCESS_KEY", r"A[KS]IA[0-9A-Z]{16,}"),
+        ("CF_TOKEN", r"cfut_\w{32,}"),
+        ("MOL_PK", r"mol_pk_\w{8,}"),
+        ("CTX7_TOKEN", r"ctx7_\w{8,}"),
+        ("SLACK_TOKEN", r"xox[a-z]-[\w-]{8,}"),
+        ("GOOGLE_API_KEY", r"AIza[\w-]{35,}"),
+        ("HF_TOKEN", r"hf_[A-Za-z0-9]{30,}"),
+        ("NPM_TOKEN", r"npm_[A-Za-z0-9]{30,}"),
+        ("JWT", r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
     )
 )
-_RANDOM_LENGTH = 43
-_RANDOM = re.compile(rf"{_START}[\w-]{{{_RANDOM_LENGTH}}}(?:=(?![\w=]))?(?![\w./+~-])", re.ASCII)
+_RUN = re.compile(
+    rf"(?:(?<![\w./+~\\-])|(?<=\\n))[\w./+~-]{{{SHORTEST},}}(?:={{1,2}}(?![\w=]))?",
+    re.ASCII,
+)
 
 
-def _alone(_found: re.Match[str]) -> str:
-    return REDACTED
+def marker(label: str) -> str:
+    """What stays in the place of a secret."""
+    return f"[REDACTED:{label}]"
 
 
-def _after_its_name(found: re.Match[str]) -> str:
-    return found[1] + REDACTED
+def _alone(label: str) -> Callable[[re.Match[str]], str]:
+    return lambda _found: marker(label)
+
+
+def _after_its_name(label: str) -> Callable[[re.Match[str]], str]:
+    return lambda found: found[1] + marker(label)
+
+
+def _by_its_kind(found: re.Match[str]) -> str:
+    return marker(found.lastgroup or "SECRET")
+
+
+def _by_its_scheme(found: re.Match[str]) -> str:
+    return found[1] + marker("BEARER_TOKEN" if found[2].lower() == "bearer" else "AUTHORIZATION")
+
+
+def _by_its_name(found: re.Match[str]) -> str:
+    name = "".join(filter(str.isalpha, found["name"].lower()))
+    value = found[found.lastgroup or 0]
+    if name == "pwd" and is_path(value):
+        return found[0]
+    return found[0].removesuffix(value) + marker(_LABELS.get(name, "SECRET"))
 
 
 def _if_random(found: re.Match[str]) -> str:
-    """Forty-three signs that are no sentence, id or digest: the length of 32 random bytes, as our tokens."""
-    run = found[0]
-    mixed = any(sign.islower() for sign in run) and any(sign.isupper() for sign in run)
-    return REDACTED if mixed and not _KNOWN_THINGS.search(run) else run
+    run = found[0].rstrip(".")
+    return marker("BASE64_BLOB") + found[0][len(run) :] if is_random(run) else found[0]
 
 
 @dataclass(frozen=True)
@@ -78,55 +146,49 @@ class _Rule:
     words: tuple[str, ...]
 
 
+# What swallows the beginning of another secret comes after the rule for that one.
 _RULES = (
     _Rule(
         re.compile(
-            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
+            r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
             re.DOTALL,
         ),
-        _alone,
+        _alone("PRIVATE_KEY"),
         ("private key",),
     ),
     _Rule(
-        re.compile(rf"{_START}(?:{_KINDS})[\w+/=~-]*", re.ASCII),
-        _alone,
-        (
-            *("sk-", "k_live_", "k_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
-            *("xox", "akia", "asia", "aiza", "hf_", "npm_", "eyj"),
-        ),
+        re.compile(rf"(?<=://)(?!{_MARKER}@)[^\s/\"'<>`\\]+(?=@)"),
+        _alone("DSN_PASSWORD"),
+        ("://",),
     ),
-    _Rule(re.compile(r"(?<=://)[^\s/:@\[\]]*:[^\s/@\[\]]+(?=@)"), _alone, ("://",)),
     _Rule(
         re.compile(
-            rf"(authorization{_GIVEN}[:=]\s{{0,8}}[\"']?(?:basic|bearer|digest|token)\s{{1,8}})[^\s\"',;\[]+",
+            rf"(authorization{_GIVEN}(?:{_QUOTE})?(basic|bearer|digest|negotiate|token)\s{{1,8}})"
+            rf"{_UNTOUCHED}{_SIGN}+",
             re.IGNORECASE,
         ),
-        _after_its_name,
+        _by_its_scheme,
         ("authorization",),
     ),
-    _Rule(
-        re.compile(r"(\bbearer\s{1,8})(?=[^\s\[]{0,200}\d)[\w.~+/=-]{16,}", re.IGNORECASE),
-        _after_its_name,
+    _Rule(  # not of a word after it: "a bearer token", "the bearer of news"
+        re.compile(r"(\b(?i:bearer)\s{1,8})(?=[a-z]{16}|[a-z]*+(?:[A-Z\d_~+/=-]|\.\w))[\w.~+/=-]+"),
+        _after_its_name("BEARER_TOKEN"),
         ("bearer",),
     ),
     _Rule(
-        re.compile(
-            r"(\b(?:set-)?cookie:)(?! \[redacted\])[^\r\n=]{0,200}=[^\r\n]*",
-            re.IGNORECASE,
-        ),
-        _after_its_name,
+        re.compile(rf"(\b(?:set-)?cookie:)(?! ?{_MARKER})[^\r\n=]{{0,200}}=[^\r\n]*", re.IGNORECASE),
+        _after_its_name("COOKIE"),
         ("cookie:",),
     ),
+    _Rule(re.compile(rf"{_NAME}(?:{_QUOTED}|{_ASSIGNED}|{_TOLD})", re.IGNORECASE), _by_its_name, _NAME_WORDS),
     _Rule(
-        re.compile(rf"({_NAME}[\"']?=[\"']?)[^\s\"',;&\[]{{4,}}", re.IGNORECASE), _after_its_name, _NAME_WORDS
-    ),
-    _Rule(
-        re.compile(
-            rf"({_NAME}{_GIVEN}:\s{{0,8}}[\"']?)(?=[^\s\"',;&\[]{{0,200}}[\d!#$%*+^~])[^\s\"',;&\[]{{6,}}",
-            re.IGNORECASE,
+        re.compile(rf"{_START}(?:{_KINDS})[\w+/=~-]*", re.ASCII),
+        _by_its_kind,
+        (
+            *("sk-", "k_live_", "k_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
+            *("xox", "akia", "asia", "aiza", "hf_", "npm_", "eyj", "cfut_", "mol_pk_", "ctx7_"),
         ),
-        _after_its_name,
-        _NAME_WORDS,
     ),
 )
 
@@ -151,22 +213,21 @@ def _passed_over(text: str) -> str:
             if word in lower:
                 text = rule.pattern.sub(rule.replaced, text)
                 break
-    if max(map(len, text.split()), default=0) >= _RANDOM_LENGTH:
-        text = _RANDOM.sub(_if_random, text)
+    if max(map(len, text.split()), default=0) >= SHORTEST:
+        text = _RUN.sub(_if_random, text)
     return text
 
 
-def names_a_secret(name: str) -> bool:
-    """Whether a member of that name holds a secret: `apiKey`, `X-Auth-Token`; not `max_tokens`."""
+def label_of(name: str) -> str | None:
+    """Which kind of secret a member of that name holds: `apiKey`, `X-Auth-Token`; none for `max_tokens`."""
     words = [word.lower() for word in _WORD.findall(name)]
-    if not _SECRET_WORDS.isdisjoint(words):
-        return True
-    if words and words[-1] == "token":
-        return True
-    return any(
-        first in _SECRET_KEYS and second in ("key", "keys")
-        for first, second in zip(words, words[1:], strict=False)
-    )
+    for first, second in zip(words, words[1:], strict=False):
+        if first in _SECRET_KEYS and second in ("key", "keys"):
+            return _LABELS.get(first + second, "SECRET")
+    for word in words:
+        if word in _LABELS and (word != "token" or words[-1] == "token"):
+            return _LABELS[word]
+    return None
 
 
 def redacted(value: Any, depth: int = 0) -> Any:
@@ -184,10 +245,19 @@ def redacted(value: Any, depth: int = 0) -> Any:
 
 
 def _member(name: str, held: Any, depth: int) -> Any:
-    says_nothing = held is None or isinstance(held, bool | int | float)
-    if not says_nothing and names_a_secret(name):
-        return REDACTED
-    return redacted(held, depth + 1)
+    label = label_of(name)
+    if label is None or _says_nothing(name, held):
+        return redacted(held, depth + 1)
+    return marker(label)
+
+
+def _says_nothing(name: str, held: Any) -> bool:
+    """Whether and how many may be known, and so may the working directory, the `PWD` of shells."""
+    if isinstance(held, str):
+        return name.lower() == "pwd" and is_path(held)
+    if held is None or isinstance(held, bool):
+        return True
+    return isinstance(held, int | float) and not name.lower().endswith(_PASSWORDS)
 
 
 def loggable(body: Any) -> Any:

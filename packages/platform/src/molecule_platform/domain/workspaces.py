@@ -88,6 +88,10 @@ _NOT_ON_THE_WIRE = (
     "provision_attempts",
     "restart_reason",
     "session_ended_at",
+    "start_epoch",
+    "started_by",
+    "stop_through",
+    "restart_owed",
     "version",
     "protocols",
 )
@@ -147,6 +151,10 @@ class Workspace:
     provision_attempts: int = 0
     restart_reason: str | None = None
     session_ended_at: datetime | None = None
+    start_epoch: int = 0
+    started_by: str | None = None
+    stop_through: int | None = None
+    restart_owed: str | None = None
     version: int = 1
 
     @property

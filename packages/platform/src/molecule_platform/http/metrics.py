@@ -1,11 +1,15 @@
 """Figures for Prometheus: counted here, read from the store when somebody asks."""
 
-from collections.abc import Sequence
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from molecule_platform.domain.messages import STATUSES
 from molecule_platform.ports.clock import Clock
@@ -14,6 +18,43 @@ from molecule_platform.services.loops import Loops
 
 _DURATIONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60)
 _WAITS = (0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1800, 7200, 86_400)
+
+
+class Requests(Collector):
+    """Requests by route: plain numbers while they come, figures when somebody asks."""
+
+    def __init__(self) -> None:
+        self._answered: dict[tuple[str, str, int], int] = {}
+        self._durations: dict[tuple[str, str], list[float]] = {}
+
+    def count(self, method: str, path: str, status: int, seconds: float | None) -> None:
+        """One more; a stream has no duration."""
+        key = (method, path, status)
+        self._answered[key] = self._answered.get(key, 0) + 1
+        if seconds is None:
+            return
+        bars = self._durations.get((method, path))
+        if bars is None:
+            bars = self._durations[method, path] = [0.0] * (len(_DURATIONS) + 2)
+        bars[bisect_left(_DURATIONS, seconds)] += 1
+        bars[-1] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures so far."""
+        answered = CounterMetricFamily(
+            "molecule_http_requests", "Requests answered.", labels=("method", "path", "status")
+        )
+        for (method, path, status), many in self._answered.items():
+            answered.add_metric((method, path, str(status)), many)
+        yield answered
+        durations = HistogramMetricFamily(
+            "molecule_http_request_duration_seconds", "How long requests took.", labels=("method", "path")
+        )
+        for route, bars in self._durations.items():
+            bounds = [*(str(float(bound)) for bound in _DURATIONS), "+Inf"]
+            reached = itertools.accumulate(bars[:-1])
+            durations.add_metric(route, list(zip(bounds, reached, strict=True)), bars[-1])
+        yield durations
 
 
 class Metrics:
@@ -26,13 +67,8 @@ class Metrics:
         self._registry = CollectorRegistry()
         for collector in (GCCollector, PlatformCollector, ProcessCollector):
             collector(registry=self._registry)
-        self._requests = self._counter(
-            "molecule_http_requests", "Requests answered.", "method", "path", "status"
-        )
-        self._durations = self._histogram(
-            "molecule_http_request_duration_seconds", "How long requests took.", _DURATIONS, "method", "path"
-        )
-        self._by_route: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._requests = Requests()
+        self._registry.register(self._requests)
         self._sockets = self._gauge("molecule_websocket_connections_active", "WebSockets that are open.")
         self._messages = self._gauge("molecule_messages", "Messages by status.", "status")
         self._ticks = self._gauge("molecule_loop_last_tick_seconds", "Seconds since a loop ran.", "loop")
@@ -56,13 +92,7 @@ class Metrics:
 
     def request(self, method: str, path: str, status: int, seconds: float | None) -> None:
         """One request was answered."""
-        counters = self._by_route.get((method, path, status))
-        if counters is None:
-            counters = self._requests.labels(method, path, status), self._durations.labels(method, path)
-            self._by_route[method, path, status] = counters
-        counters[0].inc()
-        if seconds is not None:
-            counters[1].observe(seconds)
+        self._requests.count(method, path, status, seconds)
 
     def socket(self, change: int) -> None:
         """A WebSocket opened (1) or closed (-1)."""

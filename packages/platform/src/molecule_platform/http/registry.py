@@ -7,7 +7,7 @@ import msgspec
 
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import registry as shapes
-from molecule_platform.domain import authorisation
+from molecule_platform.domain import addresses, authorisation, principals
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import STATUSES, check_choice, invalid
 from molecule_platform.http.paging import next_cursor
@@ -50,8 +50,22 @@ class RegistryRoutes:
         if call.caller is not None:
             own = authorisation.self_with("ws.runtime")
             authorisation.permit(call.caller, (own,), call.caller.workspace_id, None)
+        else:
+            await self._check_stranger(call, application.workspace_id)
         membership = await self._registration.register(application, call.caller)
         return Reply(_membership(membership))
+
+    async def _check_stranger(self, call: Call, workspace_id: str) -> None:
+        """An agent without a credential may not call itself anything else, or be elsewhere."""
+        for header in ("x-workspace-id", "x-source-workspace-id"):
+            named = call.headers.get(header, workspace_id)
+            if named.startswith(principals.FORGED_PREFIXES):
+                raise Refusal("forged-identity", "no request may name itself a system identity")
+            if named.lower() != workspace_id:
+                raise Refusal("identity-mismatch", f"{header} is not the workspace that registers")
+        org = call.headers.get("x-molecule-org-id")
+        if org is not None:
+            await self._authority.check_org_of(workspace_id, org)
 
     async def update_card(self, call: Call) -> Reply:
         """Replace the card of the token's own workspace."""
@@ -113,7 +127,7 @@ def _application(body: shapes.Register) -> Application:
     if not ids.is_uuid(named):
         raise Refusal("invalid-id", f"{named[:64]} is not a workspace id: it is a UUID")
     _check_card(body.agent_card)
-    url = (body.url or "").strip()
+    url = addresses.with_plain_scheme((body.url or "").strip())
     if len(url) > URL_LONGEST:
         raise Refusal("invalid-url", f"url is longer than {URL_LONGEST} characters")
     return Application(

@@ -7,6 +7,7 @@ from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import tokens as shapes
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.clock import Clock
+from molecule_platform.services.authority import Authority
 from molecule_platform.services.tokens import Minted, Tokens, TokenWish, token_row
 from molecule_wire import times
 
@@ -17,8 +18,9 @@ _SHOWN_ONCE = "keep this token now: it is shown once"
 class TokenRoutes:
     """Serves /workspaces/{id}/tokens and /org/tokens."""
 
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+    def __init__(self, tokens: Tokens, authority: Authority, clock: Clock) -> None:
         self._tokens = tokens
+        self._authority = authority
         self._clock = clock
 
     def handlers(self) -> dict[str, Handler]:
@@ -65,7 +67,11 @@ class TokenRoutes:
 
     async def org_create(self, call: Call) -> Reply:
         """A token of the organisation."""
-        minted = await self._tokens.mint_for_org(call.principal, self._wish(call.body))
+        body: shapes.NewOrgToken = call.body
+        minter = call.principal
+        if body.org_id is not None:
+            minter = await self._authority.check_org(minter, body.org_id)
+        minted = await self._tokens.mint_for_org(minter, self._wish(body))
         row = {
             name: token_row(minted.token)[name] for name in ("id", "prefix", "name", "scopes", "expires_at")
         }

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import workspaces as shapes
-from molecule_platform.domain import refusals
+from molecule_platform.domain import addresses, refusals
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import STATUSES, Workspace, check_choice, invalid
 from molecule_platform.http.paging import next_cursor
@@ -146,7 +146,7 @@ def _plan(body: shapes.CreateWorkspace) -> Plan:
     if body.initial_memories:
         raise invalid("initial_memories", "this platform keeps no memories yet: create it without them")
     position = body.canvas or shapes.Position()
-    url = body.url or ""
+    url = addresses.with_plain_scheme(body.url or "")
     return Plan(
         name=body.name,
         role=body.role or "",

@@ -105,6 +105,10 @@ class People(Protocol):
         """Keep a new ticket, and forget those that have expired."""
         ...
 
-    def use_ticket(self, ticket_hash: str, now: datetime) -> str | None:
-        """Spend a ticket: the credential it was made with; None when it is unknown, spent or expired."""
+    def ticket(self, ticket_hash: str, now: datetime) -> StreamTicket | None:
+        """A ticket that can be spent; None when it is unknown, spent or expired."""
+        ...
+
+    def use_ticket(self, ticket_hash: str, now: datetime) -> bool:
+        """Spend a ticket; False when somebody else was faster, or it cannot be spent."""
         ...

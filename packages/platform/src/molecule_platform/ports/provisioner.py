@@ -22,23 +22,38 @@ class StopFailed(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """What an agent's process is started with; what it may know alone does not show in the text form."""
+    """What an agent's process is started with; what it may know alone does not show in the text form.
+
+    `epoch` is the number of this start among those of the workspace: a newer start has a larger one.
+    """
 
     workspace: Workspace
+    epoch: int
     environment: Mapping[str, str] = field(repr=False)
     auth_token: str = field(repr=False)
     reset_session: bool = False
 
 
 class Provisioner(Protocol):
-    """One per house. An agent is named by its workspace; it runs at most once, on whichever machine."""
+    """One per house. An agent is named by its workspace; it runs at most once, on whichever machine.
+
+    Any replica may ask for anything: the provisioner reaches the process wherever it runs. One that reaches
+    only its own machine can serve only a house of one replica.
+    """
 
     async def start(self, launch: Launch) -> None:
-        """Start the agent; returns when its process runs. Raises `StartFailed`."""
+        """Start the agent; returns when its process runs. Raises `StartFailed`.
+
+        It also fails, and starts nothing, when the process of a newer start already runs.
+        """
         ...
 
-    async def stop(self, workspace_id: str) -> None:
-        """Let the agent finish what it does and end; harmless when none runs. Raises `StopFailed`."""
+    async def stop(self, workspace_id: str, through: int) -> None:
+        """Let the agent finish what it does and end, if its start was this one or an earlier one.
+
+        A process of a newer start is left alone. When there is none to stop, the stop has succeeded. It may
+        be asked for again at any time, also while it goes on. Raises `StopFailed`.
+        """
         ...
 
     async def is_running(self, workspace_id: str) -> bool:

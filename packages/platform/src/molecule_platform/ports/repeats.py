@@ -30,8 +30,12 @@ class Attempts(Protocol):
         """Keep a new attempt, over an expired one of the same key."""
         ...
 
-    def finish(self, scope: str, key: str, status: int, answer_sealed: str) -> None:
-        """Remember how it ended."""
+    def finish(self, scope: str, key: str, status: int, answer_sealed: str, expires_at: datetime) -> None:
+        """Remember how it ended, until then."""
+        ...
+
+    def abandon(self, scope: str, key: str) -> None:
+        """No replica works on it any longer, and nobody knows how it ended."""
         ...
 
     def forget(self, scope: str, key: str) -> None:

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from molecule_platform.domain.workspaces import Workspace
-
 
 @dataclass(frozen=True)
 class SealedSecret:
@@ -49,8 +47,8 @@ class Secrets(Protocol):
         """One secret of exactly that scope."""
         ...
 
-    def heirs(self, org_id: str, key: str) -> list[Workspace]:
-        """The workspaces with a process of ours that get the organisation's value: living, not paused."""
+    def owe_restarts(self, org_id: str, key: str, reason: str) -> int:
+        """Owe a restart to each process of ours that was started with the organisation's value; how many."""
         ...
 
     def page(self, after: SealedSecret | None, limit: int) -> list[SealedSecret]:

@@ -14,6 +14,18 @@ class Upkeep(Protocol):
         """Workspaces whose agents we start ourselves, in one of the statuses: a page after an id, by id."""
         ...
 
+    def to_be_stopped(self, after: str, limit: int) -> list[Workspace]:
+        """Workspaces of which a process may run that must not: a page after an id, by id."""
+        ...
+
+    def stopped(self, workspace_id: str, through: int) -> None:
+        """No process of that start, or of an earlier one, runs any more."""
+        ...
+
+    def owed_a_restart(self, limit: int) -> list[Workspace]:
+        """Workspaces that are to be restarted."""
+        ...
+
     def seemingly_busy(self, quiet_since: datetime, limit: int) -> list[Workspace]:
         """Workspaces that report work although they hold no message and nothing happened since then."""
         ...

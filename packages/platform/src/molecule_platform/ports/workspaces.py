@@ -8,6 +8,16 @@ from typing import Any, Protocol
 from molecule_platform.domain.access import Relation
 from molecule_platform.domain.workspaces import Workspace
 
+# What a heartbeat repeats each time, and no rule reads before the next one: it may be written a moment later.
+PRESENCE = (
+    "last_heartbeat_at",
+    "liveness_expires_at",
+    "uptime_seconds",
+    "last_error_rate",
+    "last_sample_error",
+    "current_task",
+)
+
 
 @dataclass(frozen=True, order=True)
 class Place:
@@ -80,6 +90,10 @@ class Workspaces(Protocol):
         """
         ...
 
+    def heard(self, workspace_id: str, **presence: Any) -> None:
+        """Set what a heartbeat repeats, unless a later one was heard or its agent is being replaced."""
+        ...
+
     def touch(self, workspace_id: str, **columns: Any) -> None:
         """Set columns without a new version: presence and counters, which the next heartbeat repeats."""
         ...
@@ -90,6 +104,10 @@ class Workspaces(Protocol):
 
     def descends(self, ancestor_id: str, workspace_id: str) -> bool:
         """Whether one workspace is below the other, at any depth."""
+        ...
+
+    def height(self, workspace_id: str) -> int:
+        """How many levels stand below the workspace."""
         ...
 
     def subtree(self, workspace_id: str) -> list[Workspace]:

@@ -1,10 +1,11 @@
 """Why may A not call B? The tree's answer, rule by rule, and the grants that add an edge to it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from molecule_platform.domain import access, authorisation
+from molecule_platform.domain import access, authorisation, principals
 from molecule_platform.domain.access import Member, Verdict
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
@@ -56,7 +57,7 @@ class Access:
     def _explain(self, tx: Transaction, principal: Principal, caller: str, target: str) -> dict[str, Any]:
         callee = _visible(tx, principal, target)
         if _is_person(caller):
-            return _of_person(tx, caller, target, callee)
+            return _of_person(tx, principal, caller, target, callee, self._clock.now())
         asker = _visible(tx, principal, caller)
         if asker is None or callee is None:
             missing = caller if asker is None else target
@@ -161,15 +162,40 @@ def _visible(tx: Transaction, principal: Principal, named: str) -> Workspace | N
     return workspace
 
 
-def _of_person(tx: Transaction, caller: str, target: str, callee: Workspace | None) -> dict[str, Any]:
-    if callee is None:
-        verdict = Verdict(False, "denied", f"{target[:64]} is unknown here")
-    else:
-        reason = "people and tokens of the organisation may call its workspaces, with the scope org.send"
-        verdict = Verdict(True, "org-principal", reason)
+def _of_person(
+    tx: Transaction, principal: Principal, caller: str, target: str, callee: Workspace | None, now: datetime
+) -> dict[str, Any]:
+    org_id = principal.org_id if callee is None else callee.org_id
+    held = _scopes_of(tx, caller, org_id, now)
+    verdict = _of_scopes(caller, target, callee, held)
     checked = [{"rule": verdict.rule, "matched": True, "detail": verdict.reason}]
-    shown: dict[str, Any] = {"id": caller, "name": caller.partition(":")[2], "path": []}
+    name = "unknown" if held is None else caller.partition(":")[2]
+    shown: dict[str, Any] = {"id": caller[:64], "name": name, "path": []}
     return _explanation(verdict, shown, _shown(tx, target, callee), None, checked, [])
+
+
+def _of_scopes(caller: str, target: str, callee: Workspace | None, held: Collection[str] | None) -> Verdict:
+    if callee is None or held is None:
+        return Verdict(False, "denied", f"{(target if callee is None else caller)[:64]} is unknown here")
+    if callee.removed:
+        return Verdict(False, "removed", f"{callee.id} was removed")
+    if not principals.implies(held, "org.send"):
+        return Verdict(False, "denied", f"{caller[:64]} does not have the scope org.send")
+    reason = "people and tokens of the organisation may call its workspaces, with the scope org.send"
+    return Verdict(True, "org-principal", reason)
+
+
+def _scopes_of(tx: Transaction, caller: str, org_id: str, now: datetime) -> Collection[str] | None:
+    """What a person or a token of the organisation may do; None when the organisation has no such one."""
+    kind, _, name = caller.partition(":")
+    if kind == "user":
+        person = tx.people.member(name, org_id)
+        return None if person is None or person.disabled else person.scopes
+    token = tx.tokens.get(name)
+    if token is None or token.org_id != org_id or token.workspace_id is not None:
+        return None
+    ended = token.revoked_at is not None or (token.expires_at is not None and token.expires_at <= now)
+    return None if ended else token.scopes
 
 
 def _shown(tx: Transaction, named: str, workspace: Workspace | None) -> dict[str, Any]:

@@ -71,6 +71,16 @@ class Authority:
         org = await self._storage.read(lambda tx: orgs.org_named(tx, principal, named))
         return replace(principal, org_id=org.id)
 
+    async def check_org_of(self, workspace_id: str, named: str) -> None:
+        """Whoever names an organisation and shows no credential names that of the workspace."""
+
+        def work(tx: Transaction) -> bool:
+            workspace, org = tx.workspaces.get(workspace_id), tx.people.org_named(named)
+            return workspace is None or (org is not None and org.id == workspace.org_id)
+
+        if not await self._storage.read(work):
+            raise Refusal("not-found", "there is no such organisation")
+
     async def gone(self, workspace_id: str) -> bool:
         """Whether an id is unknown or removed: the one thing `/state` tells before it knows who asks."""
         workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
@@ -102,6 +112,8 @@ class Authority:
             org_id=workspace.org_id,
             scopes=principals.IMPERSONATED_SCOPES,
             name=workspace.name,
+            token_id=None,
+            acted_by=principal.text,
         )
 
     async def same_org(self, principal: Principal, workspace_id: str) -> Workspace:

@@ -90,6 +90,6 @@ def check_new_parent(tx: Transaction, current: Workspace, parent_id: str | None)
     """A parent is of the same organisation, and nobody stands below itself."""
     if parent_id is None:
         return
-    parent = creation.parent_of(tx, parent_id, current.org_id)
+    parent = creation.parent_of(tx, parent_id, current.org_id, tx.workspaces.height(current.id))
     if parent.id == current.id or tx.workspaces.descends(current.id, parent.id):
         raise Refusal("parent-cycle", f"{parent.name} is {current.name} or below it: choose another parent")

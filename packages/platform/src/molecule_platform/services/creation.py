@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from molecule_platform.domain import authorisation, refusals, workspaces
+from molecule_platform.domain import access, authorisation, refusals, workspaces
 from molecule_platform.domain.authorisation import Who
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells, journal, registration
+from molecule_platform.services import bells, journal, pauses, registration
 from molecule_platform.services.provisioning import Provisioning
 from molecule_platform.services.restarts import shown
 from molecule_platform.services.secrets import MODEL_KEY
@@ -108,6 +108,7 @@ class Creation:
         for key, value in {**plan.secrets, **model}.items():
             tx.secrets.put(self._seal_secret(workspace, key, value, now))
         if not plan.external:
+            pauses.refuse_below_paused(tx, workspace)
             journal.note(tx, "WORKSPACE_PROVISIONING", workspace, now, name=plan.name, **shown(workspace))
             tx.signal(bells.start(workspace.id))
             return Created(workspace, "")
@@ -131,11 +132,14 @@ def check_tier(tier: int, principal: Principal) -> None:
         raise authorisation.scope_required([Who("org", "admin")])
 
 
-def parent_of(tx: Transaction, parent_id: str, org_id: str) -> Workspace:
-    """The workspace to stand below: of the same organisation, and not removed."""
+def parent_of(tx: Transaction, parent_id: str, org_id: str, height: int = 0) -> Workspace:
+    """The workspace to stand below, with so many levels of one's own: of the same organisation, and there."""
     parent = tx.workspaces.get(parent_id)
     if parent is None or parent.removed or parent.org_id != org_id:
         raise refusals.workspace_not_found(parent_id)
+    if len(tx.workspaces.ancestors(parent_id)) + 1 + height > access.MAX_DEPTH:
+        sentence = f"a tree has at most {access.MAX_DEPTH} levels below its root: choose a parent further up"
+        raise workspaces.invalid("parent_id", sentence)
     return parent
 
 

@@ -16,6 +16,7 @@ from molecule_platform.domain.events import RESYNC, Event
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import authority
 from molecule_platform.services.bells import CREDENTIALS, Bells
@@ -41,7 +42,8 @@ class Sight:
         if self._mine is None:
             return events
         await self._ask(self._mine, {event.workspace_id for event in events if event.asks_the_tree})
-        return [event for event in events if not event.asks_the_tree or self._reached[event.workspace_id]]
+        seen = (event for event in events if not event.asks_the_tree or self._reached[event.workspace_id])
+        return [event.without_address(self._mine) for event in seen]
 
     async def _ask(self, mine: str, asked: Collection[str]) -> None:
         now = asyncio.get_running_loop().time()
@@ -149,10 +151,13 @@ class Follower:
 class Followers:
     """Opens followers, and ends them together with the credential that opened them."""
 
-    def __init__(self, storage: Storage, bells: Bells, clock: Clock, feed: Feed, identity: Identity) -> None:
+    def __init__(
+        self, storage: Storage, bells: Bells, clock: Clock, log: Log, feed: Feed, identity: Identity
+    ) -> None:
         self._storage = storage
         self._bells = bells
         self._clock = clock
+        self._log = log
         self._feed = feed
         self._identity = identity
 
@@ -177,6 +182,8 @@ class Followers:
                 return True
             except StorageDown:
                 return None
+            except Exception as problem:  # noqa: BLE001 - no stream outlives its credential because we stumbled
+                self._log.error("a stream's credential could not be looked at", exc_info=problem)
             return None
 
         if await self._bells.wait_for(CREDENTIALS, look, math.inf):

@@ -12,7 +12,8 @@ from molecule_platform.domain.lifecycle import Beat
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
-from molecule_platform.ports.storage import Storage, StorageDown, Transaction
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.ports.workspaces import PRESENCE
 from molecule_platform.services import authority, bells, journal, restart_context
 from molecule_platform.services.bells import ANY_MAIL, Bells
 from molecule_platform.services.feed import Feed
@@ -22,16 +23,6 @@ WRITE_BEHIND_SECONDS = 0.5
 # What another replica did to a workspace rings at once; should the ring be lost, it is seen after this long.
 KNOWN_SECONDS = 1.0
 MOST_KNOWN = 100_000
-
-# What a heartbeat repeats each time, and no rule reads before the next one: it may be written a moment later.
-_PRESENCE = (
-    "last_heartbeat_at",
-    "liveness_expires_at",
-    "uptime_seconds",
-    "last_error_rate",
-    "last_sample_error",
-    "current_task",
-)
 
 
 @dataclass(frozen=True)
@@ -85,24 +76,34 @@ class Heartbeats:
 
     async def beat(self, workspace_id: str, beat: Beat) -> Heard:
         """Take one heartbeat. One that says the same as the last within a second asks no database."""
-        known = self._known.get(workspace_id)
-        if known is not None and known.until > time.monotonic() and _says_the_same(beat, known.said):
-            return await self._repeated(known, beat)
-        return await self._evaluated(workspace_id, beat)
+        known = self._repeats(workspace_id, beat)
+        if known is None:
+            return await self._evaluated(workspace_id, beat)
+        if self._feed.is_watched:
+            await self._show_alive(known.workspace, beat.uptime_seconds)
+        return self._noted(known, beat)
 
-    async def _repeated(self, known: _Known, beat: Beat) -> Heard:
+    def unseen_repetition(self, workspace_id: str, beat: Beat) -> Heard | None:
+        """The answer to a heartbeat that repeats the last one while nobody watches; None for any other."""
+        known = None if self._feed.is_watched else self._repeats(workspace_id, beat)
+        return None if known is None else self._noted(known, beat)
+
+    def _repeats(self, workspace_id: str, beat: Beat) -> _Known | None:
+        known = self._known.get(workspace_id)
+        if known is None or known.until <= time.monotonic() or not _says_the_same(beat, known.said):
+            return None
+        return known
+
+    def _noted(self, known: _Known, beat: Beat) -> Heard:
         workspace, now = known.workspace, self._clock.now()
-        uptime = lifecycle.whole(beat.uptime_seconds)
         self._behind[workspace.id] = {
             "last_heartbeat_at": now,
             "liveness_expires_at": now + known.window,
-            "uptime_seconds": uptime,
+            "uptime_seconds": lifecycle.whole(beat.uptime_seconds),
             "last_error_rate": workspace.last_error_rate,
             "last_sample_error": beat.sample_error[: lifecycle.SAMPLE_ERROR_LONGEST],
             "current_task": workspace.current_task,
         }
-        if self._feed.is_watched:
-            await self._show_alive(workspace, uptime)
         return Heard(workspace, known.pending, now)
 
     async def _evaluated(self, workspace_id: str, beat: Beat) -> Heard:
@@ -110,7 +111,7 @@ class Heartbeats:
         before, pending = await self._storage.read(lambda tx: _look(tx, workspace_id))
         after = lifecycle.beaten(before, beat, self._clock.now(), self._remote_seconds)
         if self._only_presence_changed(before, after):
-            self._behind[workspace_id] = {name: getattr(after, name) for name in _PRESENCE}
+            self._behind[workspace_id] = {name: getattr(after, name) for name in PRESENCE}
         else:
             after = await self._storage.write(lambda tx: self._write(tx, workspace_id, beat))
             self._behind.pop(workspace_id, None)
@@ -125,7 +126,7 @@ class Heartbeats:
         self._known[known.workspace.id] = known
 
     def _only_presence_changed(self, before: Workspace, after: Workspace) -> bool:
-        same = {name: getattr(before, name) for name in _PRESENCE}
+        same = {name: getattr(before, name) for name in PRESENCE}
         return replace(after, **same, version=before.version, updated_at=before.updated_at) == before
 
     def _write(self, tx: Transaction, workspace_id: str, beat: Beat) -> Workspace:
@@ -135,6 +136,7 @@ class Heartbeats:
         payload: dict[str, Any] = {"name": before.name, "external": before.external}
         if after.status == "degraded":
             payload |= {"error_rate": after.last_error_rate, "sample_error": after.last_sample_error}
+            payload |= {"runtime_state": beat.runtime_state} if beat.runtime_state else {}
         elif before.status != after.status:
             payload["recovered_from"] = before.status
         journal.move(tx, before, after, now, **payload)
@@ -183,11 +185,11 @@ class Heartbeats:
 
         def work(tx: Transaction) -> None:
             for workspace_id, presence in behind.items():
-                tx.workspaces.touch(workspace_id, **presence)
+                tx.workspaces.heard(workspace_id, **presence)
 
         try:
             await self._storage.write(work)
-        except StorageDown:
+        except Exception:
             self._behind = behind | self._behind
             raise
 

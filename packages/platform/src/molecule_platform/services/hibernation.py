@@ -61,7 +61,7 @@ class Hibernation:
         return _Claim(journal.step(tx, current, "hibernate", now, changes), mail)
 
     async def _stop(self, claim: _Claim) -> bool:
-        failed = await self._provisioning.end([claim.workspace.id])
+        failed = await self._provisioning.end({claim.workspace.id: claim.workspace.start_epoch})
         await self._storage.write(lambda tx: self._finish(tx, claim, stopped=not failed))
         return not failed
 
@@ -70,6 +70,8 @@ class Hibernation:
         current = tx.workspaces.get(claim.workspace.id)
         if current is None or current.status != "hibernating":
             return
+        if current.start_epoch != claim.workspace.start_epoch:
+            return  # it was woken in the meantime, and falls asleep once more
         if not stopped:
             journal.step(tx, current, "stop-failed", now, recovered_from="hibernating")
             return

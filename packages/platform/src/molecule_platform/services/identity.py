@@ -1,7 +1,7 @@
 """Identity comes from a credential, in this one place."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from molecule_platform.domain import credentials, principals
@@ -18,6 +18,7 @@ USED_WRITTEN_EVERY = timedelta(seconds=60)
 SESSION_SLIDES = timedelta(hours=12)
 SESSION_ENDS = timedelta(days=7)
 ADMIN, TOKEN, SESSION = "admin", "token", "session"
+_ADMIN_S = ADMIN + ":"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,15 @@ class Presented:
         return self.bearer is None and self.ticket is None
 
 
+class EndedWithWorkspace(Refusal):
+    """The token is good no more because its workspace was removed; some routes tell the agent just that."""
+
+    def __init__(self, token: Token) -> None:
+        super().__init__("token-revoked", "this token ended when its workspace was removed")
+        self.workspace_id = token.workspace_id or ""
+        self.at = token.revoked_at
+
+
 class Identity:
     """Makes a principal from a credential, or says why not."""
 
@@ -46,7 +56,7 @@ class Identity:
         self._admin = Principal(
             "user:admin", default_org, principals.ADMIN_SCOPES, "admin", "owner", credential=ADMIN
         )
-        self._tokens: dict[str, tuple[Token, Principal, float]] = {}
+        self._tokens: dict[str, tuple[Principal, float]] = {}
         bells.watch(CREDENTIALS, lambda _rest: self._tokens.clear())
 
     async def authenticate(self, presented: Presented) -> Principal:
@@ -68,73 +78,73 @@ class Identity:
 
     async def _by_bearer(self, bearer: str) -> Principal:
         token_hash = credentials.digest(bearer)
-        known = self._known(token_hash)
+        known = self._looked_up(token_hash)
         if known is not None:
             return known
         if credentials.same(token_hash, self._admin_hash):
             return self._admin
         return await self._by_token(token_hash)
 
-    def _known(self, token_hash: str) -> Principal | None:
-        """The principal of a token that was looked up within the last second, if nothing need be written."""
+    def known(self, bearer: str) -> Principal | None:
+        """The principal, if the token was looked up within the last second. Raises when it has ended."""
+        return self._looked_up(credentials.digest(bearer))
+
+    def _looked_up(self, token_hash: str) -> Principal | None:
+        """The principal of a token that was found good a moment ago."""
         cached = self._tokens.get(token_hash)
-        if cached is None or cached[2] <= time.monotonic():
-            return None
-        token, now = cached[0], self._clock.now()
-        check_token(token, now)
-        fresh = token.last_used_at is not None and now - token.last_used_at < USED_WRITTEN_EVERY
-        return cached[1] if fresh else None
+        return None if cached is None or cached[1] <= time.monotonic() else cached[0]
 
     async def _by_ticket(self, ticket: str) -> Principal:
         """Spend the ticket: whoever shows it is the one who asked for it."""
         ticket_hash, now = credentials.digest(ticket), self._clock.now()
-        credential = await self._storage.write(lambda tx: tx.people.use_ticket(ticket_hash, now))
-        if credential is None:
+        # Read first: whoever makes tickets up costs no write.
+        found = await self._storage.read(lambda tx: tx.people.ticket(ticket_hash, now))
+        if found is None or not await self._storage.write(lambda tx: tx.people.use_ticket(ticket_hash, now)):
             sentence = "this ticket was used or has expired: ask for another with POST /auth/ticket"
             raise Refusal("invalid-token", sentence)
-        return await self.again(credential)
+        principal = await self.again(found.credential)
+        return replace(principal, org_id=found.org_id) if principal.is_admin else principal
 
     async def _by_token(self, token_hash: str) -> Principal:
-        token, principal = await self._token(token_hash)
+        known = self._looked_up(token_hash)
+        if known is not None:
+            return known
+        asked_at = time.monotonic()
+        token = await self._storage.read(lambda tx: tx.tokens.by_hash(token_hash))
+        if token is None:
+            raise Refusal("invalid-token", "this token is not known here")
         now = self._clock.now()
         check_token(token, now)
         if token.last_used_at is None or now - token.last_used_at >= USED_WRITTEN_EVERY:
             await self._note_use(token, now)
+        principal = principal_of(token)
+        self._keep(token, principal, now, asked_at)
         return principal
 
-    async def _token(self, token_hash: str) -> tuple[Token, Principal]:
-        cached = self._tokens.get(token_hash)
-        now = time.monotonic()
-        if cached is not None and cached[2] > now:
-            return cached[0], cached[1]
-        token = await self._storage.read(lambda tx: tx.tokens.by_hash(token_hash))
-        if token is None:
-            raise Refusal("invalid-token", "this token is not known here")
+    def _keep(self, token: Token, principal: Principal, now: datetime, asked_at: float) -> None:
+        """Remember a good token for a moment, and never past its end."""
         if len(self._tokens) >= MOST_CACHED:
             self._tokens.clear()
-        principal = principal_of(token)
-        self._tokens[token_hash] = (token, principal, now + CACHED_SECONDS)
-        return token, principal
+        left = CACHED_SECONDS if token.expires_at is None else (token.expires_at - now).total_seconds()
+        self._tokens[token.token_hash] = (principal, asked_at + min(CACHED_SECONDS, left))
 
     async def _note_use(self, token: Token, now: datetime) -> None:
         self._tokens.pop(token.token_hash, None)
         await self._storage.write(lambda tx: tx.tokens.used(token.id, now))
 
-    async def _check_origin(self, token_id: str, now: datetime) -> None:
-        """A session that was exchanged for a token lives no longer than the token."""
-        token = await self._storage.read(lambda tx: tx.tokens.get(token_id))
-        if token is None:
-            raise Refusal("invalid-token", "the token behind this session is gone: sign in again")
-        check_token(token, now)
+    def origin_of(self, principal: Principal, session_hash: str) -> str | None:
+        """What a session exchanged for a token is bound to: it lives no longer than the token."""
+        return self._admin_s_proof(session_hash) if principal.credential == ADMIN else principal.token_id
+
+    def _admin_s_proof(self, session_hash: str) -> str:
+        return _ADMIN_S + credentials.bound(self._admin_hash, session_hash)
 
     async def _by_session(self, token_hash: str) -> Principal:
-        session = await self._storage.read(lambda tx: tx.people.session(token_hash))
         now = self._clock.now()
-        if session is None:
-            raise Refusal("invalid-token", "this session is not known here: sign in again")
-        _check_session(session, now)
-        if session.token_id is not None:
-            await self._check_origin(session.token_id, now)
+        session, _origin = await self._storage.read(lambda tx: _living_session(tx, token_hash, now))
+        bound_to = session.token_id or ""
+        if bound_to.startswith(_ADMIN_S) and not credentials.same(bound_to, self._admin_s_proof(token_hash)):
+            raise Refusal("token-revoked", "the administrator's token was changed: sign in again")
         if now - session.seen_at >= USED_WRITTEN_EVERY:
             await self._storage.write(lambda tx: _slide(tx, session, now))
         return Principal(
@@ -171,10 +181,42 @@ def check_token(token: Token, now: datetime) -> None:
     """Raise the 401 that fits a token which is no longer good."""
     if token.revoked_at is not None:
         if token.revoke_reason == "workspace-removed":
-            raise Refusal("token-revoked", "this token ended when its workspace was removed", removed=True)
+            raise EndedWithWorkspace(token)
         raise Refusal("token-revoked", "this token was revoked")
     if token.expires_at is not None and token.expires_at <= now:
         raise Refusal("token-expired", "this token has expired")
+
+
+def lives_until(tx: Transaction, credential: str, now: datetime) -> datetime | None:
+    """How long whatever is made with a credential may live; None for ever. Raises 401 once it has ended.
+
+    A request is let in by what was known a moment ago; what gives new power looks again, in its transaction.
+    """
+    kind, _, digest = credential.partition(":")
+    if kind == ADMIN:
+        return None
+    if kind == TOKEN:
+        return _living_token(tx.tokens.by_hash(digest), now).expires_at
+    _session, origin = _living_session(tx, digest, now)
+    return None if origin is None else origin.expires_at
+
+
+def _living_token(token: Token | None, now: datetime) -> Token:
+    if token is None:
+        raise Refusal("invalid-token", "this token is not known here")
+    check_token(token, now)
+    return token
+
+
+def _living_session(tx: Transaction, token_hash: str, now: datetime) -> tuple[Session, Token | None]:
+    """A session that is still good, and the token that it was exchanged for, which is so too."""
+    session = tx.people.session(token_hash)
+    if session is None:
+        raise Refusal("invalid-token", "this session is not known here: sign in again")
+    _check_session(session, now)
+    if session.token_id is None or session.token_id.startswith(_ADMIN_S):
+        return session, None
+    return session, _living_token(tx.tokens.get(session.token_id), now)
 
 
 def _check_session(session: Session, now: datetime) -> None:

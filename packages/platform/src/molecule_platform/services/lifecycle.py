@@ -1,5 +1,6 @@
 """The operator's hand: pause, resume and remove workspaces with everything below them."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -8,7 +9,7 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells, journal, removal, restarts
+from molecule_platform.services import bells, journal, pauses, removal
 from molecule_platform.services.provisioning import Provisioning
 
 ENROLMENT_LONGEST = timedelta(days=1)
@@ -51,15 +52,17 @@ class Lifecycle:
 
     def _resume(self, tx: Transaction, workspace: Workspace) -> list[str]:
         now = self._clock.now()
-        members = [m for m in tx.workspaces.subtree(workspace.id) if m.status == "paused"]
+        below = tx.workspaces.subtree(workspace.id)
+        members = [m for m in below if m.status == "paused"]
         if not members or members[0].id != workspace.id:
             raise Refusal("not-found", f"workspace {workspace.id} is not paused")
-        paused = restarts.paused_above(tx, members[0])
-        if paused is not None:
-            raise restarts.parent_paused(paused)
+        pauses.refuse_below_paused(tx, members[0])
         if _ours(members):
             self._provisioning.required()
-        return [_resume_one(tx, member, now) for member in members]
+        statuses = [_resume_one(tx, member, now) for member in members]
+        for waiting in filter(lifecycle.is_to_be_started, below):
+            tx.signal(bells.start(waiting.id))
+        return statuses
 
     async def remove(self, workspace: Workspace, confirmed: bool, purge: bool = False) -> Removal:
         """Remove a workspace and all below it for good; `purge` also erases what they knew."""
@@ -76,8 +79,10 @@ class Lifecycle:
             raise refusals.workspace_removed(workspace.id, None)
         if len(members) > 1 and not confirmed:
             raise removal.confirmation_required(members[1:])
+        below = Counter[str]()
         for member in reversed(members):
-            removed = removal.remove(tx, member, now, len(members) - 1)
+            removed = removal.remove(tx, member, now, below[member.id])
+            below[member.parent_id or ""] += below[member.id] + 1
             if purge:
                 removal.purge(tx, removed)
         tx.signal(bells.CREDENTIALS)
@@ -96,8 +101,9 @@ class Lifecycle:
         return token, expires_at
 
 
-def _ours(members: list[Workspace]) -> list[str]:
-    return [member.id for member in members if not member.external]
+def _ours(members: list[Workspace]) -> dict[str, int]:
+    """Those whose agents we run, each with the start that it may run from."""
+    return {member.id: member.start_epoch for member in members if not member.external}
 
 
 def _resume_one(tx: Transaction, member: Workspace, now: datetime) -> str:

@@ -32,7 +32,6 @@ class LifeRules:
     roots: tuple[str, ...] = ()
     idle_minutes: int = 0
     start: StartRules = field(default_factory=StartRules)
-    alone: bool = True
 
 
 class Lives:
@@ -49,10 +48,13 @@ class Lives:
         check_url: UrlCheck,
         rules: LifeRules,
         measures: Measures,
+        replica_id: str,
     ) -> None:
         self._clock = clock
         self._sealing = sealing
-        provisioning = Provisioning(storage, bells, clock, log, provisioner, self._opened, rules.start)
+        provisioning = Provisioning(
+            storage, bells, clock, log, provisioner, self._opened, rules.start, replica_id
+        )
         self.provisioning = provisioning
         self.creation = Creation(
             storage, clock, rules.claim_window, self._sealed, check_url, provisioning, rules.roots
@@ -61,13 +63,13 @@ class Lives:
         self.lifecycle = Lifecycle(storage, clock, provisioning)
         self.restarts = Restarts(storage, clock, provisioning)
         self.hibernation = Hibernation(storage, clock, provisioning, rules.idle_minutes)
-        self.late_starts = LateStarts(storage, clock, provisioning, rules.start.timeout_seconds, rules.alone)
-        self.process_check = ProcessCheck(storage, clock, provisioning)
+        self.late_starts = LateStarts(storage, clock, provisioning, rules.start.timeout_seconds, replica_id)
+        self.process_check = ProcessCheck(storage, clock, provisioning, self.restarts)
         self.phantom_busy = PhantomBusy(storage, clock, measures)
 
     def add_to(self, loops: Loops) -> None:
         """Put what time does to workspaces among the loops of the house."""
-        loops.add("provisioner", 30.0, self.late_starts.tick, exclusive=True)
+        loops.add("provisioner", 5.0, self.late_starts.tick, exclusive=True)
         loops.add("processes", 15.0, self.process_check.tick, exclusive=True)
         loops.add("hibernation", 120.0, self.hibernation.tick, exclusive=True)
         loops.add("phantom-busy", 300.0, self.phantom_busy.tick, exclusive=True)

@@ -10,6 +10,7 @@ from molecule_platform.domain.workspaces import Workspace, check_choice, check_t
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import bells
 from molecule_platform.services.feed import Feed
 from molecule_wire import ids
 
@@ -76,7 +77,12 @@ class Logbook:
     async def log(self, workspace: Workspace, entry: Entry) -> str:
         """Keep an entry of a workspace; the id of its row."""
         _check(workspace, entry)
-        row = await self._storage.write(lambda tx: write(tx, self._row(tx, workspace, entry), LONG))
+
+        def work(tx: Transaction) -> ActivityRow:
+            tx.signal(bells.mail(workspace.id))
+            return write(tx, self._row(tx, workspace, entry), LONG)
+
+        row = await self._storage.write(work)
         await self._feed.show(_logged(row))
         return row.id
 

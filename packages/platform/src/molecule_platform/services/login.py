@@ -54,6 +54,7 @@ class Login:
         def invited(tx: Transaction) -> Person:
             org = by.org_id if invitation.org is None else orgs.org_named(tx, by, invitation.org).id
             now = self._clock.now()
+            identity.lives_until(tx, by.credential, now)
             person = tx.people.put_member(invitation.user, org, invitation.role, now)
             people.check_not_above(person, by.may)
             if person.disabled:
@@ -120,7 +121,7 @@ class Login:
             principal.scopes,
             self._clock.now(),
         )
-        bound = replace(session, token_id=principal.token_id)
+        bound = replace(session, token_id=self._identity.origin_of(principal, session.token_hash))
 
         def work(tx: Transaction) -> None:
             if (person := tx.people.member(bound.user, bound.org_id)) is not None:

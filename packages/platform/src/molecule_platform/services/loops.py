@@ -16,6 +16,10 @@ LATE_AFTER_PERIODS = 3
 Work = Callable[[], Awaitable[None]]
 
 
+class LeaseLost(Exception):
+    """This replica was too slow: the loop belongs to another one now."""
+
+
 @dataclass
 class Loop:
     """One periodic work and how it does."""
@@ -89,18 +93,34 @@ class Loops:
 
     async def tick(self, loop: Loop) -> None:
         """One round, if it is this replica's turn."""
-        if await self._is_ours(loop):
+        if not (loop.exclusive and self._shared):
             await loop.work()
+        elif (fence := await self._claim(loop)) is not None:
+            await self._under_lease(loop, fence)
         loop.last_tick_at = self._clock.now()
         loop.failing = False
 
-    async def _is_ours(self, loop: Loop) -> bool:
-        if not (loop.exclusive and self._shared):
-            return True
-        lasts = timedelta(seconds=max(loop.seconds * 2, LEASE_SHORTEST))
-        claimed = await self._storage.write(lambda tx: tx.loops.claim(loop.name, self._replica_id, lasts))
-        return claimed is not None
+    async def _claim(self, loop: Loop) -> int | None:
+        lasts = timedelta(seconds=_lease_seconds(loop))
+        return await self._storage.write(lambda tx: tx.loops.claim(loop.name, self._replica_id, lasts))
+
+    async def _under_lease(self, loop: Loop, fence: int) -> None:
+        """Work for as long as the lease is ours: it is kept while the work goes on, and lost with it."""
+        working = asyncio.ensure_future(loop.work())
+        try:
+            while not working.done():
+                await asyncio.wait({working}, timeout=_lease_seconds(loop) / 3)
+                if not working.done() and await self._claim(loop) != fence:
+                    raise LeaseLost(f"another replica took over {loop.name}")
+            working.result()
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
 
     def each(self) -> list[Loop]:
         """Every loop, for those who watch."""
         return list(self._loops)
+
+
+def _lease_seconds(loop: Loop) -> float:
+    return max(loop.seconds * 2, LEASE_SHORTEST)

@@ -3,14 +3,15 @@
 from collections.abc import AsyncIterator, Set
 from datetime import datetime, timedelta
 
-from molecule_platform.domain import lifecycle
+from molecule_platform.domain import lifecycle, messages
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.measures import Measures
 from molecule_platform.ports.provisioner import StartFailed
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells, journal, provisioning, restarts
+from molecule_platform.services import bells, journal, pauses, provisioning, restarts
 from molecule_platform.services.provisioning import Provisioning
+from molecule_platform.services.restarts import Restarts
 
 PAGE = 200
 FORGOTTEN_AFTER = timedelta(seconds=60)
@@ -18,36 +19,66 @@ QUIET = timedelta(minutes=10)
 
 
 class LateStarts:
-    """Starts that took too long have failed; starts that nobody took on are offered again."""
+    """Starts that took too long have failed; starts that nobody is at work on are offered again."""
 
     def __init__(
-        self, storage: Storage, clock: Clock, starter: Provisioning, timeout_seconds: int, alone: bool
+        self, storage: Storage, clock: Clock, starter: Provisioning, timeout_seconds: int, replica_id: str
     ) -> None:
         self._storage = storage
         self._clock = clock
         self._starter = starter
         self._timeout_seconds = timeout_seconds
-        self._orphans_before = clock.now() if alone else None
+        self._replica_id = replica_id
+        self._opened_at = clock.now()
 
     async def tick(self) -> None:
         """Look at every start that is under way."""
-        if self._orphans_before is not None:
-            await self._take_over(self._orphans_before)
-            self._orphans_before = None
+        living = await self._storage.read(lambda tx: tx.presence.alive(messages.REPLICA_UNSEEN))
         async for workspace in provisioned(self._storage, {"provisioning"}):
-            now = self._clock.now()
-            if _began(workspace) + self._patience(workspace) <= now:
-                await self._storage.write(lambda tx, late=workspace: self._fail(tx, late))
-            elif workspace.provisioning_since is None and workspace.updated_at + FORGOTTEN_AFTER <= now:
-                self._starter.wake(workspace.id)
+            if self._is_orphan(workspace, {*living, self._replica_id}):
+                await self._take_over(workspace)
+            elif not await self._is_held_up(workspace):
+                await self._hurry(workspace)
 
-    async def _take_over(self, opened_at: datetime) -> None:
-        """Where there is one process only, starts that an earlier one was at work on wait to be taken on."""
-        async for left in provisioned(self._storage, {"provisioning"}):
-            if _began(left) < opened_at and await self._starter.is_gone(left.id):
-                await self._storage.write(
-                    lambda tx, left=left: provisioning.give_back(tx, left.id, self._clock.now())
-                )
+    def _is_orphan(self, workspace: Workspace, living: Set[str]) -> bool:
+        """Whether the replica that took it on is gone; a new one has a moment to say that it lives."""
+        since = workspace.provisioning_since
+        moment_ago = self._clock.now() - messages.REPLICA_UNSEEN
+        return since is not None and since <= moment_ago and workspace.started_by not in living
+
+    async def _take_over(self, left: Workspace) -> None:
+        """Offer it again, unless its process runs: then its agent will answer, or be late."""
+        if await self._starter.is_gone(left.id):
+            await self._storage.write(
+                lambda tx: provisioning.give_back(tx, left.id, left.start_epoch, self._clock.now())
+            )
+        else:
+            await self._hurry(left)
+
+    async def _is_held_up(self, workspace: Workspace) -> bool:
+        """Whether it waits for a paused workspace above: that is not its fault, and makes it no older."""
+        if not self._is_forgotten(workspace):
+            return False
+
+        def work(tx: Transaction) -> bool:
+            if pauses.paused_above(tx, workspace) is None:
+                return False
+            tx.workspaces.touch(workspace.id, updated_at=self._clock.now())
+            return True
+
+        return await self._storage.write(work)
+
+    async def _hurry(self, workspace: Workspace) -> None:
+        if _began(workspace) + self._patience(workspace) <= self._clock.now():
+            await self._storage.write(lambda tx: self._fail(tx, workspace))
+        elif self._is_forgotten(workspace):
+            self._starter.wake(workspace.id)
+
+    def _is_forgotten(self, workspace: Workspace) -> bool:
+        """Whether nobody takes it on: it waited for long, or rang before this house could hear it."""
+        asked_at = workspace.updated_at
+        waits_long = asked_at <= self._clock.now() - FORGOTTEN_AFTER
+        return lifecycle.is_to_be_started(workspace) and (waits_long or asked_at < self._opened_at)
 
     def _patience(self, workspace: Workspace) -> timedelta:
         return timedelta(seconds=lifecycle.provision_seconds(workspace, self._timeout_seconds))
@@ -61,16 +92,19 @@ class LateStarts:
 
 
 class ProcessCheck:
-    """Agents of ours whose process is gone, or that fell silent, start again."""
+    """Agents of ours that must not run end; those whose process is gone or that fell silent start again."""
 
-    def __init__(self, storage: Storage, clock: Clock, starter: Provisioning) -> None:
+    def __init__(self, storage: Storage, clock: Clock, starter: Provisioning, restarts: Restarts) -> None:
         self._storage = storage
         self._clock = clock
         self._starter = starter
+        self._restarts = restarts
 
     async def tick(self) -> None:
-        """Look at every agent that should run."""
+        """Look at every agent, whether it should run or not."""
         await self._starter.end_the_rest()
+        while await self._restarts.begin_owed():
+            pass
         async for workspace in provisioned(self._storage, {*lifecycle.ALIVE, "offline"}):
             if await self._starter.is_gone(workspace.id) or workspace.status == "offline":
                 await self._storage.write(lambda tx, gone=workspace: self._revive(tx, gone))
@@ -83,7 +117,7 @@ class ProcessCheck:
         if current.status != "offline":
             changes = {"status_reason": "process gone"}
             current = journal.step(tx, current, "silence", now, changes, reason="process gone")
-        if restarts.paused_above(tx, current) is None:
+        if pauses.paused_above(tx, current) is None:
             restarts.begin_again(tx, current, now, current.status_reason)
 
 

@@ -1,7 +1,7 @@
 """Starting and stopping the agents that live here: each start is taken on once, by one replica."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,11 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.provisioner import Launch, Provisioner, StartFailed, StopFailed
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
-from molecule_platform.services import bells, journal, registration, settlement
+from molecule_platform.services import bells, journal, pauses, registration, settlement
 from molecule_platform.services.bells import Bells
 
 AT_ONCE = 3
+STOPPED_AT_ONCE = 50
 CREATED_BY = "system:provisioner"
 
 Secrets = Callable[[Transaction, Workspace], Mapping[str, str]]
@@ -44,6 +45,7 @@ class Provisioning:
         provisioner: Provisioner | None,
         secrets: Secrets,
         rules: StartRules,
+        replica_id: str,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -51,11 +53,11 @@ class Provisioning:
         self._provisioner = provisioner
         self._secrets = secrets
         self._rules = rules
+        self._replica_id = replica_id
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._started_at: dict[str, float] = {}
-        self._unstopped: set[str] = set()
         self._closing = False
         bells.watch("start.", self.wake)
 
@@ -130,10 +132,10 @@ class Provisioning:
     def _take_on(self, tx: Transaction, workspace_id: str) -> Launch | None:
         """Make the start ours, with a fresh token; None when another replica or an operator was faster."""
         current = tx.workspaces.get(workspace_id)
-        if current is None or not _is_to_be_started(current):
+        if current is None or not _may_start(tx, current):
             return None
         now = self._clock.now()
-        taken = current.changed(provisioning_since=now, updated_at=now)
+        taken = _next_start(current, self._replica_id, now)
         if not tx.workspaces.update(taken):
             return None
         for token in tx.tokens.living_of_workspace(workspace_id, now):
@@ -147,44 +149,49 @@ class Provisioning:
             sentence = "a secret cannot be opened with the key of this platform: set it anew"
             self.give_up(tx, taken, StartFailed(sentence, retryable=False))
             return None
-        return Launch(taken, environment, auth_token, taken.restart_reason == lifecycle.RESET)
+        reset = taken.restart_reason == lifecycle.RESET
+        return Launch(taken, taken.start_epoch, environment, auth_token, reset)
 
     async def _run(self, launch: Launch) -> float | None:
-        workspace_id = launch.workspace.id
+        workspace_id, epoch = launch.workspace.id, launch.epoch
         provisioner = self.required()
         try:
-            await provisioner.stop(workspace_id)
+            await provisioner.stop(workspace_id, epoch - 1)
             await provisioner.start(launch)
         except asyncio.CancelledError:
-            await self._storage.write(lambda tx: give_back(tx, workspace_id, self._clock.now()))
+            await self._storage.write(lambda tx: give_back(tx, workspace_id, epoch, self._clock.now()))
             raise
         except StartFailed as problem:
-            return await self._start_failed(workspace_id, problem)
+            return await self._start_failed(launch, problem)
         except StopFailed:
-            problem = StartFailed("its earlier process does not end")
-            return await self._start_failed(workspace_id, problem)
+            return await self._start_failed(launch, StartFailed("its earlier process does not end"))
         except Exception as problem:  # noqa: BLE001 - whatever a provisioner does, the workspace must not hang
             self._log.error("an agent did not start", workspace_id=workspace_id, problem=repr(problem))
-            return await self._start_failed(workspace_id, StartFailed(type(problem).__name__))
-        await self._end_if_unwanted(workspace_id)
+            return await self._start_failed(launch, StartFailed(type(problem).__name__))
+        await self._end_if_unwanted(launch)
         return None
 
-    async def _end_if_unwanted(self, workspace_id: str) -> None:
-        """Somebody paused or removed the workspace while its agent was starting."""
-        current = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
-        if current is None or current.status not in lifecycle.RUNNING:
-            await self.end([workspace_id])
+    async def _end_if_unwanted(self, launch: Launch) -> None:
+        """Somebody paused, removed or restarted the workspace while its agent was starting."""
 
-    async def _start_failed(self, workspace_id: str, problem: StartFailed) -> float | None:
+        def must_end(tx: Transaction) -> bool:
+            current = tx.workspaces.get(launch.workspace.id)
+            if current is None or lifecycle.is_wanted(current, launch.epoch):
+                return False
+            tx.workspaces.touch(current.id, stop_through=max(launch.epoch, current.stop_through or 0))
+            return True
+
+        if await self._storage.write(must_end):
+            await self.end({launch.workspace.id: launch.epoch})
+
+    async def _start_failed(self, launch: Launch, problem: StartFailed) -> float | None:
         def work(tx: Transaction) -> float | None:
-            current = tx.workspaces.get(workspace_id)
-            if current is None or current.status != "provisioning" or current.provisioning_since is None:
+            current = tx.workspaces.get(launch.workspace.id)
+            if current is None or not lifecycle.is_at_work(current, launch.epoch):
                 return None
             tries = current.provision_attempts
             if problem.retryable and 0 < tries <= len(self._rules.wake_delays):
-                now = self._clock.now()
-                again = current.changed(provisioning_since=None, provision_attempts=tries + 1, updated_at=now)
-                tx.workspaces.update(again)
+                _offer_again(tx, current, self._clock.now(), provision_attempts=tries + 1)
                 return self._rules.wake_delays[tries - 1]
             self.give_up(tx, current, problem)
             return None
@@ -202,45 +209,80 @@ class Provisioning:
 
     # Stopping
 
-    async def end(self, workspace_ids: Iterable[str]) -> list[str]:
-        """Stop the agents of these workspaces; those that may still run are tried again later."""
+    async def end(self, starts: Mapping[str, int]) -> list[str]:
+        """Stop the agents of these workspaces, each through the start that is given; who may still run.
+
+        What does not stop keeps its mark in the store, and `end_the_rest` tries again.
+        """
         if self._provisioner is None:
             return []
-        stopping = [self._stop(self._provisioner, workspace_id) for workspace_id in workspace_ids]
-        outcomes = await asyncio.gather(*stopping)
-        return [workspace_id for workspace_id in outcomes if workspace_id is not None]
+        stopping = [self._stop(self._provisioner, *one) for one in starts.items()]
+        unstopped = [workspace_id for workspace_id in await asyncio.gather(*stopping) if workspace_id]
+        await self._note_stopped({one: starts[one] for one in starts.keys() - set(unstopped)})
+        return unstopped
 
-    async def _stop(self, provisioner: Provisioner, workspace_id: str) -> str | None:
+    async def _stop(self, provisioner: Provisioner, workspace_id: str, through: int) -> str | None:
         try:
-            await provisioner.stop(workspace_id)
+            await provisioner.stop(workspace_id, through)
         except Exception as problem:  # noqa: BLE001 - one that does not stop must not keep the others running
             self._log.error("an agent does not stop", workspace_id=workspace_id, problem=repr(problem))
-            self._unstopped.add(workspace_id)
             return workspace_id
-        self._unstopped.discard(workspace_id)
         return None
 
+    async def _note_stopped(self, starts: Mapping[str, int]) -> None:
+        def work(tx: Transaction) -> None:
+            for workspace_id, through in starts.items():
+                tx.upkeep.stopped(workspace_id, through)
+
+        try:
+            await self._storage.write(work)
+        except StorageDown as problem:
+            self._log.warning("stopped agents are to be stopped once more", problem=str(problem))
+
     async def end_the_rest(self) -> None:
-        """Try again to stop what did not stop when it should have."""
-        await self.end(list(self._unstopped))
+        """Stop whatever may still run although it must not, whoever was to stop it."""
+        page = await self._to_be_stopped("")
+        while page:
+            await self.end({one.id: one.stop_through or 0 for one in page})
+            page = await self._to_be_stopped(page[-1].id)
+
+    async def _to_be_stopped(self, after: str) -> list[Workspace]:
+        return await self._storage.read(lambda tx: tx.upkeep.to_be_stopped(after, STOPPED_AT_ONCE))
 
     async def is_gone(self, workspace_id: str) -> bool:
         """Whether an agent that should run here does not."""
         return self._provisioner is not None and not await self._provisioner.is_running(workspace_id)
 
 
-def give_back(tx: Transaction, workspace_id: str, now: datetime) -> None:
+def give_back(tx: Transaction, workspace_id: str, epoch: int, now: datetime) -> None:
     """A start that nobody is at work on any more waits to be taken on again."""
     current = tx.workspaces.get(workspace_id)
-    if current is not None and current.status == "provisioning":
-        tx.workspaces.update(current.changed(provisioning_since=None, updated_at=now))
+    if current is not None and lifecycle.is_at_work(current, epoch):
+        _offer_again(tx, current, now)
         tx.signal(bells.start(workspace_id))
+
+
+def _offer_again(tx: Transaction, workspace: Workspace, now: datetime, **changes: Any) -> None:
+    nobody = {"provisioning_since": None, "started_by": None}
+    tx.workspaces.update(workspace.changed(**nobody, **changes, updated_at=now))
+
+
+def _next_start(workspace: Workspace, replica_id: str, now: datetime) -> Workspace:
+    """The workspace with its start taken on; whatever earlier starts left running is to end."""
+    before = workspace.start_epoch
+    return workspace.changed(
+        provisioning_since=now,
+        started_by=replica_id,
+        start_epoch=before + 1,
+        stop_through=before or None,
+        updated_at=now,
+    )
+
+
+def _may_start(tx: Transaction, workspace: Workspace) -> bool:
+    return lifecycle.is_to_be_started(workspace) and pauses.paused_above(tx, workspace) is None
 
 
 def _is_wanted(tx: Transaction, workspace_id: str) -> bool:
     current = tx.workspaces.get(workspace_id)
-    return current is not None and _is_to_be_started(current)
-
-
-def _is_to_be_started(workspace: Workspace) -> bool:
-    return workspace.status == "provisioning" and workspace.provisioning_since is None
+    return current is not None and _may_start(tx, current)

@@ -14,9 +14,10 @@ from molecule_platform.domain.workspaces import DELIVERY_MODES, Workspace, check
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import authority, bells, journal, restart_context
-from molecule_wire import ids
+from molecule_wire import ids, jsontext
 
 CARD_MOST_BYTES = 256 * 1024
+CARD_IN_EVENT_MOST_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -199,22 +200,29 @@ class Registration:
             liveness_expires_at=now + window,
             updated_at=now,
         )
-        journal.move(
-            tx, workspace, after, now, url=after.url, agent_card=application.agent_card, name=workspace.name
-        )
+        card = _shown_card(application.agent_card)
+        journal.move(tx, workspace, after, now, url=after.url, agent_card=card, name=workspace.name)
         restart_context.tell(tx, workspace, after, now)
         tx.signal(bells.mail(workspace.id))
         return after
 
     async def update_card(self, workspace: Workspace, agent_card: dict[str, Any]) -> None:
-        """Keep a new card."""
+        """Keep a new card; one that says the same is no news."""
         now = self._clock.now()
 
         def work(tx: Transaction) -> None:
-            tx.workspaces.touch(workspace.id, agent_card=agent_card, updated_at=now)
-            journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=agent_card)
+            current = tx.workspaces.get(workspace.id)
+            if current is not None and current.agent_card != agent_card:
+                tx.workspaces.touch(workspace.id, agent_card=agent_card, updated_at=now)
+                card = _shown_card(agent_card)
+                journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=card)
 
         await self._storage.write(work)
+
+
+def _shown_card(agent_card: dict[str, Any]) -> dict[str, Any] | None:
+    """The card for an event, which is kept long and sent to many; a large one is read at its workspace."""
+    return agent_card if len(jsontext.encode(agent_card)) <= CARD_IN_EVENT_MOST_BYTES else None
 
 
 def _known(tx: Transaction, application: Application) -> Workspace:

@@ -24,7 +24,7 @@ _ERASED: dict[str, Any] = {
     "current_task": "",
     "last_sample_error": "",
     "restart_reason": None,
-    "parent_id": None,
+    "restart_owed": None,
 }
 
 
@@ -39,7 +39,10 @@ def remove(tx: Transaction, member: Workspace, now: datetime, cascade: int) -> W
 
 
 def purge(tx: Transaction, removed: Workspace) -> None:
-    """Erase its data. A tombstone stays: its id and organisation, when it went, the digests of its tokens."""
+    """Erase its data. A tombstone stays: its id and place, when it went, the digests of its tokens.
+
+    Who could reach it may learn of its end, and nobody else: that is decided by where it stood.
+    """
     tx.upkeep.erase(removed.id)
     tx.workspaces.touch(removed.id, **_ERASED)
 

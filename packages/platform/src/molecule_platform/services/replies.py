@@ -11,7 +11,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import authority, delivery, journal, logbook, settlement, waking
+from molecule_platform.services import authority, bells, delivery, journal, logbook, settlement, waking
 from molecule_platform.services.delivery import Delivery, Submission
 from molecule_wire import ids, times
 from molecule_wire.a2a import convert
@@ -135,6 +135,7 @@ class Replies:
             if kind:
                 payload["type"] = kind
             journal.note(tx, "AGENT_MESSAGE", workspace, now, **payload)
+            tx.signal(bells.mail(workspace.id))
             return _notified(tx, workspace, payload, now)
 
         return await self._storage.write(work)

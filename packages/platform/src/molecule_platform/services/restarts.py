@@ -1,6 +1,5 @@
 """Restarts: a new process with today's settings, and nothing lost of what the old one was given."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,8 +9,10 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import journal
+from molecule_platform.services import journal, pauses
 from molecule_platform.services.provisioning import Provisioning
+
+PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -41,33 +42,44 @@ class Restarts:
         return Restarted("provisioning", provisioner.config_dir(workspace.id))
 
     def _request(self, tx: Transaction, workspace: Workspace) -> None:
+        current = tx.workspaces.get(workspace.id)
+        if current is None or current.status == "paused":
+            raise _not_running(current)
+        pauses.refuse_below_paused(tx, current)
         journal.note(tx, "WORKSPACE_RESTART_REQUESTED", workspace, self._clock.now(), name=workspace.name)
 
     def _restart(self, tx: Transaction, workspace_id: str, reason: str) -> None:
         current = tx.workspaces.get(workspace_id)
         if current is None or not lifecycle.may(current, "restart"):
             raise _not_running(current)
-        paused = paused_above(tx, current)
-        if paused is not None:
-            raise parent_paused(paused)
+        pauses.refuse_below_paused(tx, current)
         begin_again(tx, current, self._clock.now(), reason)
 
-    async def because(self, workspaces: Collection[Workspace], reason: str) -> None:
-        """Restart those of the workspaces whose agents we run and whose operators want them to run."""
-        ours = [workspace.id for workspace in workspaces if not workspace.external]
-        if ours:
-            await self._storage.write(lambda tx: self._restart_running(tx, ours, reason))
+    def because(self, tx: Transaction, workspace_id: str, reason: str) -> None:
+        """Restart an agent, if we run it and its operators want it to run."""
+        current = tx.workspaces.get(workspace_id)
+        if current is None or current.external or not lifecycle.may(current, "restart"):
+            return
+        if pauses.paused_above(tx, current) is None:
+            begin_again(tx, current, self._clock.now(), reason)
 
-    def _restart_running(self, tx: Transaction, workspace_ids: list[str], reason: str) -> None:
-        now = self._clock.now()
-        for current in tx.workspaces.many(workspace_ids).values():
-            if lifecycle.may(current, "restart") and paused_above(tx, current) is None:
-                begin_again(tx, current, now, reason)
+    async def begin_owed(self) -> bool:
+        """Begin some of the restarts that are owed; whether there may be more."""
+        if not await self._storage.read(lambda tx: tx.upkeep.owed_a_restart(1)):
+            return False
+        return await self._storage.write(self._begin_owed) == PAGE
+
+    def _begin_owed(self, tx: Transaction) -> int:
+        owed = tx.upkeep.owed_a_restart(PAGE)
+        for workspace in owed:
+            tx.workspaces.touch(workspace.id, restart_owed=None)
+            self.because(tx, workspace.id, workspace.restart_owed or "")
+        return len(owed)
 
 
 def begin_again(tx: Transaction, current: Workspace, now: datetime, reason: str) -> None:
     """Ask for a new process. What was on its way to the old one waits for it, at no cost."""
-    if current.status == "provisioning" and current.provisioning_since is None:
+    if lifecycle.is_to_be_started(current):
         # The start that is already asked for reads everything anew: one is enough.
         if reason == lifecycle.RESET:
             tx.workspaces.touch(current.id, restart_reason=lifecycle.RESET)
@@ -76,18 +88,6 @@ def begin_again(tx: Transaction, current: Workspace, now: datetime, reason: str)
         tx.mailbox.release(message.id, message.lease_epoch, now)
     changes = {"restart_reason": reason, "session_ended_at": now, "needs_restart": False}
     journal.step(tx, current, "restart", now, changes, **shown(current))
-
-
-def paused_above(tx: Transaction, workspace: Workspace) -> Workspace | None:
-    """The nearest workspace above that is paused."""
-    line = tx.workspaces.ancestors(workspace.id)
-    found = tx.workspaces.many(line)
-    return next((found[above] for above in line if found[above].status == "paused"), None)
-
-
-def parent_paused(parent: Workspace) -> Refusal:
-    """Nothing below a paused workspace starts."""
-    return Refusal("parent-paused", f"its parent {parent.name} is paused: resume that one first")
 
 
 def shown(workspace: Workspace) -> dict[str, Any]:

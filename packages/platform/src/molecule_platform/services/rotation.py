@@ -6,19 +6,23 @@ for whatever was on its way when it was replaced. So at every moment each sealed
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import uuid4
 
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.keys import Keys
 from molecule_platform.ports.secrets import SealedLine, SealedSecret
-from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import audit, secrets
 from molecule_platform.services.audit import Actor
 from molecule_platform.services.secrets import Sealing
 
 BATCH = 100
 FRESH_SECONDS = 5.0
+TURN = timedelta(seconds=60)
 GIVEN = (
     "the key comes from SECRETS_ENCRYPTION_KEY, which only you can change: write the present key and a new "
     "one into secrets.key in the data directory of every replica, one on each line, restart the replicas "
@@ -54,21 +58,28 @@ class Rotation:
         self._keys = keys
         self._sealing = sealing
         self._lines = lines
-        self._one_at_a_time = asyncio.Lock()
 
     async def rotate(self, by: Actor, org_id: str) -> Rotated:
         """Make a new key, or take the one that was given from outside, and seal everything with it."""
-        async with self._one_at_a_time:
-            before = self._keys.current_id
-            await self._take_new_key()
-            now, current = self._clock.now(), self._keys.current_id
-            await self._storage.write(lambda tx: audit.note(tx, org_id, by, "key.rotate", current, now))
-            resealed, failed = await self._reseal_secrets()
-            more, broken = await self._reseal_lines()
-            in_use = await self._storage.read(lambda tx: tx.secrets.key_ids())
-            unused = self._keys.key_ids - in_use - {before, self._keys.current_id}
-            await asyncio.to_thread(self._keys.forget, unused)
-            return Rotated(self._keys.current_id, resealed + more, failed + broken)
+        mine = str(uuid4())
+        await self._storage.write(lambda tx: _hold(tx, mine))
+        try:
+            return await self._rotate(mine, by, org_id)
+        finally:
+            with suppress(StorageDown):
+                await self._storage.write(lambda tx: tx.loops.release(mine))
+
+    async def _rotate(self, mine: str, by: Actor, org_id: str) -> Rotated:
+        before = self._keys.current_id
+        await self._take_new_key()
+        now, current = self._clock.now(), self._keys.current_id
+        await self._storage.write(lambda tx: audit.note(tx, org_id, by, "key.rotate", current, now))
+        resealed, failed = await self._reseal_secrets(mine)
+        more, broken = await self._reseal_lines(mine)
+        in_use = await self._storage.write(lambda tx: _keys_in_use(tx, mine))
+        unused = self._keys.key_ids - in_use - {before, self._keys.current_id}
+        await asyncio.to_thread(self._keys.forget, unused)
+        return Rotated(self._keys.current_id, resealed + more, failed + broken)
 
     async def _take_new_key(self) -> None:
         if await asyncio.to_thread(self._keys.renew):
@@ -77,18 +88,19 @@ class Rotation:
         if in_use <= {self._keys.current_id}:
             raise Refusal("conflict", GIVEN)
 
-    async def _reseal_secrets(self) -> tuple[int, list[str]]:
+    async def _reseal_secrets(self, mine: str) -> tuple[int, list[str]]:
         resealed, failed = 0, list[str]()
         last: SealedSecret | None = None
-        while page := await self._storage.write(lambda tx, after=last: self._reseal_page(tx, after)):
+        while page := await self._storage.write(lambda tx, after=last: self._reseal_page(tx, mine, after)):
             resealed += sum(done is True for _, done in page)
             failed += [secrets.named(secret) for secret, done in page if done is None]
             last = page[-1][0]
         return resealed, failed
 
     def _reseal_page(
-        self, tx: Transaction, last: SealedSecret | None
+        self, tx: Transaction, mine: str, last: SealedSecret | None
     ) -> list[tuple[SealedSecret, bool | None]]:
+        _hold(tx, mine)
         return [(secret, self._reseal(tx, secret)) for secret in tx.secrets.page(last, BATCH)]
 
     def _reseal(self, tx: Transaction, old: SealedSecret) -> bool | None:
@@ -103,15 +115,20 @@ class Rotation:
         tx.secrets.put(replace(new, created_at=old.created_at))
         return True
 
-    async def _reseal_lines(self) -> tuple[int, list[str]]:
+    async def _reseal_lines(self, mine: str) -> tuple[int, list[str]]:
         resealed, failed, last = 0, list[str](), ""
-        while page := await self._storage.write(lambda tx, after=last: self._reseal_line_page(tx, after)):
+        while page := await self._storage.write(
+            lambda tx, after=last: self._reseal_line_page(tx, mine, after)
+        ):
             resealed += sum(done is True for _, done in page)
             failed += [f"dispatch:{line.workspace_id}" for line, done in page if done is None]
             last = page[-1][0].workspace_id
         return resealed, failed
 
-    def _reseal_line_page(self, tx: Transaction, last: str) -> list[tuple[SealedLine, bool | None]]:
+    def _reseal_line_page(
+        self, tx: Transaction, mine: str, last: str
+    ) -> list[tuple[SealedLine, bool | None]]:
+        _hold(tx, mine)
         return [(line, self._reseal_line(tx, line)) for line in tx.secrets.lines(last, BATCH)]
 
     def _reseal_line(self, tx: Transaction, old: SealedLine) -> bool | None:
@@ -123,6 +140,17 @@ class Rotation:
             return None
         tx.secrets.put_line(replace(old, line=self._lines.seal(old, plain)))
         return True
+
+
+def _hold(tx: Transaction, mine: str) -> None:
+    """Take the turn of rotating, or keep it: two at once could each throw away the key of the other."""
+    if tx.loops.claim("rotate-key", mine, TURN) is None:
+        raise Refusal("conflict", "the key is being rotated already: wait a minute and look again")
+
+
+def _keys_in_use(tx: Transaction, mine: str) -> frozenset[str]:
+    _hold(tx, mine)
+    return tx.secrets.key_ids()
 
 
 class KeyCheck:

@@ -1,6 +1,7 @@
 """Searching agents: everyone a caller may reach, ranked by how well the card fits the question."""
 
 import heapq
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from molecule_platform.ports.workspaces import Profile, Wanted
 from molecule_platform.services import census, directory
 
 PROBLEMS_MOST = 100
+_SCORE = re.compile("-?[0-9]{1,9}")
 
 # Better scores first, then by name and id: no two agents have the same.
 Rank = tuple[int, str, str]
@@ -29,6 +31,11 @@ class Question:
     capability: str | None = None
     role: str | None = None
     statuses: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> int:
+        """What an agent gets for having the skill and the tag that were asked for."""
+        return search.SKILL_EQUAL * bool(self.skill) + search.TAG_EQUAL * bool(self.tags)
 
     def fits(self, facts: Facts) -> bool:
         """Whether what the card says is what is looked for, the free text aside."""
@@ -68,9 +75,11 @@ class _Hits:
             return None
         if not self.question.fits(facts):
             return None
+        named = self.question.points
         if not self.question.q:
-            return 0
-        return facts.score(self.question.q) or None
+            return named
+        score = facts.score(self.question.q)
+        return score + named if score else None
 
 
 class AgentSearch:
@@ -125,6 +134,6 @@ def _read_cursor(cursor: str | None) -> Rank | None:
     if cursor is None:
         return None
     score, name, workspace_id = cursors.read(cursor, 3)
-    if not score.removeprefix("-").isdecimal():
+    if not _SCORE.fullmatch(score):
         raise cursors.unknown()
     return int(score), name, workspace_id

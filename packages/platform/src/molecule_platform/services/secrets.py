@@ -1,7 +1,8 @@
 """Secrets: sealed on write, opened only for their own workspace, and each look at a value is written down."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,17 +12,16 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace, check_text, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.secrets import SealedSecret
-from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import audit, bells
 from molecule_platform.services.audit import Actor
+from molecule_platform.services.restarts import Restarts
 from molecule_wire import times
 
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 VALUE_MOST_BYTES = 64 * 1024
 MODEL_KEY = "MODEL_PROVIDER"
 MODEL_LONGEST = 200
-
-Changed = Callable[[list[Workspace], str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -50,41 +50,55 @@ class Sealing:
 class SecretService:
     """Keeps the secrets of workspaces and of their organisation, which they inherit.
 
-    `changed` is told which workspaces run with a value that is no longer true, once the new one is kept.
+    Together with a new value is kept that whoever runs with the one before it is to restart.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, sealing: Sealing, changed: Changed) -> None:
+    def __init__(self, storage: Storage, clock: Clock, sealing: Sealing, restarts: Restarts) -> None:
         self._storage = storage
         self._clock = clock
         self._sealing = sealing
-        self._changed = changed
+        self._restarts = restarts
 
     async def put(self, by: Actor, org_id: str, workspace: Workspace | None, key: str, value: str) -> bool:
         """Keep a value for a workspace, or for the whole organisation. True when a process must restart."""
         now = self._clock.now()
-        secret = self._sealing.secret(org_id, _id(workspace), key, value, now)
 
-        def work(tx: Transaction) -> list[Workspace]:
-            tx.secrets.put(secret)
-            return _noted(tx, by, "secret.write", org_id, workspace, key, now)
+        def work(tx: Transaction) -> bool:
+            # Sealed here, where a rotation of the key comes before or after, never in between.
+            tx.secrets.put(self._sealing.secret(org_id, _id(workspace), key, value, now))
+            _note(tx, by, "secret.write", org_id, workspace, key, now)
+            return self._make_stale(tx, org_id, workspace, key, f"the secret {key} changed")
 
-        return await self._restart(await self._storage.write(work), f"the secret {key} changed")
+        return await self._change(work)
 
     async def delete(self, by: Actor, org_id: str, workspace: Workspace | None, key: str) -> None:
         """Forget a value."""
         now = self._clock.now()
 
-        def work(tx: Transaction) -> list[Workspace]:
+        def work(tx: Transaction) -> bool:
             if not tx.secrets.delete(org_id, _id(workspace), key):
                 raise Refusal("not-found", f"there is no secret {key[:128]} here")
-            return _noted(tx, by, "secret.delete", org_id, workspace, key, now)
+            _note(tx, by, "secret.delete", org_id, workspace, key, now)
+            return self._make_stale(tx, org_id, workspace, key, f"the secret {key} was deleted")
 
-        await self._restart(await self._storage.write(work), f"the secret {key} was deleted")
+        await self._change(work)
 
-    async def _restart(self, stale: list[Workspace], reason: str) -> bool:
-        if stale:
-            await self._changed(stale, reason)
-        return bool(stale)
+    def _make_stale(
+        self, tx: Transaction, org_id: str, workspace: Workspace | None, key: str, reason: str
+    ) -> bool:
+        """Let those restart that run with an older value; whether there are any."""
+        if workspace is None:
+            return tx.secrets.owe_restarts(org_id, key, reason) > 0
+        self._restarts.because(tx, workspace.id, reason)
+        return not workspace.external
+
+    async def _change(self, work: Callable[[Transaction], bool]) -> bool:
+        needs_restart = await self._storage.write(work)
+        if needs_restart:
+            # It is kept, and begins by itself soon, should the store be away now.
+            with suppress(StorageDown):
+                await self._restarts.begin_owed()
+        return needs_restart
 
     async def listing(self, org_id: str, workspace: Workspace | None) -> list[dict[str, Any]]:
         """The keys that hold a value, never the values; a workspace's own shadow the organisation's."""
@@ -175,7 +189,7 @@ def place_of(org_id: str, workspace: Workspace | None, key: str) -> str:
     return f"org:{org_id}/{key}" if workspace is None else f"workspace:{workspace.id}/{key}"
 
 
-def _noted(
+def _note(
     tx: Transaction,
     by: Actor,
     action: str,
@@ -183,17 +197,14 @@ def _noted(
     workspace: Workspace | None,
     key: str,
     now: datetime,
-) -> list[Workspace]:
-    """Write down that a value changed, and find whose process runs with the one before it."""
+) -> None:
+    """Write down that a value changed."""
     audit.note(tx, org_id, by, action, place_of(org_id, workspace, key), now)
     payload = {"key": key, "scope": "global" if workspace is None else "workspace"}
     # Its keys are no business of a workspace's peers; those of the organisation are everybody's.
     parties = None if workspace is None else (workspace.id,)
     tx.events.append(Event("SECRET_CHANGED", org_id, _id(workspace), payload, now, parties=parties))
     tx.signal(bells.EVENTS)
-    if workspace is None:
-        return tx.secrets.heirs(org_id, key)
-    return [] if workspace.external else [workspace]
 
 
 def _id(workspace: Workspace | None) -> str:

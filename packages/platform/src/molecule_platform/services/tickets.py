@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from molecule_platform.domain import credentials
 from molecule_platform.domain.credentials import StreamTicket
 from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage
 
@@ -20,6 +21,9 @@ class Tickets:
 
     async def mint(self, principal: Principal) -> tuple[str, datetime]:
         """A ticket that opens one stream within a minute, and when that minute is over."""
+        if principal.acted_by:
+            sentence = "a ticket stands for whoever asks for it: ask without X-Workspace-ID"
+            raise Refusal("forbidden", sentence)
         ticket, now = credentials.new_token(), self._clock.now()
         ends = now + TICKET_LIVES
         row = StreamTicket(credentials.digest(ticket), principal.org_id, principal.credential, now, ends)

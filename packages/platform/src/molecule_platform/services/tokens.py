@@ -1,6 +1,6 @@
 """Tokens: minted within the minter's own power, shown once, rotated and revoked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace, check_text, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import identity
 from molecule_platform.services.bells import CREDENTIALS, EVENTS
 from molecule_wire import ids, times
 
@@ -60,16 +61,18 @@ class Tokens:
         _check_scopes(scopes, for_workspace=True)
         if principal.workspace_id is not None:
             _check_not_above(principal, scopes)
-        minted = self._minted(principal, wish, scopes, workspace)
-        return await self._storage.write(lambda tx: self._keep(tx, minted))
+        return await self._storage.write(
+            lambda tx: self._mint(tx, principal, replace(wish, scopes=scopes), workspace)
+        )
 
     async def mint_for_org(self, principal: Principal, wish: TokenWish) -> Minted:
         """A token of the organisation."""
         scopes = wish.scopes or principals.ORG_TOKEN_SCOPES
         _check_scopes(scopes, for_workspace=False)
         _check_not_above(principal, scopes)
-        minted = self._minted(principal, wish, scopes, None)
-        return await self._storage.write(lambda tx: self._keep(tx, minted))
+        return await self._storage.write(
+            lambda tx: self._mint(tx, principal, replace(wish, scopes=scopes), None)
+        )
 
     async def rotate(self, principal: Principal, workspace: Workspace, overlap: timedelta) -> Minted:
         """A new token like the one presented, which ends after the overlap."""
@@ -77,10 +80,10 @@ class Tokens:
 
         def work(tx: Transaction) -> Minted:
             old = tx.tokens.get(principal.token_id or "")
-            if old is None:
+            if old is None or old.workspace_id != workspace.id:
                 raise Refusal("forbidden", "only a workspace token can be rotated, by itself")
             wish = TokenWish(old.name, tuple(old.scopes), old.expires_at)
-            minted = self._keep(tx, self._minted(principal, wish, wish.scopes, workspace))
+            minted = self._mint(tx, principal, wish, workspace)
             tx.tokens.end_at(old.id, min(now + overlap, old.expires_at or now + overlap))
             return minted
 
@@ -91,6 +94,7 @@ class Tokens:
         now = self._clock.now()
 
         def work(tx: Transaction) -> None:
+            identity.lives_until(tx, principal.credential, now)
             token = tx.tokens.get(token_id)
             if token is None or token.revoked_at is not None or not _belongs(token, principal, workspace):
                 raise Refusal("not-found", f"there is no token {token_id[:64]} here")
@@ -99,10 +103,11 @@ class Tokens:
 
         await self._storage.write(work)
 
-    def _minted(
-        self, principal: Principal, wish: TokenWish, scopes: tuple[str, ...], workspace: Workspace | None
+    def _mint(
+        self, tx: Transaction, principal: Principal, wish: TokenWish, workspace: Workspace | None
     ) -> Minted:
         now = self._clock.now()
+        until = identity.lives_until(tx, principal.credential, now)
         check_text("name", wish.name, NAME_LONGEST)
         secret = credentials.new_token()
         token = Token(
@@ -111,27 +116,27 @@ class Tokens:
             kind="org" if workspace is None else "workspace",
             token_hash=credentials.digest(secret),
             prefix=secret[: credentials.PREFIX_LENGTH],
-            scopes=sorted(scopes),
+            scopes=sorted(wish.scopes),
             created_by=principal.text,
             created_at=now,
             workspace_id=None if workspace is None else workspace.id,
             name=wish.name,
-            expires_at=_expiry(principal, wish.expires_at, now),
+            expires_at=_expiry(until, wish.expires_at, now),
         )
+        _keep(tx, token)
         return Minted(token, secret)
 
-    def _keep(self, tx: Transaction, minted: Minted) -> Minted:
-        token = minted.token
-        if token.workspace_id is not None:
-            living = tx.tokens.living_of_workspace(token.workspace_id, token.created_at)
-        else:
-            living = tx.tokens.living_of_org(token.org_id, token.created_at)
-        if len(living) >= MOST_LIVING:
-            sentence = f"there are {MOST_LIVING} living tokens already: revoke one that is not needed"
-            raise Refusal("token-limit", sentence, retry_after=LIMIT_RETRY_SECONDS)
-        tx.tokens.insert(token)
-        _note(tx, "TOKEN_CREATED", token, token.created_at)
-        return minted
+
+def _keep(tx: Transaction, token: Token) -> None:
+    if token.workspace_id is not None:
+        living = tx.tokens.living_of_workspace(token.workspace_id, token.created_at)
+    else:
+        living = tx.tokens.living_of_org(token.org_id, token.created_at)
+    if len(living) >= MOST_LIVING:
+        sentence = f"there are {MOST_LIVING} living tokens already: revoke one that is not needed"
+        raise Refusal("token-limit", sentence, retry_after=LIMIT_RETRY_SECONDS)
+    tx.tokens.insert(token)
+    _note(tx, "TOKEN_CREATED", token, token.created_at)
 
 
 def token_row(token: Token) -> dict[str, Any]:
@@ -176,14 +181,14 @@ def _check_not_above(principal: Principal, scopes: tuple[str, ...]) -> None:
         raise Refusal("scope-required", sentence, required=list(above))
 
 
-def _expiry(principal: Principal, asked: datetime | None, now: datetime) -> datetime | None:
+def _expiry(until: datetime | None, asked: datetime | None, now: datetime) -> datetime | None:
     if asked is not None and asked <= now:
         raise invalid("expires_at", "expires_at is in the future")
-    if principal.token_id is None or principal.expires_at is None:
+    if until is None:
         return asked
-    if asked is not None and asked > principal.expires_at:
+    if asked is not None and asked > until:
         raise invalid("expires_at", "no token outlives the one that mints it")
-    return asked or principal.expires_at
+    return asked or until
 
 
 def _note(tx: Transaction, event_type: str, token: Token, now: datetime) -> None:

@@ -28,6 +28,7 @@ class Settings:
     external_platform_url: str | None
     admin_token: str | None = field(repr=False)
     environment: str
+    org_slug: str
     deploy_mode: str
     claim_on_register: bool
     strict_register: bool

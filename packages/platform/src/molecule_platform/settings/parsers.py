@@ -1,6 +1,7 @@
 """From what an operator wrote to a value, or to a sentence about what is allowed."""
 
 import ipaddress
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -138,6 +139,13 @@ def private_networks(value: str) -> tuple[str, ...]:
     if words == ["none"]:
         return ()
     return tuple(dict.fromkeys(_network_word(word) for word in words))
+
+
+def slug(value: str) -> str:
+    """A short name for addresses."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", value):
+        raise ValueError("1 to 63 small letters, digits and hyphens")
+    return value
 
 
 def origins(value: str) -> frozenset[str]:

@@ -80,6 +80,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Kind of environment; changes only what is logged.",
     ),
     Setting(
+        "MOLECULE_ORG_SLUG",
+        "org_slug",
+        parsers.slug,
+        "default",
+        "Short name of the organisation that the first start makes.",
+    ),
+    Setting(
         "MOLECULE_DEPLOY_MODE",
         "deploy_mode",
         parsers.choice(_DEPLOY_MODES),
@@ -316,7 +323,6 @@ KNOWN_ELSEWHERE: tuple[str, ...] = (
     "MOLECULE_MCP_*",
     "MOLECULE_MODEL_*",
     "MOLECULE_ORG_ID",
-    "MOLECULE_ORG_SLUG",
     "MOLECULE_ORIGIN",
     "MOLECULE_PLATFORM_URL",
     "MOLECULE_PLUGIN_*",

@@ -80,6 +80,8 @@ message_events = Table(
     Column("kind", Words, nullable=False),
     Column("payload", LargeBinary, nullable=False),
     catalogue.created_at(),
+    Index("ix_message_events_of_workspace", "workspace_id"),
+    Index("ix_message_events_age", "created_at"),
 )
 
 message_transitions = Table(
@@ -96,6 +98,7 @@ message_transitions = Table(
     Column("lease_epoch", Integer, nullable=False),
     catalogue.created_at(),
     one_of("kind", message_rules.TRANSITIONS),
+    Index("ix_message_transitions_list", "org_id", "event_id"),
     Index("ix_message_transitions_of_target", "target_id", "event_id"),
 )
 

@@ -23,6 +23,11 @@ _PERSON = select(
 ).join(users, users.c.name == memberships.c.user)
 
 
+def _fresh_ticket(ticket_hash: str, now: datetime) -> ColumnElement[bool]:
+    column = stream_tickets.c
+    return (column.ticket_hash == ticket_hash) & column.used_at.is_(None) & (column.expires_at > now)
+
+
 def _membership(user: str, org_id: str) -> ColumnElement[bool]:
     return (memberships.c.user == user) & (memberships.c.org_id == org_id)
 
@@ -173,9 +178,13 @@ class SqlPeople:
         self._connection.execute(delete(stream_tickets).where(over))
         self._connection.execute(insert(stream_tickets).values(asdict(ticket)))
 
-    def use_ticket(self, ticket_hash: str, now: datetime) -> str | None:
+    def ticket(self, ticket_hash: str, now: datetime) -> StreamTicket | None:
+        """A ticket that can be spent."""
+        wanted = select(stream_tickets).where(_fresh_ticket(ticket_hash, now))
+        row = self._connection.execute(wanted).mappings().first()
+        return None if row is None else StreamTicket(**row)
+
+    def use_ticket(self, ticket_hash: str, now: datetime) -> bool:
         """Spend a ticket."""
-        column = stream_tickets.c
-        fresh = (column.ticket_hash == ticket_hash) & column.used_at.is_(None) & (column.expires_at > now)
-        spent = update(stream_tickets).where(fresh).values(used_at=now).returning(column.credential)
-        return self._connection.execute(spent).scalar_one_or_none()
+        spent = update(stream_tickets).where(_fresh_ticket(ticket_hash, now)).values(used_at=now)
+        return self._connection.execute(spent).rowcount == 1

@@ -27,10 +27,16 @@ class SqlAttempts:
         self.forget(attempt.scope, attempt.key)
         self._connection.execute(insert(idempotency).values(asdict(attempt)))
 
-    def finish(self, scope: str, key: str, status: int, answer_sealed: str) -> None:
+    def finish(self, scope: str, key: str, status: int, answer_sealed: str, expires_at: datetime) -> None:
         """Remember how it ended."""
         ended = update(idempotency).where(_named(scope, key))
-        self._connection.execute(ended.values(status=status, answer_sealed=answer_sealed))
+        self._connection.execute(
+            ended.values(status=status, answer_sealed=answer_sealed, expires_at=expires_at)
+        )
+
+    def abandon(self, scope: str, key: str) -> None:
+        """No replica works on it any longer."""
+        self._connection.execute(update(idempotency).where(_named(scope, key)).values(replica=""))
 
     def forget(self, scope: str, key: str) -> None:
         """The key is free again."""

@@ -1,6 +1,6 @@
 """Forgetting in SQL. Ids sort by time, so the old end of a large table is the beginning of its key."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, or_, select, tuple_
 
@@ -23,6 +23,7 @@ from molecule_platform.storage.tables import (
 WORKSPACE_REMOVED = "workspace-removed"
 # The states in which a task waits for its next message: it is not over, although its messages are.
 INTERRUPTED = ("auth-required", "input-required")
+INTERRUPTED_KEPT = timedelta(days=7)
 
 
 class SqlRetention:
@@ -39,9 +40,11 @@ class SqlRetention:
         return self._forget(activity_logs, old, limit)
 
     def messages(self, before: datetime, limit: int) -> int:
-        """Messages that ended."""
+        """Messages that ended; a task that waits for more input is not over, and is given up much later."""
         column = messages.c
-        ended = column.status.not_in(sorted(OPEN)) & (column.finished_at < before)
+        waits = and_(column.task_state.in_(INTERRUPTED), column.finished_at >= before - INTERRUPTED_KEPT)
+        over = or_(column.task_state.is_(None), ~waits)
+        ended = column.status.not_in(sorted(OPEN)) & (column.finished_at < before) & over
         return self._forget(messages, and_(column.id < _first_id(before), ended), limit)
 
     def message_events(self, before: datetime, limit: int) -> int:

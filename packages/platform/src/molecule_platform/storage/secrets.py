@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, select, tuple_, update
 
-from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.domain import lifecycle
 from molecule_platform.ports.secrets import SealedLine, SealedSecret
 from molecule_platform.storage.tables import idempotency, secrets, workspaces
 
@@ -44,13 +44,14 @@ class SqlSecrets:
         row = self._connection.execute(wanted).mappings().first()
         return None if row is None else SealedSecret(**row)
 
-    def heirs(self, org_id: str, key: str) -> list[Workspace]:
-        """Provisioned workspaces that do not shadow the key."""
+    def owe_restarts(self, org_id: str, key: str, reason: str) -> int:
+        """Mark the provisioned workspaces that do not shadow the key."""
         column = workspaces.c
-        mine = (column.org_id == org_id) & column.status.not_in(("paused", "removed")) & ~column.external
+        runs = column.status.in_(sorted(lifecycle.STEPS["restart"].before)) & ~column.external
         shadowed = exists().where(_key(org_id, column.id, key))
-        wanted = select(workspaces).where(mine, ~shadowed).order_by(column.id)
-        return [Workspace(**row) for row in self._connection.execute(wanted).mappings()]
+        owed = {"restart_owed": reason, "version": column.version + 1}
+        mine = update(workspaces).where(column.org_id == org_id, runs, ~shadowed)
+        return self._connection.execute(mine.values(owed)).rowcount
 
     def page(self, after: SealedSecret | None, limit: int) -> list[SealedSecret]:
         """Secrets in the order of their keys."""

@@ -161,6 +161,13 @@ workspaces = Table(
     Column("provision_attempts", Integer, nullable=False, server_default="0"),
     Column("restart_reason", Words),
     Column("session_ended_at", UtcTime),
+    # The newest start that a replica took on, and which replica that was.
+    Column("start_epoch", Integer, nullable=False, server_default="0"),
+    Column("started_by", Words),
+    # Processes of this start and of earlier ones may still run, and must end.
+    Column("stop_through", Integer, index=True),
+    # Why the agent is to be restarted, until that is begun.
+    Column("restart_owed", Words, index=True),
     Column("version", Integer, nullable=False),
     catalogue.created_at(),
     Column("updated_at", UtcTime, nullable=False),

@@ -34,6 +34,24 @@ class SqlUpkeep:
         rows = self._connection.execute(wanted.order_by(column.id).limit(limit)).mappings()
         return [Workspace(**row) for row in rows]
 
+    def to_be_stopped(self, after: str, limit: int) -> list[Workspace]:
+        """Those with a process that must end."""
+        column = workspaces.c
+        wanted = select(workspaces).where(column.stop_through >= 0, column.id > after)
+        rows = self._connection.execute(wanted.order_by(column.id).limit(limit)).mappings()
+        return [Workspace(**row) for row in rows]
+
+    def stopped(self, workspace_id: str, through: int) -> None:
+        """Nothing is left to stop, unless more was asked for."""
+        column = workspaces.c
+        done = (column.id == workspace_id) & (column.stop_through <= through)
+        self._connection.execute(update(workspaces).where(done).values(stop_through=None))
+
+    def owed_a_restart(self, limit: int) -> list[Workspace]:
+        """Those whose restart was not begun yet."""
+        wanted = select(workspaces).where(workspaces.c.restart_owed >= "").limit(limit)
+        return [Workspace(**row) for row in self._connection.execute(wanted).mappings()]
+
     def seemingly_busy(self, quiet_since: datetime, limit: int) -> list[Workspace]:
         """Busy in name only."""
         column = workspaces.c
@@ -60,5 +78,7 @@ class SqlUpkeep:
         self._connection.execute(delete(access_grants).where(ends))
         own, end = events.c.workspace_id == workspace_id, events.c.event_type == "WORKSPACE_REMOVED"
         self._connection.execute(delete(events).where(own, ~end))
-        self._connection.execute(update(events).where(own, end).values(payload={}))
+        for ended in self._connection.execute(select(events.c.id, events.c.payload).where(own, end)).all():
+            bare = {"cascade_deleted": ended.payload.get("cascade_deleted", 0)}
+            self._connection.execute(update(events).where(events.c.id == ended.id).values(payload=bare))
         self._connection.execute(update(tokens).where(tokens.c.workspace_id == workspace_id).values(name=""))

@@ -6,26 +6,41 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Executable, bindparam, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Executable, bindparam, func, insert, or_, select, update
 
 from molecule_platform.domain import access
 from molecule_platform.domain.access import Relation
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.workspaces import Found, Place, Profile, Wanted
+from molecule_platform.ports.workspaces import PRESENCE, Found, Place, Profile, Wanted
 from molecule_platform.storage import lineage, reach
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import access_grants, messages, workspaces
+from molecule_platform.storage.tables import lineage as lineage_table
 
 _PROFILE = [workspaces.c[field.name] for field in fields(Profile)]
 
 
-@cache
-def _touching(names: tuple[str, ...]) -> Prepared:
-    """Every heartbeat ends here, always with the same few columns."""
+def _touching(names: Collection[str], *conditions: ColumnElement[bool]) -> Prepared:
     values = {name: bindparam(name, type_=workspaces.c[name].type) for name in names}
-    return Prepared(update(workspaces).where(workspaces.c.id == bindparam("workspace")).values(values))
+    mine = workspaces.c.id == bindparam("workspace")
+    return Prepared(update(workspaces).where(mine, *conditions).values(values))
+
+
+@cache
+def _touches(names: tuple[str, ...]) -> Prepared:
+    return _touching(names)
+
+
+_LAST, _STATUS = workspaces.c.last_heartbeat_at, workspaces.c.status
+# Every heartbeat ends here. Another replica may have heard the agent later, and an agent that is being
+# replaced speaks for the process before.
+_HEARD = _touching(
+    PRESENCE,
+    or_(_LAST.is_(None), bindparam("heard_at", type_=_LAST.type) > _LAST),
+    (_STATUS != "provisioning") & (_STATUS != "removed"),
+)
 
 
 class SqlWorkspaces:
@@ -79,9 +94,14 @@ class SqlWorkspaces:
             self._connection.execute(lineage.LAY_OUT, {"workspace_id": workspace.id})
         return moved
 
+    def heard(self, workspace_id: str, **presence: Any) -> None:
+        """Set what a heartbeat repeats, unless that is out of date."""
+        heard_at = presence["last_heartbeat_at"]
+        _HEARD.run(self._connection, {"workspace": workspace_id, "heard_at": heard_at, **presence})
+
     def touch(self, workspace_id: str, **columns: Any) -> None:
         """Set columns without a new version."""
-        statement = _touching(tuple(sorted(columns)))
+        statement = _touches(tuple(sorted(columns)))
         statement.run(self._connection, {"workspace": workspace_id, **columns})
 
     def stale(self, now: datetime, limit: int) -> list[Workspace]:
@@ -95,6 +115,11 @@ class SqlWorkspaces:
         """Whether one is below the other."""
         asked = {"ancestor_id": ancestor_id, "workspace_id": workspace_id}
         return self._connection.execute(lineage.DESCENDS, asked).first() is not None
+
+    def height(self, workspace_id: str) -> int:
+        """How many levels stand below the workspace."""
+        below = select(func.max(lineage_table.c.distance)).where(lineage_table.c.ancestor_id == workspace_id)
+        return self._connection.execute(below).scalar_one() or 0
 
     def subtree(self, workspace_id: str) -> list[Workspace]:
         """It and all below it that live."""

@@ -12,6 +12,7 @@ class FakeProvisioner:
         self.launches: list[Launch] = []
         self.stopped: list[str] = []
         self.running: set[str] = set()
+        self.epochs: dict[str, int] = {}
         self.start_problems: list[StartFailed] = []
         self.stop_problems: list[str] = []
         self.seconds = 0.0
@@ -29,16 +30,20 @@ class FakeProvisioner:
             self.starting -= 1
         if self.start_problems:
             raise self.start_problems.pop(0)
-        self.running.add(launch.workspace.id)
+        workspace_id = launch.workspace.id
+        if workspace_id in self.running and self.epochs.get(workspace_id, 0) > launch.epoch:
+            raise StartFailed("a newer start runs")
+        self.running.add(workspace_id)
+        self.epochs[workspace_id] = launch.epoch
 
-    async def stop(self, workspace_id: str) -> None:
-        """End it, unless the script says that it does not end."""
+    async def stop(self, workspace_id: str, through: int) -> None:
+        """End it, unless it is of a newer start or the script says that it does not end."""
         await asyncio.sleep(self.seconds)
         if self.stop_problems:
             raise StopFailed(self.stop_problems.pop(0))
-        if workspace_id in self.running:
+        if workspace_id in self.running and self.epochs.get(workspace_id, 0) <= through:
             self.stopped.append(workspace_id)
-        self.running.discard(workspace_id)
+            self.running.discard(workspace_id)
 
     def die(self, workspace_id: str) -> None:
         """The process ends by itself."""

@@ -65,11 +65,20 @@ class LogActivity(Body):
     metadata: dict[str, Any] | None = None
 
 
+class Attachment(Body):
+    """Something to look at."""
+
+    uri: str
+    name: str
+    mimeType: str | UnsetType = UNSET
+    size: int | UnsetType = UNSET
+
+
 class Notify(Body):
     """What an agent tells the people of its organisation."""
 
     message: str
-    attachments: list[dict[str, Any]] | None = None
+    attachments: list[Attachment] | None = None
     type: str | None = None
 
 
@@ -90,6 +99,7 @@ ROUTES = (
         query=ListActivity,
         reply=list[ActivityRow],
         refusals=("cursor-lost",),
+        removed_too=True,
         quiet=True,
     ),
     Route(
@@ -101,6 +111,7 @@ ROUTES = (
         LogActivity,
         reply=Sent,
         refusals=("identity-mismatch",),
+        creates=True,
     ),
     Route(
         "activity.notify",
@@ -111,5 +122,6 @@ ROUTES = (
         Notify,
         reply=Sent,
         refusals=("message-not-found",),
+        creates=True,
     ),
 )

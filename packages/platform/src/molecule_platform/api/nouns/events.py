@@ -71,6 +71,7 @@ ROUTES = (
         query=ListEvents,
         reply=list[EventRow],
         refusals=("cursor-lost",),
+        removed_too=True,
     ),
     Route(
         "event.live",

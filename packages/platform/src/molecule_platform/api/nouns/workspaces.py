@@ -256,7 +256,7 @@ ROUTES = (
         CreateWorkspace,
         reply=WorkspaceCreated,
         status=(201,),
-        refusals=("invalid-id", "invalid-url", "workspace-not-found", "no-provisioner"),
+        refusals=("invalid-id", "invalid-url", "workspace-not-found", "parent-paused", "no-provisioner"),
         creates=True,
     ),
     Route(

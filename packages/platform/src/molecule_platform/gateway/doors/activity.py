@@ -6,12 +6,13 @@ import msgspec
 
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import activity as shapes
+from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.activity import ActivityFilter
 from molecule_platform.services.activity import Activity, Reading
 from molecule_platform.services.logbook import Entry, Logbook
 from molecule_platform.services.replies import Replies
-from molecule_wire import times
+from molecule_wire import ids, times
 
 _OUR_CLIENTS = "molecule-ai"
 
@@ -35,7 +36,7 @@ class ActivityDoors:
         wanted = ActivityFilter(
             activity_type=asked.type,
             source=asked.source,
-            peer_id=asked.peer_id,
+            peer_id=_workspace_id(asked.peer_id),
             before=_time(asked.before_ts),
             limit=asked.limit,
         )
@@ -64,9 +65,8 @@ class ActivityDoors:
         if not body.message.strip():
             raise invalid("message", "message may not be empty")
         named = call.headers.get("x-molecule-in-reply-to")
-        row_id = await self._replies.notify(
-            call.workspace, body.message, list(body.attachments or []), body.type, named
-        )
+        attached = [msgspec.to_builtins(one) for one in body.attachments or []]
+        row_id = await self._replies.notify(call.workspace, body.message, attached, body.type, named)
         return Reply({"status": "sent", "id": row_id})
 
 
@@ -81,3 +81,9 @@ def _time(given: str | None) -> datetime | None:
         return times.parse_time(given)
     except ValueError as problem:
         raise invalid("before_ts", str(problem)) from problem
+
+
+def _workspace_id(given: str | None) -> str | None:
+    if given is not None and not ids.is_uuid(given):
+        raise Refusal("invalid-id", "peer_id is not a workspace id: it is a UUID")
+    return None if given is None else given.lower()

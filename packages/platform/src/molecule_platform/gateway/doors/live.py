@@ -3,43 +3,41 @@
 import asyncio
 import contextlib
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from molecule_platform.api import arrival
+from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit
 from molecule_platform.api.arrival import Arrival, Edge, Scope
-from molecule_platform.api.limits import FAILED_LOGIN_COSTS
-from molecule_platform.api.pipeline import Gate, Receive, Send
+from molecule_platform.api.pipeline import Receive, Send
+from molecule_platform.api.queries import NAMES_MOST, names
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import authorisation, events
-from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services.feed import End, Listener, StreamEnded
 from molecule_platform.services.followers import Follower, Followers
-from molecule_platform.services.identity import Presented
 
 UNAUTHENTICATED, FORBIDDEN = 4001, 4003
 CLOSING = {End.SLOW: 4008, End.REVOKED: 4009, End.DRAINING: 1012, End.UNAVAILABLE: 1012}
 QUIET_SECONDS = 60.0
 CLOSING_SECONDS = 5.0
 
-_ROUTE = next(route for route in TABLE if route.path == "/ws")
+_ROUTE = next(route for route in TABLE if route.path == LIVE)
 
 
 class LiveDoor:
     """Serves WS /ws."""
 
     def __init__(self, gate: Gate, followers: Followers, edge: Edge) -> None:
-        self._gate = gate
+        self._door = Doorkeeper(gate, edge)
         self._followers = followers
         self._edge = edge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
         await receive()
-        came = arrival.Arrival(scope, self._edge)
+        came = Arrival(scope, self._edge)
         try:
             listener, since = await self._admit(came)
         except Refusal as refusal:
@@ -53,38 +51,15 @@ class LiveDoor:
 
     async def _admit(self, came: Arrival) -> tuple[Listener, int | None]:
         came.check_text()
-        if came.path.rstrip("/") != _ROUTE.path:
-            raise Refusal("not-found", f"the only WebSocket is {_ROUTE.path}")
-        principal = await self._authenticate(came)
-        self._count(principal.text, known=True)
+        visit = Visit(came)
+        if came.path.rstrip("/") != LIVE:
+            self._door.count_stranger(visit)
+            raise Refusal("not-found", f"the only WebSocket is {LIVE}")
+        principal = await self._door.know(visit, _ROUTE)
         authorisation.permit(principal, _ROUTE.who, None, None)
-        listener = Listener(principal, _names(came.first("types")), _names(came.first("workspace_id")))
+        listener = Listener(principal, names(came.first("types")), names(came.first("workspace_id")))
         since = came.first("since")
         return listener, events.parse_id(since) if since else None
-
-    async def _authenticate(self, came: Arrival) -> Principal:
-        presented = Presented(came.bearer, came.session, came.first("ticket"))
-        try:
-            principal = await self._gate.identity.authenticate(presented)
-        except Refusal:
-            self._count(f"address {came.address}", known=False, cost=FAILED_LOGIN_COSTS)
-            raise
-        if presented.is_cookie and not self._is_own_page(came):
-            raise Refusal("csrf", "a browser may only connect from our own page")
-        principal = await self._gate.authority.check_org(principal, came.headers.get("x-molecule-org-id"))
-        for header in ("x-workspace-id", "x-source-workspace-id"):
-            named = came.headers.get(header)
-            if named:
-                principal = await self._gate.authority.acting_as(principal, named, came.request_id)
-        return principal
-
-    def _count(self, key: str, *, known: bool, cost: float = 1) -> None:
-        budget = self._gate.limits.take(key, known=known, cost=cost)
-        if budget is not None:
-            budget.check()
-
-    def _is_own_page(self, came: Arrival) -> bool:
-        return arrival.is_own_origin(came.headers, came.base_url, self._edge.cors_origins)
 
     async def _serve(self, listener: Listener, since: int | None, receive: Receive, send: Send) -> None:
         async with self._followers.follow(listener, since) as follower:
@@ -154,9 +129,6 @@ async def _obey(listener: Listener, asked: dict[str, Any], send: Send) -> None:
         listener.workspace_ids = _texts(asked.get("workspace_ids"))
 
 
-def _names(given: str | None) -> frozenset[str]:
-    return frozenset(name for name in (given or "").split(",") if name)
-
-
 def _texts(value: Any) -> frozenset[str]:
-    return frozenset(str(item) for item in value) if isinstance(value, list) else frozenset()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    return frozenset(str(item) for item in listed[:NAMES_MOST])

@@ -7,6 +7,7 @@ import msgspec
 
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import events as shapes
+from molecule_platform.api.queries import names
 from molecule_platform.api.route import EVENT_STREAM
 from molecule_platform.domain import events
 from molecule_platform.domain.events import RESYNC, Event
@@ -34,13 +35,13 @@ class StreamDoors:
     async def everything(self, call: Call) -> Reply:
         """What the caller may see of its organisation."""
         asked: shapes.FollowEvents = call.asked
-        listener = Listener(call.principal, _names(asked.types), _names(asked.workspace_id))
+        listener = Listener(call.principal, names(asked.types), names(asked.workspace_id))
         return self._reply(call, listener, asked.since, Event.frame)
 
     async def one_workspace(self, call: Call) -> Reply:
         """What happens to one workspace."""
         asked: shapes.FollowOne = call.asked
-        listener = Listener(call.principal, _names(asked.types), frozenset({call.workspace.id}))
+        listener = Listener(call.principal, names(asked.types), frozenset({call.workspace.id}))
         return self._reply(call, listener, asked.since, Event.told)
 
     def _reply(self, call: Call, listener: Listener, since: str | None, tell: Telling) -> Reply:
@@ -66,7 +67,3 @@ def _block(event: Event, tell: Telling) -> bytes:
     number = b"" if event.id is None else b"id: %d\n" % event.id
     data = msgspec.json.encode(tell(event))
     return b"%bevent: %b\ndata: %b\n\n" % (number, event.event_type.encode(), data)
-
-
-def _names(given: str | None) -> frozenset[str]:
-    return frozenset(name for name in (given or "").split(",") if name)

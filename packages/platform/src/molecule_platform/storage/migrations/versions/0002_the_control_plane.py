@@ -88,7 +88,12 @@ def upgrade() -> None:
         batch.add_column(sa.Column("disabled", sa.Boolean(), server_default=sa.false(), nullable=False))
         batch.add_column(sa.Column("last_login_at", UtcTime(), nullable=True))
 
+    with op.batch_alter_table("message_events") as batch:
+        batch.create_index("ix_message_events_age", ["created_at"], unique=False)
+        batch.create_index("ix_message_events_of_workspace", ["workspace_id"], unique=False)
+
     with op.batch_alter_table("message_transitions") as batch:
+        batch.create_index("ix_message_transitions_list", ["org_id", "event_id"], unique=False)
         batch.create_index("ix_message_transitions_of_target", ["target_id", "event_id"], unique=False)
         batch.drop_constraint(batch.f("fk_message_transitions_message_id"), type_="foreignkey")
 
@@ -105,11 +110,17 @@ def upgrade() -> None:
         batch.add_column(sa.Column("provision_attempts", sa.Integer(), server_default="0", nullable=False))
         batch.add_column(sa.Column("restart_reason", sa.Text(), nullable=True))
         batch.add_column(sa.Column("session_ended_at", UtcTime(), nullable=True))
+        batch.add_column(sa.Column("start_epoch", sa.Integer(), server_default="0", nullable=False))
+        batch.add_column(sa.Column("started_by", sa.Text(), nullable=True))
+        batch.add_column(sa.Column("stop_through", sa.Integer(), nullable=True))
+        batch.add_column(sa.Column("restart_owed", sa.Text(), nullable=True))
         batch.drop_index(batch.f("ix_workspaces_org"))
         batch.create_index("ix_workspaces_org", ["org_id", "created_at", "id"], unique=False)
+        batch.create_index(batch.f("ix_workspaces_restart_owed"), ["restart_owed"], unique=False)
         batch.create_index(
             "ix_workspaces_siblings", ["org_id", "parent_id", "created_at", "id"], unique=False
         )
+        batch.create_index(batch.f("ix_workspaces_stop_through"), ["stop_through"], unique=False)
 
     _lay_out_the_tree()
     op.execute("INSERT INTO counters (name, value) VALUES ('pruned', 0)")

@@ -1,0 +1,113 @@
+"""Coming in: whose credential it is, how often they came, and as whom; for requests and for sockets."""
+
+from dataclasses import dataclass
+
+from molecule_platform.api import arrival as arrivals
+from molecule_platform.api.arrival import Arrival, Edge
+from molecule_platform.api.keyed import Keyed
+from molecule_platform.api.limits import FAILED_LOGIN_COSTS, Budget, Limits
+from molecule_platform.api.route import Route
+from molecule_platform.domain import credentials
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.services.authority import Authority
+from molecule_platform.services.identity import Identity, Presented
+
+LIVE = "/ws"
+_ACTED = ("x-workspace-id", "x-source-workspace-id")
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Who decides whether a request may come in."""
+
+    identity: Identity
+    authority: Authority
+    limits: Limits
+    keyed: Keyed
+
+
+@dataclass
+class Visit:
+    """What is learnt of one request, or one socket, on its way in."""
+
+    arrival: Arrival
+    route: Route | None = None
+    caller: Principal | None = None
+    budget: Budget | None = None
+
+
+class Doorkeeper:
+    """Lets in whoever shows a credential, within their limits."""
+
+    def __init__(self, gate: Gate, edge: Edge) -> None:
+        self._gate = gate
+        self._edge = edge
+
+    async def know(self, visit: Visit, route: Route) -> Principal:
+        """Who comes, in which organisation and as whom. A wrong credential costs the address it came from.
+
+        A visit is counted, for whoever shows the credential, before anything is written down for it.
+        """
+        presented = presented_by(visit.arrival, route)
+        try:
+            visit.caller = await self._gate.identity.authenticate(presented)
+        except Refusal as refusal:
+            if refusal.status == 401:
+                self.count_stranger(visit, FAILED_LOGIN_COSTS)
+            raise
+        self._count(visit, route, visit.caller)
+        if presented.is_cookie:
+            self._check_page(visit.arrival, route)
+        visit.caller = await self._in_the_role(visit.arrival, visit.caller)
+        return visit.caller
+
+    async def _in_the_role(self, arrival: Arrival, principal: Principal) -> Principal:
+        authority = self._gate.authority
+        org = arrival.headers.get("x-molecule-org-id")
+        if org is not None:
+            principal = await authority.check_org(principal, org)
+        for header in _ACTED:
+            named = arrival.headers.get(header)
+            if named:
+                principal = await authority.acting_as(principal, named, arrival.request_id)
+        return principal
+
+    def _check_page(self, arrival: Arrival, route: Route) -> None:
+        """A browser sends its cookie for any page: a change, or a socket, comes from our own."""
+        if route.path != LIVE and route.method in _SAFE_METHODS:
+            return
+        if not arrivals.is_own_origin(arrival.headers, arrival.base_url, self._edge.cors_origins):
+            raise Refusal("csrf", "a browser may do this from our own page only")
+        expected = credentials.csrf_token(arrival.session or "")
+        if route.path != LIVE and not credentials.same(arrival.headers.get("x-csrf-token", ""), expected):
+            raise Refusal("csrf", "a change from the browser needs X-CSRF-Token, from GET /auth/session")
+
+    # How often
+
+    def _count(self, visit: Visit, route: Route, caller: Principal) -> None:
+        """One more visit of a known caller."""
+        if route.unlimited:
+            return
+        key = caller.text if route.rate is None else f"{route.name} {caller.text}"
+        visit.budget = self._gate.limits.take(key, known=True, own=route.rate)
+        if visit.budget is not None:
+            visit.budget.check()
+
+    def count_stranger(self, visit: Visit, cost: int = 1) -> None:
+        """One more visit that shows no credential, or a wrong one, or finds nothing."""
+        route = visit.route
+        if route is not None and route.unlimited:
+            return
+        rate = None if route is None else route.rate
+        key = f"address {visit.arrival.address}" + (f" {route.name}" if route and rate else "")
+        visit.budget = self._gate.limits.take(key, known=False, cost=1 if rate else cost, own=rate)
+        if visit.budget is not None:
+            visit.budget.check()
+
+
+def presented_by(arrival: Arrival, route: Route) -> Presented:
+    """The credentials that a visit shows; a ticket only where a stream is opened."""
+    ticket = arrival.first("ticket") if route.stream else None
+    return Presented(arrival.bearer, arrival.session, ticket)

@@ -1,0 +1,19 @@
+"""A pause reaches down: nothing below a paused workspace starts."""
+
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.storage import Transaction
+
+
+def paused_above(tx: Transaction, workspace: Workspace) -> Workspace | None:
+    """The nearest workspace above that is paused."""
+    line = tx.workspaces.ancestors(workspace.id)
+    found = tx.workspaces.many(line)
+    return next((found[above] for above in line if found[above].status == "paused"), None)
+
+
+def refuse_below_paused(tx: Transaction, workspace: Workspace) -> None:
+    """Refuse to start what stands below a paused workspace."""
+    paused = paused_above(tx, workspace)
+    if paused is not None:
+        raise Refusal("parent-paused", f"its parent {paused.name} is paused: resume that one first")
