@@ -152,7 +152,7 @@ def test_a_value_that_follows_its_name_is_not_kept(text: str, kept: str) -> None
         "git show 9fceb02d0ae598e95dc970b74767f19372d61af8",
         "see https://example.org:8080/a/b?page=2",
         "send a Bearer token",
-        "HOME=/home/ada PWD=/home/ada/Work2 OLDPWD=/",
+        "HOME=/srv/ada PWD=/srv/ada/Work2 OLDPWD=/",
         "the private key: ~/.ssh/id_ed25519",
         "traceparent 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "src/Components/UserProfile/AvatarEditor2.tsx",
