@@ -33,7 +33,7 @@ up: $(PYTHON_READY) $(CANVAS_BUILT) ## start Molecule with the demo organisation
 
 test: system $(PYTHON_READY) $(CANVAS_BUILT) ## every test but the long ones
 	cd canvas && npm test
-	$(BIN)/pytest -m "not long" $(ARGS)
+	$(BIN)/pytest -m "not long" -n 2 --dist loadfile $(ARGS)
 
 test-long: system $(PYTHON_READY) $(CANVAS_BUILT) ## the tests that take minutes
 	$(BIN)/pytest -m long $(ARGS) || test $$? -eq 5 # no long test yet is no failure

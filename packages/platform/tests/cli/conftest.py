@@ -112,6 +112,7 @@ def molecule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
     def call(*arguments: str, environ: dict[str, str] | None = None, stdin: str = "") -> Result:
         with monkeypatch.context() as patch:
+            patch.delenv("COLUMNS", raising=False)
             for name, value in (environ or {}).items():
                 patch.setenv(name, value)
             patch.setattr("sys.stdin", Typed(stdin))

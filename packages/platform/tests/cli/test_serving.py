@@ -134,6 +134,7 @@ async def test_whole_replies_come_in_order_on_one_connection(web: int) -> None:
     ends = [came.index(f"hello from /{name}".encode()) for name in ("one", "two", "three")]
     assert ends == sorted(ends)
     assert came.count(b"content-length: ") == 3
+    assert came.count(b"date: ") == 3
 
 
 async def test_the_head_and_the_body_of_a_whole_reply_are_one_write(web: int) -> None:

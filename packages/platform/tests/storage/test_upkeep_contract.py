@@ -112,7 +112,7 @@ async def test_an_erasure_takes_the_data_of_one_and_nothing_of_the_others(
     assert kept == [0, 1]
     assert bodies == [b"{}", sent[store.bob.id].body]
     assert told == [
-        (True, "WORKSPACE_REMOVED", {}),
+        (True, "WORKSPACE_REMOVED", {"cascade_deleted": 0}),
         (False, "WORKSPACE_ONLINE", {"name": "x"}),
         (False, "WORKSPACE_REMOVED", {"name": "x"}),
     ]

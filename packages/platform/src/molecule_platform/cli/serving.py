@@ -117,7 +117,8 @@ class _Reply:
         self._write(head, message.get("body", b""))
 
     def _write(self, head: Any, body: bytes) -> None:
-        cycle, headers = self._cycle, head["headers"]
+        cycle = self._cycle
+        headers = [*cycle.default_headers, *head["headers"]]
         lines = b"\r\n".join([b": ".join(pair) for pair in headers])
         if lines.count(b"\n") != len(headers) - 1:
             raise RuntimeError("a header has a line break in it")
