@@ -33,6 +33,7 @@ OPEN_TO_ALL = {
     "/readyz",
     "/auth/login",
     "/registry/register",
+    "/.well-known/jwks.json",
 }
 
 

@@ -39,7 +39,8 @@ class Vault:
         self.chain: Keychain = load_keychain(folder, given)
         sealing, lines = sealers.for_secrets(self.chain.ring), sealers.for_lines(self.chain.ring)
         self.secrets = SecretService(rig.storage, rig.clock, sealing, rig.lives.restarts)
-        self.rotation = Rotation(rig.storage, rig.clock, self.chain, sealing, lines)
+        places = sealers.for_places(self.chain.ring)
+        self.rotation = Rotation(rig.storage, rig.clock, self.chain, sealing, lines, places)
 
     async def keys_in_use(self) -> frozenset[str]:
         return await self.rig.storage.read(lambda tx: tx.secrets.key_ids())

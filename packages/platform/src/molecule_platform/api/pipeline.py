@@ -1,4 +1,4 @@
-"""The way of a request: id, route, limits of size, credential, rules, rate, body, handler, reply."""
+"""The way of a request: id, route, limits of size, credential, rate, rules, body, handler, reply."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from molecule_platform.api.arrival import Edge
 from molecule_platform.api.calls import Handler
@@ -21,6 +22,7 @@ from molecule_platform.http.ops import OpsRoutes
 from molecule_platform.http.people import PeopleRoutes
 from molecule_platform.http.registry import RegistryRoutes
 from molecule_platform.http.secrets import SecretRoutes
+from molecule_platform.http.signing import SigningRoutes
 from molecule_platform.http.static import Pages
 from molecule_platform.http.tickets import TicketRoutes
 from molecule_platform.http.tokens import TokenRoutes
@@ -56,6 +58,7 @@ def handlers(ground: Ground, staff: Staff, health: HealthRoutes, followers: Foll
     return {
         **health.handlers(),
         **OpsRoutes(staff.loops, staff.metrics, clock).handlers(),
+        "jwks": SigningRoutes(staff.signing, issuer(ground.settings)).jwks,
         **LoginRoutes(staff.login, PAGES).handlers(),
         **PeopleRoutes(PeopleService(storage, clock), Orgs(storage, clock)).handlers(),
         **TicketRoutes(Tickets(storage, clock)).handlers(),
@@ -102,8 +105,15 @@ def _registration(ground: Ground) -> Registration:
 def _secret_routes(ground: Ground, staff: Staff) -> SecretRoutes:
     sealing = sealers.for_secrets(ground.keyring)
     secrets = SecretService(ground.storage, ground.clock, sealing, staff.lives.restarts)
-    lines = sealers.for_lines(ground.keyring)
-    return SecretRoutes(secrets, Rotation(ground.storage, ground.clock, ground.keychain, sealing, lines))
+    rotation = Rotation(
+        ground.storage,
+        ground.clock,
+        ground.keychain,
+        sealing,
+        sealers.for_lines(ground.keyring),
+        sealers.for_places(ground.keyring),
+    )
+    return SecretRoutes(secrets, rotation)
 
 
 def _limits(settings: Settings) -> DeliveryLimits:
@@ -126,3 +136,13 @@ def edge(settings: Settings) -> Edge:
         cors_origins=settings.cors_origins or frozenset(),
         trusted_proxies=settings.trusted_proxies or (),
     )
+
+
+def issuer(settings: Settings) -> str:
+    """How the platform names itself in what it signs: the origin at which agents know it."""
+    known = settings.external_platform_url or settings.platform_url
+    if known is None:
+        host = "127.0.0.1" if settings.bind_host in ("0.0.0.0", "::", "") else settings.bind_host
+        return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    parts = urlsplit(known)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -67,6 +67,7 @@ class House:
 
     async def _start(self) -> None:
         staff, leave = self._staff, self._exits.push_async_callback
+        await staff.signing.ensure()
         await staff.feed.start()
         leave(staff.feed.stop)
         staff.heartbeats.start()

@@ -11,7 +11,7 @@ from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.gateway.links.push import PushLink
 from molecule_platform.http.metrics import Metrics
-from molecule_platform.keys import sealers
+from molecule_platform.keys import sealers, signing
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.courier import Courier
@@ -23,6 +23,7 @@ from molecule_platform.services.login import Login
 from molecule_platform.services.loops import Loops
 from molecule_platform.services.provisioning import StartRules
 from molecule_platform.services.retention import Kept, Retention
+from molecule_platform.services.signing import Signing
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.settings import Settings
 
@@ -41,6 +42,7 @@ class Staff:
     lives: Lives
     loops: Loops
     metrics: Metrics
+    signing: Signing
 
 
 def hire(ground: Ground, outbound: Outbound, provisioner: Provisioner | None) -> Staff:
@@ -69,6 +71,7 @@ def hire(ground: Ground, outbound: Outbound, provisioner: Provisioner | None) ->
         lives=lives,
         loops=loops,
         metrics=metrics,
+        signing=Signing(storage, clock, signing.new_key, sealers.for_texts(ground.keyring)),
     )
 
 

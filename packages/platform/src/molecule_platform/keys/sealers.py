@@ -7,7 +7,7 @@ from molecule_platform.keys import texts
 from molecule_platform.keys.sealing import KeyProblem, Keyring, Sealed
 from molecule_platform.ports.secrets import SealedLine
 from molecule_platform.services.registration import dispatch_seal_context
-from molecule_platform.services.rotation import LineSealing
+from molecule_platform.services.rotation import LineSealing, TextSealing
 from molecule_platform.services.secrets import Sealing
 
 
@@ -30,6 +30,18 @@ def for_secrets(keyring: Keyring) -> Sealing:
 def for_texts(keyring: Keyring) -> Callable[[str, str], str]:
     """A text in its place, as one sealed line."""
     return lambda plaintext, bound_to: texts.seal_text(keyring, plaintext, bound_to)
+
+
+def for_places(keyring: Keyring) -> TextSealing:
+    """A text in its place, sealed and opened."""
+
+    def open_sealed(line: str, bound_to: str) -> str:
+        try:
+            return texts.open_text(keyring, line, bound_to)
+        except KeyProblem as problem:
+            raise ValueError(str(problem)) from problem
+
+    return TextSealing(for_texts(keyring), open_sealed)
 
 
 def for_lines(keyring: Keyring) -> LineSealing:

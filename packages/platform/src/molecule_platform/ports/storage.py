@@ -19,6 +19,7 @@ from molecule_platform.ports.presence import Presence
 from molecule_platform.ports.repeats import Attempts
 from molecule_platform.ports.retention import Retention
 from molecule_platform.ports.secrets import Secrets
+from molecule_platform.ports.signing import SigningKeys
 from molecule_platform.ports.tokens import Tokens
 from molecule_platform.ports.upkeep import Upkeep
 from molecule_platform.ports.workspaces import Workspaces
@@ -76,6 +77,11 @@ class Transaction(Protocol):
     @property
     def retention(self) -> Retention:
         """What may be forgotten."""
+        ...
+
+    @property
+    def signing(self) -> SigningKeys:
+        """The platform's own key pairs."""
         ...
 
     @property

@@ -16,7 +16,7 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.keys import Keys
 from molecule_platform.ports.secrets import SealedLine, SealedSecret
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
-from molecule_platform.services import audit, secrets
+from molecule_platform.services import audit, secrets, signing
 from molecule_platform.services.audit import Actor
 from molecule_platform.services.secrets import Sealing
 
@@ -39,6 +39,14 @@ class LineSealing:
 
 
 @dataclass(frozen=True)
+class TextSealing:
+    """How a text is sealed in its place; `open` raises `ValueError` when it cannot."""
+
+    seal: Callable[[str, str], str]
+    open: Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
 class Rotated:
     """The key in use now, how many rows were sealed again, and which ones no key here can open."""
 
@@ -51,13 +59,20 @@ class Rotation:
     """Changes the key under everything that is sealed."""
 
     def __init__(
-        self, storage: Storage, clock: Clock, keys: Keys, sealing: Sealing, lines: LineSealing
+        self,
+        storage: Storage,
+        clock: Clock,
+        keys: Keys,
+        sealing: Sealing,
+        lines: LineSealing,
+        texts: TextSealing,
     ) -> None:
         self._storage = storage
         self._clock = clock
         self._keys = keys
         self._sealing = sealing
         self._lines = lines
+        self._texts = texts
 
     async def rotate(self, by: Actor, org_id: str) -> Rotated:
         """Make a new key, or take the one that was given from outside, and seal everything with it."""
@@ -76,6 +91,7 @@ class Rotation:
         await self._storage.write(lambda tx: audit.note(tx, org_id, by, "key.rotate", current, now))
         resealed, failed = await self._reseal_secrets(mine)
         more, broken = await self._reseal_lines(mine)
+        broken += await self._storage.write(lambda tx: self._reseal_signing(tx, mine))
         in_use = await self._storage.write(lambda tx: _keys_in_use(tx, mine))
         unused = self._keys.key_ids - in_use - {before, self._keys.current_id}
         await asyncio.to_thread(self._keys.forget, unused)
@@ -130,6 +146,20 @@ class Rotation:
     ) -> list[tuple[SealedLine, bool | None]]:
         _hold(tx, mine)
         return [(line, self._reseal_line(tx, line)) for line in tx.secrets.lines(last, BATCH)]
+
+    def _reseal_signing(self, tx: Transaction, mine: str) -> list[str]:
+        """The platform's own keys, which are few; the names of those that cannot be opened."""
+        _hold(tx, mine)
+        failed: list[str] = []
+        for key in tx.signing.all():
+            place = signing.seal_context(key.kid)
+            try:
+                plain = self._texts.open(key.private_sealed, place)
+            except ValueError:
+                failed.append(f"signing:{key.kid}")
+            else:
+                tx.signing.reseal(key.kid, self._texts.seal(plain, place))
+        return failed
 
     def _reseal_line(self, tx: Transaction, old: SealedLine) -> bool | None:
         if old.line.startswith(f"{self._keys.current_id}."):

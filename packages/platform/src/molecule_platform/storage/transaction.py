@@ -13,6 +13,7 @@ from molecule_platform.storage.presence import SqlPresence
 from molecule_platform.storage.repeats import SqlAttempts
 from molecule_platform.storage.retention import SqlRetention
 from molecule_platform.storage.secrets import SqlSecrets
+from molecule_platform.storage.signing import SqlSigningKeys
 from molecule_platform.storage.tokens import SqlTokens
 from molecule_platform.storage.upkeep import SqlUpkeep
 from molecule_platform.storage.workspaces import SqlWorkspaces
@@ -69,6 +70,11 @@ class SqlTransaction:
     def retention(self) -> SqlRetention:
         """What may be forgotten."""
         return SqlRetention(self._connection)
+
+    @property
+    def signing(self) -> SqlSigningKeys:
+        """The platform's own key pairs."""
+        return SqlSigningKeys(self._connection)
 
     @property
     def grants(self) -> SqlGrants:

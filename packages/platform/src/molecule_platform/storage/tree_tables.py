@@ -254,6 +254,17 @@ secrets = Table(
     Column("updated_at", UtcTime, nullable=False),
 )
 
+signing_keys = Table(
+    "signing_keys",
+    catalogue.metadata,
+    Column("kid", Words, primary_key=True),
+    Column("alg", Words, nullable=False),
+    Column("public", Json, nullable=False),
+    Column("private_sealed", Words, nullable=False),
+    catalogue.created_at(),
+    Column("retired_at", UtcTime),
+)
+
 idempotency = Table(
     "idempotency",
     catalogue.metadata,

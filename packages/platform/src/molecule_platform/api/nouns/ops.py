@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from molecule_platform.api.route import Route
 from molecule_platform.api.shapes import Shape
 from molecule_platform.domain.authorisation import ANY, PUBLIC, org_with
@@ -36,6 +38,25 @@ class Version(Shape):
     api: str
     a2a: list[str]
     features: list[str]
+
+
+class PublicKey(Shape):
+    """A JWK; `y` is there where the curve has one."""
+
+    kty: str
+    crv: str
+    x: str
+    kid: str
+    alg: str
+    use: str
+    y: str | UnsetType = UNSET
+
+
+class KeySet(Shape):
+    """The platform's public keys, and how it names itself in what it signs."""
+
+    issuer: str
+    keys: list[PublicKey]
 
 
 class Subsystem(Shape):
@@ -74,6 +95,15 @@ ROUTES = (
         reply=str,
         media="text/plain",
         unlimited=True,
+        quiet=True,
+    ),
+    Route(
+        "jwks",
+        "GET",
+        "/.well-known/jwks.json",
+        (PUBLIC,),
+        "The keys with which signatures of this platform are checked.",
+        reply=KeySet,
         quiet=True,
     ),
     Route("version", "GET", "/version", (ANY,), "What this platform speaks and has.", reply=Version),

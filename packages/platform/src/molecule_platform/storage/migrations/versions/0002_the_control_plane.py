@@ -36,6 +36,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", name=op.f("pk_loops")),
     )
     op.create_table(
+        "signing_keys",
+        sa.Column("kid", sa.Text(), nullable=False),
+        sa.Column("alg", sa.Text(), nullable=False),
+        sa.Column("public", sa.JSON(none_as_null=True), nullable=False),
+        sa.Column("private_sealed", sa.Text(), nullable=False),
+        sa.Column("created_at", UtcTime(), nullable=False),
+        sa.Column("retired_at", UtcTime(), nullable=True),
+        sa.PrimaryKeyConstraint("kid", name=op.f("pk_signing_keys")),
+    )
+    op.create_table(
         "security_log",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("org_id", sa.Text(), nullable=False),
@@ -102,8 +112,8 @@ def upgrade() -> None:
 
     with op.batch_alter_table("users", recreate="never") as batch:
         batch.add_column(sa.Column("platform_admin", sa.Boolean(), server_default=sa.false(), nullable=False))
-        batch.drop_column("disabled")
         batch.drop_column("last_login_at")
+        batch.drop_column("disabled")
 
     with op.batch_alter_table("workspaces") as batch:
         batch.add_column(sa.Column("provisioning_since", UtcTime(), nullable=True))

@@ -1,0 +1,35 @@
+"""The platform's public keys are for everyone, and stay the same across restarts, replicas and new seals."""
+
+from tests.spec.house import Platform, Start
+
+
+def test_anyone_may_fetch_the_keys_and_keep_them_for_five_minutes(platform: Platform) -> None:
+    answer = platform.call("GET", "/.well-known/jwks.json", "")
+    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "max-age=300")
+    document = answer.json()
+    assert document["issuer"] == platform.url
+    kinds = [(key["kty"], key["crv"], key["alg"], key["use"]) for key in document["keys"]]
+    assert kinds == [("OKP", "Ed25519", "EdDSA", "sig"), ("EC", "P-256", "ES256", "sig")]
+    assert all(set("d") - set(key) for key in document["keys"])
+
+
+def test_the_issuer_is_the_origin_that_the_operator_names(start: Start) -> None:
+    platform = start(EXTERNAL_PLATFORM_URL="https://agents.example/molecule")
+    document = platform.call("GET", "/.well-known/jwks.json", "").json()
+    assert document["issuer"] == "https://agents.example"
+
+
+def test_the_keys_stay_the_same_after_a_restart_and_under_a_new_seal(start: Start) -> None:
+    def keys(platform: Platform) -> object:
+        return platform.call("GET", "/.well-known/jwks.json", "").json()["keys"]
+
+    first = start()
+    before = keys(first)
+    first.ok("POST", "/admin/secrets/rotate-key")
+    assert keys(first) == before
+    assert first.call("GET", "/ready", "").status_code == 200
+    first.stop()
+    again = start()
+    assert keys(again) == before
+    again.ok("POST", "/admin/secrets/rotate-key")
+    assert again.call("GET", "/ready", "").status_code == 200
