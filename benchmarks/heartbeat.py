@@ -20,9 +20,9 @@ from benchmarks import figure
 from molecule_platform.testing import servers
 from scripts import live_platform
 
-AGENTS = 20
-ROUNDS = 5
-REQUESTS = 10_000
+AGENTS = 4
+ROUNDS = 9
+REQUESTS = 8_000
 START_SECONDS = 20.0
 
 

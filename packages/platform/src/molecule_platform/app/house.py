@@ -1,6 +1,7 @@
 """A running platform."""
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 
 from molecule_platform.api.admission import Gate
@@ -44,7 +45,7 @@ class House:
         handlers = doors.handlers(ground, staff, self._health, followers)
         gate, edge = _gate(ground, staff), doors.edge(ground.settings)
         self._pipeline = Pipeline(handlers, gate, ground.log, edge, doors.PAGES, staff.metrics)
-        self._pulse = PulseDoor(staff.identity, staff.heartbeats, gate.limits, staff.metrics)
+        self._pulse = PulseDoor(self._pipeline, staff.identity, staff.heartbeats, gate.limits, staff.metrics)
         self._live = LiveDoor(gate, followers, edge)
 
     @classmethod
@@ -80,21 +81,20 @@ class House:
         staff.loops.start()
         leave(staff.loops.stop)
 
-    async def asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def asgi(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """The whole outside: HTTP through the pipeline, WebSockets through the live door."""
-        if scope["type"] == "http":
-            if scope["path"] == pulse.PATH and scope["method"] == "POST":
-                left = await self._pulse.answered(scope, receive, send)
-                if left is None:
-                    return
-                receive = left
-            await self._pipeline(scope, receive, send)
-        elif scope["type"] == "websocket":
-            self._staff.metrics.socket(1)
-            try:
-                await self._live(scope, receive, send)
-            finally:
-                self._staff.metrics.socket(-1)
+        if scope["type"] == "websocket":
+            return self._socket(scope, receive, send)
+        if scope["path"] == pulse.PATH and scope["method"] == "POST":
+            return self._pulse(scope, receive, send)
+        return self._pipeline(scope, receive, send)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._staff.metrics.socket(1)
+        try:
+            await self._live(scope, receive, send)
+        finally:
+            self._staff.metrics.socket(-1)
 
     async def login_url(self, base_url: str) -> str:
         """A fresh one-time link for the administrator, owner of the first organisation."""

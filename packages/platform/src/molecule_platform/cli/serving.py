@@ -133,8 +133,8 @@ class OneWriteProtocol(HttpToolsProtocol):
     """Uvicorn's HTTP, with whole replies sent in one piece."""
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        async def answer(scope: Any, receive: Any, _send: Any) -> None:
-            await app(scope, receive, _Reply(cycle).send)
+        def answer(scope: Any, receive: Any, _send: Any) -> Any:
+            return app(scope, receive, _Reply(cycle).send)
 
         super()._start_asgi_task(cycle, answer)
 

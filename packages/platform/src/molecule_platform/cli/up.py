@@ -92,8 +92,10 @@ async def _serve(settings: Settings, wishes: Wishes, listener: socket.socket) ->
     from molecule_platform.cli import serving
 
     house = await app.House.open(settings)
+    # What is here now stays, and what a request leaves behind has no cycles: collecting may be rare.
     gc.collect()
-    gc.freeze()  # what is here now stays: later collections need not look at it again
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     try:
         server = serving.Server(serving.config(house.asgi))
         async with _served(server, listener):

@@ -101,6 +101,8 @@ class Principal:
 
 def implies(held: Iterable[str], wanted: str) -> bool:
     """Whether a held scope implies the wanted one: itself, its umbrella, `admin` for all but `ws.*`."""
+    if held == WORKSPACE_SCOPES:
+        return wanted == "workspace" or is_workspace_scope(wanted)
     for scope in held:
         if scope == wanted or wanted.startswith(scope + "."):
             return True

@@ -4,7 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from molecule_platform.domain import lifecycle, refusals
 from molecule_platform.domain.events import Event
@@ -17,7 +17,7 @@ from molecule_platform.ports.workspaces import PRESENCE
 from molecule_platform.services import authority, bells, journal, restart_context
 from molecule_platform.services.bells import ANY_MAIL, Bells
 from molecule_platform.services.feed import Feed
-from molecule_wire import times
+from molecule_wire import jsontext, times
 
 WRITE_BEHIND_SECONDS = 0.5
 # What another replica did to a workspace rings at once; should the ring be lost, it is seen after this long.
@@ -53,6 +53,32 @@ class _Known:
     said: Beat
     window: timedelta
     until: float
+    answer: bytes
+
+    def presence(self, uptime: float | None, sample_error: str | None, now: datetime) -> dict[str, Any]:
+        """What is written of a beat that repeats the last one."""
+        return {
+            "last_heartbeat_at": now,
+            "liveness_expires_at": now + self.window,
+            "uptime_seconds": lifecycle.whole(int(uptime or 0)),
+            "last_error_rate": self.workspace.last_error_rate,
+            "last_sample_error": (sample_error or "")[: lifecycle.SAMPLE_ERROR_LONGEST],
+            "current_task": self.workspace.current_task,
+        }
+
+
+class Said(Protocol):
+    """A heartbeat as it came; what was not said is None."""
+
+    workspace_id: str
+    error_rate: float | None
+    sample_error: str | None
+    active_tasks: int | None
+    uptime_seconds: float | None
+    current_task: str | None
+    monthly_spend: float | None
+    runtime_state: str | None
+    runtime_metadata: dict[str, Any] | None
 
 
 class Heartbeats:
@@ -66,7 +92,7 @@ class Heartbeats:
         self._log = log
         self._feed = feed
         self._remote_seconds = remote_seconds
-        self._behind: dict[str, dict[str, Any]] = {}
+        self._behind: dict[str, tuple[_Known, float | None, str | None, datetime]] = {}
         self._known: dict[str, _Known] = {}
         self._flusher: asyncio.Task[None] | None = None
         bells.watch(ANY_MAIL, self._forget)
@@ -83,10 +109,19 @@ class Heartbeats:
             await self._show_alive(known.workspace, beat.uptime_seconds)
         return self._noted(known, beat)
 
-    def unseen_repetition(self, workspace_id: str, beat: Beat) -> Heard | None:
-        """The answer to a heartbeat that repeats the last one while nobody watches; None for any other."""
-        known = None if self._feed.is_watched else self._repeats(workspace_id, beat)
-        return None if known is None else self._noted(known, beat)
+    def unseen_repetition(self, said: Said) -> tuple[bytes, datetime] | None:
+        """The answer to a heartbeat that repeats the last one while nobody watches; None for any other.
+
+        The answer is the JSON up to the time, and the time.
+        """
+        known = self._known.get(said.workspace_id)
+        if known is None or known.until <= time.monotonic() or self._feed.is_watched:
+            return None
+        if not _says_the_same(said, known.said):
+            return None
+        now = self._clock.now()
+        self._behind[said.workspace_id] = (known, said.uptime_seconds, said.sample_error, now)
+        return known.answer, now
 
     def _repeats(self, workspace_id: str, beat: Beat) -> _Known | None:
         known = self._known.get(workspace_id)
@@ -96,27 +131,22 @@ class Heartbeats:
 
     def _noted(self, known: _Known, beat: Beat) -> Heard:
         workspace, now = known.workspace, self._clock.now()
-        self._behind[workspace.id] = {
-            "last_heartbeat_at": now,
-            "liveness_expires_at": now + known.window,
-            "uptime_seconds": lifecycle.whole(beat.uptime_seconds),
-            "last_error_rate": workspace.last_error_rate,
-            "last_sample_error": beat.sample_error[: lifecycle.SAMPLE_ERROR_LONGEST],
-            "current_task": workspace.current_task,
-        }
+        self._behind[workspace.id] = (known, beat.uptime_seconds, beat.sample_error, now)
         return Heard(workspace, known.pending, now)
 
     async def _evaluated(self, workspace_id: str, beat: Beat) -> Heard:
         asked_at = time.monotonic()
         before, pending = await self._storage.read(lambda tx: _look(tx, workspace_id))
         after = lifecycle.beaten(before, beat, self._clock.now(), self._remote_seconds)
-        if self._only_presence_changed(before, after):
-            self._behind[workspace_id] = {name: getattr(after, name) for name in PRESENCE}
-        else:
+        presence_alone = self._only_presence_changed(before, after)
+        if not presence_alone:
             after = await self._storage.write(lambda tx: self._write(tx, workspace_id, beat))
             self._behind.pop(workspace_id, None)
         window = lifecycle.liveness_window(after.external, after.capabilities, self._remote_seconds)
-        self._remember(_Known(after, pending, beat, window, asked_at + KNOWN_SECONDS))
+        known = _Known(after, pending, beat, window, asked_at + KNOWN_SECONDS, _beginning(after, pending))
+        self._remember(known)
+        if presence_alone:
+            self._noted(known, beat)
         await self._show(before, after)
         return Heard(after, pending, self._clock.now())
 
@@ -184,8 +214,8 @@ class Heartbeats:
             return
 
         def work(tx: Transaction) -> None:
-            for workspace_id, presence in behind.items():
-                tx.workspaces.heard(workspace_id, **presence)
+            for workspace_id, (known, uptime, sample_error, at) in behind.items():
+                tx.workspaces.heard(workspace_id, **known.presence(uptime, sample_error, at))
 
         try:
             await self._storage.write(work)
@@ -194,15 +224,21 @@ class Heartbeats:
             raise
 
 
-def _says_the_same(beat: Beat, last: Beat) -> bool:
+def _beginning(workspace: Workspace, pending: int) -> bytes:
+    """The answer to this workspace's heartbeats, up to the time."""
+    body = Heard(workspace, pending, workspace.updated_at).body()
+    return jsontext.encode(body).rsplit(b'"', 2)[0] + b'"'
+
+
+def _says_the_same(said: Said | Beat, last: Beat) -> bool:
     """Whether nothing but presence differs: no rule would decide anything new."""
     return (
-        beat.error_rate == last.error_rate
-        and beat.active_tasks == last.active_tasks
-        and beat.current_task == last.current_task
-        and beat.runtime_state == last.runtime_state
-        and beat.runtime_metadata == last.runtime_metadata
-        and beat.monthly_spend == last.monthly_spend
+        (said.error_rate or 0.0) == last.error_rate
+        and (said.active_tasks or 0) == last.active_tasks
+        and (said.current_task or "") == last.current_task
+        and (said.runtime_state or "") == last.runtime_state
+        and said.runtime_metadata == last.runtime_metadata
+        and int(said.monthly_spend or 0) == last.monthly_spend
     )
 
 

@@ -24,7 +24,7 @@ class HeartbeatDoor:
         workspace_id = own_workspace(call, body.workspace_id)
         if body.runtime_metadata and len(jsontext.encode(body.runtime_metadata)) > METADATA_MOST_BYTES:
             raise invalid("runtime_metadata", f"runtime_metadata is larger than {METADATA_MOST_BYTES} bytes")
-        heard = await self._heartbeats.beat(workspace_id, beat_of(body))
+        heard = await self._heartbeats.beat(workspace_id, _beat(body))
         return Reply(heard.body())
 
 
@@ -40,8 +40,7 @@ def own_workspace(call: Call, named: str) -> str:
     return named
 
 
-def beat_of(body: shapes.Heartbeat) -> Beat:
-    """What the body says."""
+def _beat(body: shapes.Heartbeat) -> Beat:
     return Beat(
         error_rate=body.error_rate or 0.0,
         sample_error=body.sample_error or "",

@@ -5,7 +5,7 @@ the way of every request; the two never answer differently.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -15,9 +15,11 @@ from molecule_platform.api.limits import Limits
 from molecule_platform.api.nouns.registry import Heartbeat
 from molecule_platform.api.pipeline import Observer, Receive, Send
 from molecule_platform.domain.refusals import Refusal
-from molecule_platform.gateway.doors.heartbeat import beat_of
 from molecule_platform.services.heartbeats import Heartbeats
 from molecule_platform.services.identity import Identity
+from molecule_wire import times
+
+Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PATH = "/registry/heartbeat"
 _BODY_MOST = 4096
@@ -41,30 +43,32 @@ class PulseDoor:
     """Serves the repetitions of POST /registry/heartbeat."""
 
     def __init__(
-        self, identity: Identity, heartbeats: Heartbeats, limits: Limits, observer: Observer
+        self, others: Serve, identity: Identity, heartbeats: Heartbeats, limits: Limits, observer: Observer
     ) -> None:
+        self._others = others
         self._identity = identity
         self._heartbeats = heartbeats
         self._limits = limits
         self._observer = observer
 
-    async def answered(self, scope: Scope, receive: Receive, send: Send) -> Receive | None:
-        """None when the request was answered here; else how it is received by whoever answers it."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a repetition; hand everything else on."""
         began = time.perf_counter()
         bearer = _bearer(scope)
         if bearer is None:
-            return receive
+            await self._others(scope, receive, send)
+            return
         event = await receive()
         body = event.get("body", b"")
         reply = None if event.get("more_body") or len(body) > _BODY_MOST else self._reply(bearer, body)
         if reply is None:
-            return _again(event, receive)
+            await self._others(scope, _again(event, receive), send)
+            return
         content, extra = reply
-        headers = [*replies.PLAIN, *extra, (b"content-length", str(len(content)).encode())]
+        headers = [*replies.PLAIN, *extra, (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})
         self._observer.request("POST", PATH, 200, time.perf_counter() - began)
-        return None
 
     def _reply(self, bearer: str, body: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]] | None:
         try:
@@ -78,7 +82,7 @@ class PulseDoor:
             or not principal.may("ws.runtime")
         ):
             return None
-        heard = self._heartbeats.unseen_repetition(said.workspace_id, beat_of(said))
+        heard = self._heartbeats.unseen_repetition(said)
         if heard is None:
             return None
         budget = self._limits.take(principal.text, known=True)
@@ -87,20 +91,20 @@ class PulseDoor:
         extra = [(b"x-request-id", arrival.new_request_id().encode())]
         if budget is not None:
             extra += [(name.encode(), value.encode()) for name, value in budget.headers().items()]
-        return msgspec.json.encode(heard.body()), extra
+        beginning, at = heard
+        return beginning + times.format_time(at).encode() + b'"}', extra
 
 
 def _bearer(scope: Scope) -> str | None:
     """The token, when nothing in the request asks for more than an ordinary answer."""
-    token = None
+    token = b""
     for name, value in scope["headers"]:
-        if name not in _ORDINARY:
-            return None
         if name == b"authorization":
             token = value
-    if token is None or not token.startswith(b"Bearer ") or scope.get("scheme") != "http":
-        return None
-    return token[7:].decode("latin-1").strip() or None
+        elif name not in _ORDINARY:
+            return None
+    plain = token.startswith(b"Bearer ") and scope.get("scheme") == "http"
+    return token[7:].decode("latin-1") if plain else None
 
 
 def _again(event: Mapping[str, object], receive: Receive) -> Receive:
