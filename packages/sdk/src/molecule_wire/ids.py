@@ -2,8 +2,10 @@
 
 import os
 import re
+import struct
 import threading
 import time
+from collections.abc import Iterator
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _COUNTER_LIMIT = 1 << 12
@@ -40,10 +42,41 @@ def uuid7() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def random_hex(words: int) -> str:
+    """Sixteen random hexadecimal digits for each word, never all zero."""
+    return "".join(f"{_randomness.next() or 1:016x}" for _ in range(words))
+
+
 def is_uuid(text: str) -> bool:
     """Tell whether a text is a UUID in its usual form with hyphens, in either case."""
     return _UUID.fullmatch(text) is not None
 
 
+class _Randomness:
+    """Random numbers of 64 bits, asked of the system in bulk: each question costs more than the answer."""
+
+    def __init__(self) -> None:
+        self._numbers: Iterator[int] = iter(())
+
+    def next(self) -> int:
+        """The next number. Taking from a list's iterator is one step, so threads need no lock."""
+        number = next(self._numbers, None)
+        while number is None:
+            self.refill()
+            number = next(self._numbers, None)
+        return number
+
+    def refill(self) -> None:
+        """Ask the system."""
+        self._numbers = iter(struct.unpack(f"{_IN_BULK}Q", os.urandom(8 * _IN_BULK)))
+
+
+_IN_BULK = 256
+_randomness = _Randomness()
+if hasattr(os, "register_at_fork"):
+    # Two processes must not hand out the same numbers.
+    os.register_at_fork(after_in_child=_randomness.refill)
+
+
 def _random_bits(count: int) -> int:
-    return int.from_bytes(os.urandom(8)) >> (64 - count)
+    return _randomness.next() >> (64 - count)

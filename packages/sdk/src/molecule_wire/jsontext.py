@@ -26,6 +26,7 @@ _BLANK = re.compile(_SPACE)
 _FIRST_MEMBER = re.compile(_NAME)
 _NEXT_MEMBER = re.compile(f"{_SPACE},{_NAME}")
 _CLOSING = re.compile(rf"{_SPACE}\}}")
+_COMMA = re.compile(rf"{_SPACE},{_SPACE}")
 _PAIR = r"\\u[dD][89abAB]..\\u[dD][c-fC-F].."
 _PAIRED = re.compile(rf"(?:[^\\]++|\\[^u]|\\u[^dD]|\\u[dD][0-7]|{_PAIR})*+")
 
@@ -35,10 +36,14 @@ class NotJSON(ValueError):
 
 
 class Place(NamedTuple):
-    """Where an object stands in a text: its opening brace, and the values of the members asked for."""
+    """Where an object stands in a text: its opening brace, and the members asked for.
+
+    `spans` are the places of their values, `names` is where each of them begins with its name.
+    """
 
     opening: int
     spans: Mapping[str, tuple[int, int]]
+    names: Mapping[str, int]
     empty: bool
 
 
@@ -114,6 +119,21 @@ def set_members(body: bytes, path: Path, members: Mapping[str, JSON]) -> bytes:
     return with_members(_located(body.decode(), path, members), {path: members})
 
 
+def without_member(body: bytes, path: Path, name: str) -> bytes:
+    """Take a member out of the object at `path`, however often it stands there; all other bytes stay."""
+    text = body.decode()
+    while True:
+        place = _located(text, path, (name,)).places.get(path)
+        if place is None or name not in place.spans:
+            return text.encode()
+        start, end = place.names[name], place.spans[name][1]
+        following = _COMMA.match(text, end)
+        before = text[:start].rstrip(" \t\n\r")
+        if following is None and before.endswith(","):
+            start = len(before) - 1
+        text = text[:start] + text[end if following is None else following.end() :]
+
+
 def _changes(place: Place, members: Mapping[str, JSON]) -> list[tuple[int, int, str]]:
     changes = [
         (*place.spans[name], _ENCODER.encode(value)) for name, value in members.items() if name in place.spans
@@ -145,6 +165,7 @@ def _opened(
     """
     members: JSONObject = {}
     spans: dict[str, tuple[int, int]] = {}
+    names_at: dict[str, int] = {}
     further: list[Place] = []
     position, match = opening + 1, _FIRST_MEMBER.match
     while found := match(text, position):
@@ -156,9 +177,10 @@ def _opened(
         else:
             members[name], position = _DECODER.raw_decode(text, start)
         if name in names:
-            spans[name] = (start, position)
+            spans[name], names_at[name] = (start, position), found.start(1) - 1
         match = _NEXT_MEMBER.match
-    return members, _end_of(_CLOSING, text, position), [Place(opening, spans, empty=not members), *further]
+    place = Place(opening, spans, names_at, empty=not members)
+    return members, _end_of(_CLOSING, text, position), [place, *further]
 
 
 def _stepped(text: str, start: int, path: Path, names: Collection[str]) -> tuple[JSON, int, list[Place]]:

@@ -30,3 +30,8 @@ def test_a_keep_alive_is_a_comment() -> None:
 def test_a_frame_is_one_line_for_readers_that_split_at_unicode_breaks() -> None:
     framed = sse.frame(1, {"text": "a\nb\x85c\u2028d\u2029e"})
     assert framed.decode().splitlines() == ["id: 1", r'data: {"text":"a\nb\u0085c\u2028d\u2029e"}', ""]
+
+
+def test_a_text_that_is_written_over_several_lines_becomes_one() -> None:
+    framed = sse.frame_of(2, b'{\r\n "text":\n"a"}')
+    assert framed == b'id: 2\ndata: {   "text": "a"}\n\n'

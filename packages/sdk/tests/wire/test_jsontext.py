@@ -179,3 +179,26 @@ def test_members_of_several_objects_are_set_in_one_go() -> None:
 def test_what_is_no_json_is_not_located(body: bytes) -> None:
     with pytest.raises(jsontext.NotJSON):
         jsontext.locate(body, (), ())
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        (b'{"a":1,"x":{"y":2},"b":3}', b'{"a":1,"b":3}'),
+        (b'{"x": 1 , "b" : 3}', b'{"b" : 3}'),
+        (b'{"a":1 , "x":[1]  }', b'{"a":1   }'),
+        (b'{ "x":null }', b"{  }"),
+        (b'{"x":1,"a":2,"x":3}', b'{"a":2}'),
+        (b'{"\\u0078":1,"a":2}', b'{"a":2}'),
+        (b'{"a":{"x":1}}', b'{"a":{"x":1}}'),
+    ],
+)
+def test_a_member_is_taken_out_and_nothing_else(body: bytes, left: bytes) -> None:
+    assert jsontext.without_member(body, (), "x") == left
+
+
+def test_a_member_is_taken_out_of_an_object_inside() -> None:
+    body = b'{"params":{"configuration":{"x":1,"y":2}},"x":3}'
+    taken = jsontext.without_member(body, ("params", "configuration"), "x")
+    assert taken == b'{"params":{"configuration":{"y":2}},"x":3}'
+    assert jsontext.without_member(body, ("params", "nothing"), "x") == body

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from molecule_wire import JSON, JSONObject
-from molecule_wire.a2a import operations, parts
+from molecule_wire.a2a import members, operations, parts, task_lists, tenants
 from molecule_wire.a2a.errors import Violation
 
 Role: TypeAlias = Literal["user", "agent"]
@@ -16,11 +16,16 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 )
 """Every spelling of a role, read on every door: what one door lets in, the next must not refuse."""
 
-MAX_ID_LENGTH = 1024
+INLINE_PUSH: Mapping[operations.Dialect, str] = MappingProxyType(
+    {"1.0": "taskPushNotificationConfig", "0.3": "pushNotificationConfig"}
+)
+"""Where the configuration of a send names whom to notify."""
+
+MAX_ID_LENGTH = members.MAX_ID_LENGTH
 MAX_VIOLATIONS = 64
 """How many wrong fields one refusal names: enough to mend a request, too few to flood an answer or a log."""
 
-_REQUIRED = "is required"
+_REQUIRED = members.REQUIRED
 _CONTENTS = frozenset(parts.CONTENTS)
 
 
@@ -37,16 +42,22 @@ def _all_violations(
     if operation in (operations.SEND, operations.STREAM):
         yield from _message(params.get("message"))
         yield from _configuration(params.get("configuration"))
+    elif operation is operations.LIST:
+        yield from task_lists.violations(params)
     else:
         yield from _named(operation.required(dialect), params)
-        yield from _history_length(params, "")
-    yield from _object(params, "metadata", "")
+        yield from members.history_length(params)
+    yield from members.member_object(params, "metadata")
+    if dialect == "1.0":
+        yield from tenants.violations(params)
 
 
 def _named(names: tuple[str, ...], params: JSONObject) -> Iterator[Violation]:
     for name in names:
-        if name != "pushNotificationConfig":
-            yield from _id(params, name, "")
+        if name == "url":
+            yield from members.text(params, name)
+        elif name != "pushNotificationConfig":
+            yield from members.named(params, name)
         elif not isinstance(params.get(name), dict):
             yield Violation(name, "must be an object")
 
@@ -55,14 +66,13 @@ def _message(message: JSON) -> Iterator[Violation]:
     if not isinstance(message, dict):
         yield Violation("message", _REQUIRED if message is None else "must be an object")
         return
-    yield from _id(message, "messageId", "message.")
+    yield from members.named(message, "messageId", "message.")
     for name in ("contextId", "taskId"):
-        if message.get(name) not in (None, ""):
-            yield from _id(message, name, "message.")
+        yield from members.named_if_given(message, name, "message.")
     yield from _role(message.get("role"))
     yield from _parts(message.get("parts"))
     yield from _references(message.get("referenceTaskIds"))
-    yield from _object(message, "metadata", "message.")
+    yield from members.member_object(message, "metadata", "message.")
 
 
 def _role(role: JSON) -> Iterator[Violation]:
@@ -115,27 +125,7 @@ def _configuration(configuration: JSON) -> Iterator[Violation]:
         yield Violation("configuration", "must be an object")
         return
     for name in ("blocking", "returnImmediately"):
-        if not isinstance(configuration.get(name, False), bool):
-            yield Violation(f"configuration.{name}", "must be true or false")
-    yield from _history_length(configuration, "configuration.")
-
-
-def _history_length(holder: JSONObject, prefix: str) -> Iterator[Violation]:
-    length = holder.get("historyLength")
-    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 0):
-        yield Violation(f"{prefix}historyLength", "must be a whole number, 0 or more")
-
-
-def _object(holder: JSONObject, name: str, prefix: str) -> Iterator[Violation]:
-    if not isinstance(holder.get(name), dict | None):
-        yield Violation(f"{prefix}{name}", "must be an object")
-
-
-def _id(holder: JSONObject, name: str, prefix: str) -> Iterator[Violation]:
-    value = holder.get(name)
-    if value is None or value == "":
-        yield Violation(f"{prefix}{name}", _REQUIRED)
-    elif not isinstance(value, str):
-        yield Violation(f"{prefix}{name}", "must be a string")
-    elif len(value) > MAX_ID_LENGTH or "\0" in value:
-        yield Violation(f"{prefix}{name}", f"must have at most {MAX_ID_LENGTH} characters and no NUL")
+        yield from members.flag(configuration, name, "configuration.")
+    yield from members.history_length(configuration, "configuration.")
+    for name in INLINE_PUSH.values():
+        yield from members.member_object(configuration, name, "configuration.")

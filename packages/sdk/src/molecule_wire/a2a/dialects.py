@@ -89,7 +89,7 @@ def _configuration_from(push_name: str) -> Edit:
     def edit(configuration: JSONObject) -> JSONObject:
         renamed = _flipped(configuration, "blocking", "returnImmediately")
         renamed = _renaming(push_name, "taskPushNotificationConfig")(renamed)
-        return _with_authentication(renamed, "taskPushNotificationConfig", _one_scheme)
+        return _with_authentication(renamed, "taskPushNotificationConfig", one_scheme)
 
     return edit
 
@@ -98,7 +98,7 @@ def _configuration_to(push_name: str) -> Edit:
     def edit(configuration: JSONObject) -> JSONObject:
         renamed = _flipped(configuration, "returnImmediately", "blocking")
         renamed = _renaming("taskPushNotificationConfig", push_name)(renamed)
-        return _with_authentication(renamed, push_name, _list_of_schemes)
+        return _with_authentication(renamed, push_name, list_of_schemes)
 
     return edit
 
@@ -116,7 +116,7 @@ def _with_authentication(configuration: JSONObject, name: str, edit: Edit) -> JS
     return {**configuration, name: {**push, "authentication": edit(authentication)}}
 
 
-def _one_scheme(authentication: JSONObject) -> JSONObject:
+def one_scheme(authentication: JSONObject) -> JSONObject:
     """1.0 knows one scheme; a 0.3 list of several keeps its name, so that nothing is lost."""
     match authentication.get("schemes"):
         case [scheme]:
@@ -125,7 +125,8 @@ def _one_scheme(authentication: JSONObject) -> JSONObject:
             return authentication
 
 
-def _list_of_schemes(authentication: JSONObject) -> JSONObject:
+def list_of_schemes(authentication: JSONObject) -> JSONObject:
+    """0.3 lists schemes, 1.0 names one."""
     if "scheme" not in authentication:
         return authentication
     schemes: JSON = [authentication["scheme"]]

@@ -26,7 +26,7 @@ class Request:
 
     `message`, `params` and `body` are in the dialect of the caller; `body` holds the bytes as they came,
     plus what a lenient door filled in. `task_id` is the task a message continues or the one asked about.
-    `given_message_id` is False when the door made the message id.
+    `given_message_id` is False when the door made the message id. `tenant` is a word of 1.0 alone.
     """
 
     id: JSON
@@ -43,6 +43,7 @@ class Request:
     role: checks.Role = "user"
     reference_task_ids: tuple[str, ...] = ()
     blocking: bool = True
+    tenant: str = ""
 
 
 def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request:
@@ -57,6 +58,36 @@ def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request
     if not filled:
         return request
     return replace(request, body=jsontext.with_members(located or _located(body), filled))
+
+
+def checked(request: Request, operation: operations.Operation) -> Request:
+    """The request with what its params name; raises -32602 when they are not as they must be."""
+    found = checks.violations(operation, request.dialect, request.params)
+    if found:
+        raise errors.invalid_params(*found)
+    tenant = _text(request.params, "tenant") or "" if request.dialect == "1.0" else ""
+    if operation in _SENDS:
+        return _with_message(request, tenant)
+    return replace(request, task_id=_task_named(request), tenant=tenant)
+
+
+def inline_push(request: Request) -> tuple[Request, JSONObject | None]:
+    """Take the push config out of a send: the request without it, and the config as it came."""
+    configuration = request.params.get("configuration")
+    name = checks.INLINE_PUSH[request.dialect]
+    config = configuration.get(name) if isinstance(configuration, dict) else None
+    if not isinstance(config, dict):
+        return request, None
+    body = jsontext.without_member(request.body, ("params", "configuration"), name)
+    return replace(request, body=body), config
+
+
+def history_length(request: Request) -> int | None:
+    """How many messages of a task's history the caller wants; None for all."""
+    configuration = request.params.get("configuration")
+    holder = configuration if isinstance(configuration, dict) else request.params
+    length = holder.get("historyLength")
+    return length if isinstance(length, int) else None
 
 
 def result_envelope(request_id: JSON, result: JSON) -> JSONObject:
@@ -117,10 +148,7 @@ def _request(
         return request, filled
     if lenient and operation in _SENDS:
         request = _with_filled_message(request, filled)
-    _refuse_violations(operation, request)
-    if operation in _SENDS:
-        return _with_message(request), filled
-    return replace(request, task_id=_task_named(request)), filled
+    return checked(request, operation), filled
 
 
 def _head(envelope: JSONObject, body: bytes, version: str | None, lenient: bool) -> Request:
@@ -163,12 +191,6 @@ def _checked_params(params: JSON) -> JSONObject:
     return params
 
 
-def _refuse_violations(operation: operations.Operation, request: Request) -> None:
-    found = checks.violations(operation, request.dialect, request.params)
-    if found:
-        raise errors.invalid_params(*found)
-
-
 def _with_filled_message(request: Request, filled: _Filled) -> Request:
     message = request.params.get("message")
     if not isinstance(message, dict):
@@ -185,7 +207,7 @@ def _with_filled_message(request: Request, filled: _Filled) -> Request:
     return replace(request, params=params, given_message_id="messageId" not in absent)
 
 
-def _with_message(request: Request) -> Request:
+def _with_message(request: Request, tenant: str) -> Request:
     """Lift out of a checked message what routing and recording need."""
     message = request.params["message"]
     assert isinstance(message, dict)
@@ -200,6 +222,7 @@ def _with_message(request: Request) -> Request:
         role=checks.ROLES[str(message["role"])],
         reference_task_ids=tuple(listed),
         blocking=_is_blocking(request),
+        tenant=tenant,
     )
 
 

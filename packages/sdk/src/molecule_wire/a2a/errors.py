@@ -10,6 +10,7 @@ from molecule_wire import errors as platform_errors
 PROTOCOL_DOMAIN = "a2a-protocol.org"
 GATEWAY_DOMAIN = "molecule.ai"
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+ANY_VALUE = "type.googleapis.com/google.protobuf.Value"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 
 
@@ -185,9 +186,16 @@ class A2AError(Exception):
             "code": self.http_status,
             "status": self.grpc_status,
             "message": self.message,
-            "details": self.details() or [],
+            "details": self._listed_details(),
         }
         return {"error": shape}
+
+    def _listed_details(self) -> list[JSON]:
+        """The details as REST has them, a list of typed objects, whatever a peer gave."""
+        details = self.details()
+        if isinstance(details, list):
+            return details
+        return [] if details is None else [{"@type": ANY_VALUE, "value": details}]
 
     def _bad_request(self) -> list[JSON]:
         if not self.violations:

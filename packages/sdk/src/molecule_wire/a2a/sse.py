@@ -5,17 +5,30 @@ from molecule_wire import JSON, jsontext
 KEEP_ALIVE = b": keep-alive\n\n"
 """What a stream says when it has nothing to say, every 15 seconds."""
 
-_LINE_BREAKS = {"\x85": rb"\u0085", "\u2028": rb"\u2028", "\u2029": rb"\u2029"}
+_SPLITTING = (
+    ("\x85".encode(), rb"\u0085"),
+    ("\u2028".encode(), rb"\u2028"),
+    ("\u2029".encode(), rb"\u2029"),
+    # Between the tokens of a JSON text; inside its strings they are escaped anyway.
+    (b"\n", b" "),
+    (b"\r", b" "),
+)
 
 
 def frame(number: int | None, data: JSON) -> bytes:
     """One event; `number` is its number in its task, None for an error, which has none."""
+    return frame_of(number, jsontext.encode(data))
+
+
+def frame_of(number: int | None, text: bytes) -> bytes:
+    """One event whose data is a JSON text already."""
     line = b"" if number is None else b"id: %d\n" % number
-    return line + b"data: " + _one_line(jsontext.encode(data)) + b"\n\n"
+    return b"%bdata: %b\n\n" % (line, one_line(text))
 
 
-def _one_line(text: bytes) -> bytes:
-    """JSON escapes the breaks that SSE knows; some readers split at these three as well."""
-    for character, escaped in _LINE_BREAKS.items():
-        text = text.replace(character.encode(), escaped)
+def one_line(text: bytes) -> bytes:
+    """A JSON text that every reader of a stream takes for one line; some split at more than SSE says."""
+    for character, instead in _SPLITTING:
+        if character in text:
+            text = text.replace(character, instead)
     return text

@@ -1,0 +1,127 @@
+"""Caller assertions: what the header `X-Molecule-Caller` must say to be believed.
+
+The rules are here; the signature is checked by whoever has the cryptography for it.
+"""
+
+import base64
+import binascii
+from typing import NamedTuple
+
+from molecule_wire import JSON, JSONObject, jsontext
+
+HEADER = "X-Molecule-Caller"
+ALGORITHM = "EdDSA"
+LEEWAY_SECONDS = 30
+LIFETIME_SECONDS = 300
+MOST_CHARACTERS = 64 * 1024
+_LONGEST_ID = 256
+
+
+class AssertionRefused(Exception):
+    """An assertion that is not believed; the text says why, and holds nothing of it."""
+
+
+class Assertion(NamedTuple):
+    """An assertion taken apart; nothing of it is checked yet but its form."""
+
+    kid: str
+    claims: JSONObject
+    said: bytes
+    signature: bytes
+
+
+class Expected(NamedTuple):
+    """What the claims must fit; an id that is empty is not compared."""
+
+    issuer: str
+    audience: str
+    message_id: str = ""
+    row: str = ""
+
+
+def parse(token: str) -> Assertion:
+    """Take a token apart. Raises `AssertionRefused` unless it is a JWT of the one algorithm we sign with."""
+    parts = token.strip().split(".")
+    if len(parts) != 3 or len(token) > MOST_CHARACTERS or not token.isascii():
+        raise AssertionRefused("it is not a signed JWT")
+    header, claims = (_object(part) for part in parts[:2])
+    if header.get("alg") != ALGORITHM:
+        raise AssertionRefused(f"its algorithm is not {ALGORITHM}")
+    kid = header.get("kid")
+    if not isinstance(kid, str) or not kid or "crit" in header:
+        raise AssertionRefused("its header does not name a key, or asks for what is not known here")
+    said = f"{parts[0]}.{parts[1]}".encode()
+    return Assertion(kid, claims, said, decoded(parts[2]))
+
+
+def check(claims: JSONObject, expected: Expected, now: float) -> str:
+    """Check every claim but whether it was used before; returns the id (`jti`) by which that is known."""
+    if claims.get("iss") != expected.issuer:
+        raise AssertionRefused("another platform issued it")
+    if claims.get("aud") != expected.audience:
+        raise AssertionRefused("it is meant for another workspace")
+    _check_times(claims, now)
+    for name, wanted in (("mid", expected.message_id), ("row", expected.row)):
+        said = claims.get(name)
+        if wanted and said and said != wanted:
+            raise AssertionRefused("it was made for another message")
+    if not _is_id(claims.get("sub")):
+        raise AssertionRefused("it does not say who calls")
+    jti = claims.get("jti")
+    if not isinstance(jti, str) or not _is_id(jti):
+        raise AssertionRefused("it has no id")
+    return jti
+
+
+def caller_of(claims: JSONObject) -> JSONObject:
+    """Who calls, as handlers are told."""
+    return {
+        "principal": claims.get("sub"),
+        "org": claims.get("org"),
+        "message_id": claims.get("mid"),
+        "delegation": claims.get("delegation"),
+    }
+
+
+def expires_at(claims: JSONObject) -> float:
+    """When a checked assertion can be used no more."""
+    return _seconds(claims, "exp") + LEEWAY_SECONDS
+
+
+def decoded(text: str) -> bytes:
+    """Undo base64 as JOSE writes it: for URLs, without padding."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise AssertionRefused("it is not a signed JWT") from None
+
+
+def _check_times(claims: JSONObject, now: float) -> None:
+    expires, begins, issued = (_seconds(claims, name) for name in ("exp", "nbf", "iat"))
+    if not 0 < expires - min(begins, issued) <= LIFETIME_SECONDS:
+        raise AssertionRefused(f"it would be good for longer than {LIFETIME_SECONDS} seconds")
+    if now >= expires + LEEWAY_SECONDS:
+        raise AssertionRefused("it has expired: compare the clocks of this machine and of the platform")
+    if now < max(begins, issued) - LEEWAY_SECONDS:
+        raise AssertionRefused("it is not good yet: compare the clocks of this machine and of the platform")
+
+
+def _seconds(claims: JSONObject, name: str) -> float:
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise AssertionRefused("it does not say when it is good")
+    return value
+
+
+def _object(part: str) -> JSONObject:
+    try:
+        value = jsontext.decode(decoded(part))
+    except jsontext.NotJSON:
+        raise AssertionRefused("it is not a signed JWT") from None
+    if not isinstance(value, dict):
+        raise AssertionRefused("it is not a signed JWT")
+    return value
+
+
+def _is_id(value: JSON) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_ID
