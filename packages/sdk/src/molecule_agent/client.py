@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 import requests
 
-from molecule_agent import calls, clocks, errors, handlers, registration, responses, token_store
+from molecule_agent import calls, clocks, errors, handlers, living, registration, responses, token_store
 from molecule_agent import session as sessions
 from molecule_wire import JSONObject
 from molecule_wire.calls import PeerInfo, Reply, Request, RetryPolicy, WorkspaceState, a2a
@@ -110,6 +110,7 @@ class RemoteAgentClient(calls.PlatformCalls):
         self._async_runner = handlers.LoopThread()
         self._heartbeat_if_due: Callable[[], None] | None = None
         self._born = self._clock.monotonic()
+        living.CLIENTS[self.workspace_id] = self
 
     def __repr__(self) -> str:
         return f"RemoteAgentClient(workspace_id={self.workspace_id!r}, platform_url={self.platform_url!r})"
@@ -122,6 +123,8 @@ class RemoteAgentClient(calls.PlatformCalls):
 
     def close(self) -> None:
         """Close what the client opened itself: its session and the event loop of async handlers."""
+        if living.CLIENTS.get(self.workspace_id) is self:
+            del living.CLIENTS[self.workspace_id]
         self._async_runner.close()
         if isinstance(self._session, sessions.PlatformSession):
             self._session.close()

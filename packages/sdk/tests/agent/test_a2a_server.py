@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 import requests
 
-from molecule_agent import A2AServer, InboundMessage, PushDelivery, RemoteAgentClient, errors
-from molecule_agent.a2a_server import admission, door, turns, web
+from molecule_agent import A2AServer, InboundMessage, PushDelivery, RemoteAgentClient
+from molecule_agent.a2a_server import admission, callers, door, turns, web
 
 if TYPE_CHECKING:
     from .conftest import MakeClient  # noqa: TID252 - types only
@@ -346,23 +346,19 @@ def test_a_relayed_request_is_refused_where_callers_cannot_be_verified(
     runs: list[Any] = []
     response = post(serve(runs.append), send(), **headers)
     assert (response.status_code, response.json()["code"]) == (401, "caller-unverified")
-    assert "dispatch_secret" in response.json()["error"]
+    assert "platform_url" in response.json()["error"]
     assert runs == []
 
 
-def test_with_a_dispatch_secret_the_bearer_is_required(serve: MakeServer) -> None:
-    server = serve(echo, host="0.0.0.0", dispatch_secret="s3cret")
+@pytest.mark.parametrize("verify", ["auto", False])
+def test_with_a_dispatch_secret_the_bearer_is_required_as_well(verify: Any, serve: MakeServer) -> None:
+    server = serve(echo, host="0.0.0.0", dispatch_secret="s3cret", verify_callers=verify)
     assert post(server, send()).status_code == 401
     assert post(server, send(), Authorization="Bearer wrong").status_code == 401
     assert post(server, send(), Authorization="Basic s3cret").status_code == 401
-    assert post(server, send(), Authorization="Bearer s3cret", Via="1.1 proxy").status_code == 200
-
-
-@pytest.mark.parametrize("options", [{"host": "0.0.0.0"}, {"host": "127.0.0.1", "verify_callers": True}])
-def test_a_server_that_could_refuse_nobody_does_not_start(options: dict[str, Any]) -> None:
-    server = A2AServer("agent-1", "/a2a/inbound", echo, **options)
-    with pytest.raises(errors.ConfigurationError, match=r"molecule-ai-sdk\[crypto\]"):
-        server.start_in_background()
+    assert post(server, send(), Authorization="Bearer s3cret").status_code == 200
+    relayed = post(server, send(), Authorization="Bearer s3cret", Via="1.1 proxy")
+    assert relayed.status_code == (401 if verify == "auto" else 200)
 
 
 def test_switching_the_check_off_is_told(serve: MakeServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -384,9 +380,10 @@ def test_switching_the_check_off_is_told(serve: MakeServer, caplog: pytest.LogCa
 )
 def test_which_addresses_are_this_machine(address: str, loopback: bool) -> None:
     assert admission.is_loopback(address) is loopback
-    rule = admission.Admission("127.0.0.1", "auto", None)
+    nobody = callers.Callers("agent-1", callers.PlatformKeys())
+    rule = admission.Admission("127.0.0.1", "auto", None, nobody, lambda: "")
     request = web.Incoming("POST", "/", peer_address=address)
-    assert (rule.refusal(request) is None) is loopback
+    assert isinstance(rule.admit(request), web.Incoming) is loopback
 
 
 def test_two_servers_in_one_process_do_not_mix(serve: MakeServer) -> None:
@@ -473,7 +470,9 @@ def test_a_client_starts_its_own_server_and_reports_it(make_client: "MakeClient"
         got.append(message)
         return "hello"
 
-    server = client.start_a2a_server(handler, host="127.0.0.1", dispatch_secret="s3cret")
+    server = client.start_a2a_server(
+        handler, host="127.0.0.1", dispatch_secret="s3cret", verify_callers=False
+    )
     try:
         assert client.reported_url == server.url == f"http://127.0.0.1:{server.port}/a2a/inbound"
         body = send() | {"sender": "workspace:peer-1"}
@@ -504,7 +503,7 @@ def test_who_sent_a_message(sender: str, source: str, source_id: str, make_clien
     def handler(message: InboundMessage, given: RemoteAgentClient) -> None:
         got.append(message)
 
-    server = client.start_a2a_server(handler, host="127.0.0.1")
+    server = client.start_a2a_server(handler, host="127.0.0.1", verify_callers=False)
     try:
         post(server, {"sender": sender, "text": "hi", "task_id": "t"})
     finally:

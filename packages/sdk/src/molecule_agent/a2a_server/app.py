@@ -50,7 +50,8 @@ class App:
             return web.answer(200, {"status": "ok"})
         if request.path in operations.CARD_PATHS:
             return card.serve(self._card(), request)
-        return self._admission.refusal(request) or self._give_work(request)
+        admitted = self._admission.admit(request)
+        return admitted if isinstance(admitted, web.Outgoing) else self._give_work(admitted)
 
     def _give_work(self, request: web.Incoming) -> web.Outgoing:
         try:

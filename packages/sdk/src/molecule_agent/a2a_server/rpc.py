@@ -119,13 +119,13 @@ def _payload(asked: envelopes.Request, request: web.Incoming, task_id: str, cont
     envelope = values.object_of(jsontext.decode(request.body))
     return {
         "task_id": task_id,
-        "sender": values.text_of(envelope.get("sender")),
+        "sender": values.text_of((request.caller or {}).get("principal") or envelope.get("sender")),
         "message": text.text_of_message(message),
         "idempotency_key": request.header("X-Molecule-Message-Id")
         or values.text_of(envelope.get("idempotency_key")),
         "context_id": context_id,
         "parts": message.get("parts"),
-        "caller": None,
+        "caller": request.caller,
         "a2a": asked.params,
     }
 

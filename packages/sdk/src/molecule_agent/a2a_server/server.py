@@ -1,13 +1,14 @@
 """`A2AServer`: an agent's own door, to which the platform delivers."""
 
+import os
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from molecule_agent import handlers, session
-from molecule_agent.a2a_server import admission, app, card, door, rpc, turns, web
+from molecule_agent import handlers, living, session
+from molecule_agent.a2a_server import admission, app, callers, card, door, rpc, turns, web
 from molecule_wire import JSONObject
 from molecule_wire.calls import InboundMessage, InboundSource, values
 
@@ -63,7 +64,8 @@ class A2AServer:
         self._max_body_bytes = max_body_bytes
         self._max_concurrency = max_concurrency
         self._timeout = handler_timeout
-        self._admission = admission.Admission(host, verify_callers, dispatch_secret)
+        check = callers.Callers(agent_id, callers.PlatformKeys())
+        self._admission = admission.Admission(host, verify_callers, dispatch_secret, check, self._platform)
         self._client: RemoteAgentClient | None = None
         self._own_runner = handlers.LoopThread()
         self._lock = threading.RLock()
@@ -86,6 +88,12 @@ class A2AServer:
         self._client = client
         if self._dispatch_secret:
             client._dispatch_secret = self._dispatch_secret
+
+    def _platform(self) -> str:
+        """The platform whose calls are served: the one given, the client's, or the environment's."""
+        client = self._client or living.CLIENTS.get(self.agent_id)
+        known = self.platform_url or (client.platform_url if client else "")
+        return (known or os.environ.get("MOLECULE_PLATFORM_URL", "")).rstrip("/")
 
     def __enter__(self) -> "A2AServer":
         self.start_in_background()

@@ -17,6 +17,8 @@ class Incoming:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
     peer_address: str = ""
+    # Who calls, once the platform's assertion about it was verified.
+    caller: JSONObject | None = None
 
     def header(self, name: str) -> str:
         """A header, or `""`."""

@@ -1,0 +1,477 @@
+"""Who calls an agent: only what the platform signed, for this agent, now, once, and for this message."""
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from molecule_agent import A2AServer, RemoteAgentClient, errors
+from molecule_agent.a2a_server import callers
+from molecule_agent.a2a_server.callers import Callers, KeysUnavailable, PlatformKeys, SeenIds
+from molecule_wire import assertions
+
+AGENT = "3f1c2d4e-5a6b-4c7d-8e9f-0a1b2c3d4e5f"
+PLATFORM = "http://platform.example"
+NOW = 1_800_000_000.0
+
+
+def b64(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+class Signatory:
+    """A platform's key, what it signs, and the document that shows it."""
+
+    def __init__(self, kid: str = "k1", issuer: str | None = PLATFORM) -> None:
+        self.kid, self.issuer = kid, issuer
+        self.private = Ed25519PrivateKey.generate()
+
+    def jwk(self) -> dict[str, Any]:
+        raw = self.private.public_key().public_bytes(
+            serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        )
+        return {"kty": "OKP", "crv": "Ed25519", "x": b64(raw), "kid": self.kid, "alg": "EdDSA", "use": "sig"}
+
+    def document(self) -> dict[str, Any]:
+        shape: dict[str, Any] = {"keys": [{"kty": "EC", "crv": "P-256", "kid": "card"}, self.jwk()]}
+        return shape if self.issuer is None else {"issuer": self.issuer, **shape}
+
+    def claims(self, now: float = NOW, **changes: Any) -> dict[str, Any]:
+        return {
+            "iss": PLATFORM,
+            "sub": "workspace:peer-1",
+            "aud": f"workspace:{AGENT}",
+            "iat": int(now),
+            "nbf": int(now),
+            "exp": int(now) + 300,
+            "jti": f"jti-{time.perf_counter_ns()}",
+            "org": "org-1",
+            "mid": "m1",
+            "row": "row-1",
+            "ctx": "c1",
+            "delegation": {"id": "d1", "depth": 1},
+            "name": "Peer",
+        } | changes
+
+    def token(self, header: dict[str, Any] | None = None, now: float = NOW, **changes: Any) -> str:
+        claims = {name: value for name, value in self.claims(now, **changes).items() if value is not ...}
+        shape = {"alg": "EdDSA", "kid": self.kid, "typ": "JWT"} | (header or {})
+        said = f"{b64(json.dumps(shape).encode())}.{b64(json.dumps(claims).encode())}"
+        return f"{said}.{b64(self.private.sign(said.encode()))}"
+
+
+@pytest.fixture(scope="module")
+def platform() -> Signatory:
+    return Signatory()
+
+
+def checker(signatory: Signatory, now: float = NOW) -> Callers:
+    return Callers(AGENT, PlatformKeys(lambda _url: signatory.document()), lambda: now)
+
+
+def refused(check: Callers, token: str, **more: Any) -> str:
+    with pytest.raises(errors.CallerAssertionError) as problem:
+        check.caller(token, PLATFORM, **more)
+    return str(problem.value)
+
+
+BODY = json.dumps({"params": {"message": {"messageId": "m1"}}}).encode()
+
+
+def test_a_good_assertion_says_who_calls(platform: Signatory) -> None:
+    caller = checker(platform).caller(platform.token(), PLATFORM, body=BODY, row="row-1")
+    assert caller == {
+        "principal": "workspace:peer-1",
+        "org": "org-1",
+        "message_id": "m1",
+        "delegation": {"id": "d1", "depth": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"iss": "https://evil.example"}, "another platform"),
+        ({"iss": ...}, "another platform"),
+        ({"aud": "workspace:another"}, "another workspace"),
+        ({"aud": [f"workspace:{AGENT}"]}, "another workspace"),
+        ({"exp": int(NOW) - 31, "iat": int(NOW) - 100, "nbf": int(NOW) - 100}, "expired"),
+        ({"iat": int(NOW) + 31, "nbf": int(NOW) + 31, "exp": int(NOW) + 100}, "not good yet"),
+        ({"exp": int(NOW) + 301}, "longer than 300"),
+        ({"iat": int(NOW) - 10}, "longer than 300"),
+        ({"exp": ...}, "when it is good"),
+        ({"nbf": "now"}, "when it is good"),
+        ({"iat": True}, "when it is good"),
+        ({"jti": ...}, "no id"),
+        ({"jti": ""}, "no id"),
+        ({"sub": ...}, "who calls"),
+        ({"mid": "m2"}, "another message"),
+        ({"row": "row-2"}, "another message"),
+    ],
+)
+def test_a_claim_that_does_not_fit_is_refused(changes: dict[str, Any], why: str, platform: Signatory) -> None:
+    assert why in refused(checker(platform), platform.token(**changes), body=BODY, row="row-1")
+
+
+@pytest.mark.parametrize("seconds", [-29, 29, 329])
+def test_clocks_may_differ_by_half_a_minute(seconds: float, platform: Signatory) -> None:
+    assert checker(platform, NOW + seconds).caller(platform.token(), PLATFORM)
+
+
+@pytest.mark.parametrize(
+    "header", [{"alg": "none"}, {"alg": "HS256"}, {"alg": "eddsa"}, {"kid": ""}, {"kid": 7}, {"crit": ["x"]}]
+)
+def test_another_algorithm_or_no_key_is_refused(header: dict[str, Any], platform: Signatory) -> None:
+    assert refused(checker(platform), platform.token(header))
+
+
+def test_a_forged_or_altered_assertion_is_refused(platform: Signatory) -> None:
+    stranger, check = Signatory(), checker(platform)
+    assert "signature" in refused(check, stranger.token())
+    header, claims, signature = platform.token().split(".")
+    other = b64(json.dumps(platform.claims(sub="user:admin")).encode())
+    assert "signature" in refused(check, f"{header}.{other}.{signature}")
+    assert "signature" in refused(check, f"{header}.{claims}.{b64(b'x' * 64)}")
+    unsigned = b64(json.dumps({"alg": "none", "kid": "k1"}).encode())
+    assert refused(check, f"{unsigned}.{claims}.")
+
+
+def test_an_assertion_can_be_used_once(platform: Signatory) -> None:
+    check, token = checker(platform), platform.token()
+    assert check.caller(token, PLATFORM)
+    assert "used before" in refused(check, token)
+    assert check.caller(platform.token(), PLATFORM)
+
+
+def test_one_that_was_refused_is_not_used_up(platform: Signatory) -> None:
+    check, token = checker(platform), platform.token()
+    assert refused(check, token, row="another")
+    assert check.caller(token, PLATFORM, row="row-1")
+
+
+def test_of_many_who_show_the_same_one_gets_in(platform: Signatory) -> None:
+    check, token, outcomes = checker(platform), platform.token(), list[bool]()
+    ready = threading.Barrier(8)
+
+    def show() -> None:
+        ready.wait(5)
+        try:
+            outcomes.append(bool(check.caller(token, PLATFORM)))
+        except errors.CallerAssertionError:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=show) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert sorted(outcomes) == [False] * 7 + [True]
+
+
+@given(st.text(max_size=200) | st.from_regex(r"[\w-]{0,40}\.[\w-]{0,40}\.[\w-]{0,40}", fullmatch=True))
+def test_any_other_text_is_refused_and_breaks_nothing(text: str) -> None:
+    with pytest.raises(assertions.AssertionRefused):
+        assertions.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b"", ""),
+        (b"[1]", ""),
+        (BODY, "m1"),
+        (b'{"message":{"messageId":"m1"}}', "m1"),
+        (b'{"message":"text","task_id":"t"}', ""),
+        (b'{"params":{"message":{"messageId":7}}}', ""),
+    ],
+)
+def test_where_the_id_of_the_message_is_read(body: bytes, named: str) -> None:
+    assert callers.message_id_in(body) == named
+
+
+def test_where_either_id_is_missing_they_are_not_compared(platform: Signatory) -> None:
+    check = checker(platform)
+    assert check.caller(platform.token(), PLATFORM, body=b"{}")
+    assert check.caller(platform.token(mid=..., row=...), PLATFORM, body=BODY, row="row-1")
+
+
+# The platform's keys
+
+
+class Fetching:
+    """A platform whose document can change or be away, and a clock."""
+
+    def __init__(self, *signatories: Signatory) -> None:
+        self.documents: list[Any] = [one.document() for one in signatories]
+        self.asked: list[str] = []
+        self.away = False
+        self.now = 0.0
+        self.keys = PlatformKeys(self.fetch, lambda: self.now)
+
+    def fetch(self, url: str) -> Any:
+        self.asked.append(url)
+        if self.away:
+            raise requests.ConnectionError
+        return self.documents[0] if len(self.documents) == 1 else self.documents.pop(0)
+
+    def has(self, kid: str) -> bool:
+        try:
+            self.keys.named(kid, PLATFORM)
+        except assertions.AssertionRefused:
+            return False
+        return True
+
+
+def test_keys_are_fetched_once_for_five_minutes() -> None:
+    fetching = Fetching(Signatory("k1"))
+    assert all(fetching.has("k1") for _ in range(5))
+    assert fetching.asked == [f"{PLATFORM}/.well-known/jwks.json"]
+    fetching.now = 299
+    assert fetching.has("k1")
+    assert len(fetching.asked) == 1
+    fetching.now = 300
+    assert fetching.has("k1")
+    assert len(fetching.asked) == 2
+
+
+def test_an_unknown_key_is_asked_for_at_most_once_a_minute() -> None:
+    fetching = Fetching(Signatory("old"), Signatory("old"), Signatory("new"))
+    assert fetching.has("old")
+    assert not any(fetching.has("new") for _ in range(5))
+    assert len(fetching.asked) == 1
+    fetching.now = 60
+    assert not any(fetching.has("new") for _ in range(5))
+    assert len(fetching.asked) == 2
+    fetching.now = 120
+    assert fetching.has("new")
+    assert len(fetching.asked) == 3
+
+
+def test_while_the_platform_is_away_its_keys_are_good_for_an_hour() -> None:
+    fetching = Fetching(Signatory("k1"))
+    assert fetching.has("k1")
+    fetching.away = True
+    fetching.now = 3599
+    assert fetching.has("k1")
+    fetching.now = 3600
+    with pytest.raises(KeysUnavailable):
+        fetching.has("k1")
+    fetching.away = False
+    fetching.now = 3606
+    assert fetching.has("k1")
+
+
+def test_a_platform_that_is_away_is_not_asked_at_each_call() -> None:
+    fetching = Fetching(Signatory("k1"))
+    fetching.away = True
+    for _ in range(5):
+        with pytest.raises(KeysUnavailable):
+            fetching.has("k1")
+    assert len(fetching.asked) == 1
+
+
+def test_without_an_issuer_it_is_the_platform_s_origin() -> None:
+    signatory = Signatory(issuer=None)
+    keys = PlatformKeys(lambda _url: signatory.document())
+    assert keys.named("k1", "https://platform.example:8443/prefix")[1] == "https://platform.example:8443"
+
+
+def test_another_platform_has_other_keys() -> None:
+    asked: list[str] = []
+    keys = PlatformKeys(lambda url: asked.append(url) or Signatory().document())
+    keys.named("k1", PLATFORM)
+    keys.named("k1", "http://other.example")
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"keys": 7}, {"keys": [7, {}, {"kty": "OKP"}]}])
+def test_a_document_without_keys_has_none(document: Any) -> None:
+    with pytest.raises(assertions.AssertionRefused, match="no such key"):
+        PlatformKeys(lambda _url: document).named("k1", PLATFORM)
+
+
+def test_a_key_that_is_none_makes_the_document_unreadable() -> None:
+    key = Signatory().jwk() | {"x": "AAAA"}
+    with pytest.raises(KeysUnavailable):
+        PlatformKeys(lambda _url: {"keys": [key]}).named("k1", PLATFORM)
+
+
+def test_used_ids_are_forgotten_when_they_expire_and_never_grow_without_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(callers, "MOST_SEEN", 3)
+    seen = SeenIds()
+    assert [seen.use(name, 10, 0) for name in "aab"] == [True, False, True]
+    assert seen.use("a", 30, 10)
+    assert [seen.use(name, 30, 10) for name in "cdef"] == [True] * 4
+    assert len(seen._expires) == 3
+
+
+# The server
+
+
+@pytest.fixture
+def jwks(platform: Signatory) -> Iterator[str]:
+    """A platform that serves its keys over a socket."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(platform.document()).encode()
+            self.send_response(200 if self.path == callers.KEYS_PATH else 302)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Location", callers.KEYS_PATH)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Keys)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+Serve = Callable[..., A2AServer]
+
+
+def greet(_payload: dict[str, Any]) -> str:
+    return "hi"
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    monkeypatch.delenv("MOLECULE_PLATFORM_URL", raising=False)
+    servers: list[A2AServer] = []
+
+    def start(handler: Any, **options: Any) -> A2AServer:
+        given: dict[str, Any] = {"host": "127.0.0.1"} | options
+        server = A2AServer(AGENT, "/a2a/inbound", handler, **given)
+        server.start_in_background()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def post(server: A2AServer, **headers: str) -> requests.Response:
+    message = {"role": "user", "messageId": "m1", "parts": [{"kind": "text", "text": "hi"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return requests.post(f"http://127.0.0.1:{server.port}/a2a", json=body, headers=named, timeout=5)
+
+
+def test_the_handler_is_told_who_was_verified_and_nothing_else_names_the_caller(
+    serve: Serve, jwks: str, platform: Signatory
+) -> None:
+    got: list[dict[str, Any]] = []
+    server = serve(got.append, host="0.0.0.0", platform_url=f"{jwks}/")
+    token = platform.token(now=time.time())
+    answer = post(server, X_Molecule_Caller=token, X_Molecule_Message_Id="row-1", Via="1.1 proxy")
+    assert answer.json()["result"]["status"]["state"] == "completed"
+    assert got[0]["sender"] == "workspace:peer-1"
+    assert got[0]["caller"]["principal"] == "workspace:peer-1"
+    assert got[0]["caller"]["delegation"] == {"id": "d1", "depth": 1}
+    again = post(server, X_Molecule_Caller=token, X_Molecule_Message_Id="row-1")
+    assert (again.status_code, again.json()["code"]) == (401, "caller-assertion-invalid")
+    assert len(got) == 1
+
+
+def test_without_a_valid_assertion_nothing_runs(serve: Serve, jwks: str, platform: Signatory) -> None:
+    runs: list[Any] = []
+    server = serve(runs.append, platform_url=jwks)
+    missing = post(server)
+    assert (missing.status_code, missing.json()["code"]) == (401, "caller-unverified")
+    for token in ("x", Signatory().token(now=time.time()), platform.token(now=time.time() - 1000)):
+        bad = post(server, X_Molecule_Caller=token)
+        assert (bad.status_code, bad.json()["code"]) == (401, "caller-assertion-invalid")
+        assert token not in bad.text or token == "x"
+    assert runs == []
+    assert requests.get(f"http://127.0.0.1:{server.port}/healthz", timeout=5).status_code == 200
+
+
+def test_while_the_keys_cannot_be_fetched_the_platform_is_asked_to_come_again(
+    serve: Serve, platform: Signatory
+) -> None:
+    server = serve(greet, platform_url="http://127.0.0.1:1")
+    answer = post(server, X_Molecule_Caller=platform.token(now=time.time()))
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_the_platform_is_found_in_the_order_of_the_contract(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    server = serve(greet)
+    assert server._platform() == ""
+    monkeypatch.setenv("MOLECULE_PLATFORM_URL", "http://environment.example/")
+    assert server._platform() == "http://environment.example"
+    with RemoteAgentClient(AGENT, "http://127.0.0.1:9/living", token_dir=tmp_path) as living:
+        assert server._platform() == "http://127.0.0.1:9/living"
+        server.bind(RemoteAgentClient("another", "http://127.0.0.1:9/own", token_dir=tmp_path))
+        assert server._platform() == "http://127.0.0.1:9/own"
+        server.platform_url = "http://given.example"
+        assert server._platform() == "http://given.example"
+    server.platform_url, server._client = None, None
+    assert server._platform() == "http://environment.example"
+    assert living.workspace_id == AGENT
+
+
+@pytest.mark.parametrize(
+    ("installed", "options", "problem"),
+    [
+        (False, {"host": "0.0.0.0"}, r"molecule-ai-sdk\[crypto\]"),
+        (False, {"host": "0.0.0.0", "platform_url": PLATFORM}, r"molecule-ai-sdk\[crypto\]"),
+        (False, {"host": "127.0.0.1", "verify_callers": True, "platform_url": PLATFORM}, r"crypto"),
+        (True, {"host": "127.0.0.1", "verify_callers": True}, "platform_url"),
+    ],
+)
+def test_a_server_that_could_verify_nobody_does_not_start(
+    installed: bool, options: dict[str, Any], problem: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "can_verify", lambda: installed)
+    with pytest.raises(errors.ConfigurationError, match=problem):
+        serve(greet, **options)
+
+
+@pytest.mark.parametrize(
+    ("installed", "options"),
+    [(False, {"platform_url": PLATFORM}), (False, {}), (True, {}), (True, {"host": "0.0.0.0"})],
+)
+def test_where_assertions_cannot_be_checked_only_this_machine_is_served(
+    installed: bool, options: dict[str, Any], serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "can_verify", lambda: installed)
+    server = serve(greet, **options)
+    assert post(server).status_code == 200
+    relayed = post(server, X_Forwarded_For="10.0.0.1")
+    assert (relayed.status_code, relayed.json()["code"]) == (401, "caller-unverified")
+    assert ("crypto" if "platform_url" in options else "platform_url") in relayed.json()["error"]
+
+
+def test_a_dispatch_secret_is_asked_for_as_well(serve: Serve, jwks: str, platform: Signatory) -> None:
+    server = serve(greet, platform_url=jwks, dispatch_secret="s3cret")
+    token = platform.token(now=time.time())
+    assert post(server, X_Molecule_Caller=token).status_code == 401
+    assert post(server, Authorization="Bearer s3cret").status_code == 401
+    good = post(server, X_Molecule_Caller=token, Authorization="Bearer s3cret")
+    assert good.status_code == 200, "the assertion was not used up by the request without the secret"
+
+
+def test_a_redirect_of_the_keys_is_not_followed(jwks: str) -> None:
+    with pytest.raises(requests.HTTPError):
+        callers.fetch_document(f"{jwks}/elsewhere")
