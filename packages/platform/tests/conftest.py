@@ -138,6 +138,17 @@ class Answer:
     def json(self) -> Any:
         return json.loads(self.raw)
 
+    @property
+    def code(self) -> str | None:
+        """The code of a refusal; at the standard A2A base it is in the details, if there is one."""
+        error: Any = self.json.get("error")
+        if isinstance(error, str) or "code" in self.json:
+            return self.json.get("code")
+        details: list[Any] = error.get("data", error.get("details")) or []
+        return next(
+            (info["metadata"]["code"] for info in details if "code" in info.get("metadata", ())), None
+        )
+
 
 class Visitor:
     """Speaks to the house as a web server would, without a socket."""
@@ -161,7 +172,7 @@ class Visitor:
             "type": "http",
             "method": method,
             "path": path,
-            "query_string": query.encode("latin-1"),
+            "query_string": query.encode(),
             "scheme": "http",
             "headers": [
                 (name.encode(), value.encode("latin-1"))

@@ -29,8 +29,8 @@ def filled(route: Route, workspace_id: str) -> str:
     return re.sub(r"\{\w+\}", "name", route.path.replace("{id}", workspace_id))
 
 
-def code_of(answer: Answer) -> str:
-    return answer.json["code"]
+def code_of(answer: Answer) -> str | None:
+    return answer.code
 
 
 # Who

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.api.arrival import Edge
-from molecule_platform.api.nouns.messages import LeaseInbox
+from molecule_platform.api.nouns.inbox import LeaseInbox
 from molecule_platform.api.nouns.registry import Register
 from molecule_platform.api.pipeline import Pipeline
 from molecule_platform.api.route import Route
@@ -34,6 +34,8 @@ OPEN_TO_ALL = {
     "/auth/login",
     "/registry/register",
     "/.well-known/jwks.json",
+    "/agents/{id}/.well-known/agent-card.json",
+    "/agents/{id}/.well-known/agent.json",
 }
 
 
@@ -106,6 +108,34 @@ def test_a_wrong_method_says_which_are_right() -> None:
         ROUTER.match("PATCH", f"/workspaces/{ID}/secrets")
     assert refused.value.code == "method-not-allowed"
     assert refused.value.sentence == "PATCH is not served here: use GET, POST, PUT"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected", "values"),
+    [
+        ("POST", "tasks/t:cancel", "tasks/{task_id}:cancel", {"task_id": "t"}),
+        ("GET", "tasks/t:subscribe", "tasks/{task_id}:subscribe", {"task_id": "t"}),
+        ("GET", "tasks/a:b", "tasks/{task_id}", {"task_id": "a:b"}),
+        ("GET", "acme/tasks", "{tenant}/tasks", {"tenant": "acme"}),
+        ("GET", "tasks/tasks", "tasks/{task_id}", {"task_id": "tasks"}),
+        ("GET", "v1/tasks/t", "v1/tasks/{task_id}", {"task_id": "t"}),
+        ("POST", "acme/message:send", "{tenant}/message:send", {"tenant": "acme"}),
+        ("POST", "v1/message:send", "v1/message:send", {}),
+        ("GET", "v1/tasks", None, {}),
+        ("GET", "a:b/tasks", None, {}),
+        ("GET", ".well-known/tasks", None, {}),
+    ],
+)
+def test_words_of_a_path_win_over_values_and_are_no_tenants(
+    method: str, path: str, expected: str | None, values: dict[str, str]
+) -> None:
+    match = ROUTER.match(method, f"/agents/{ID}/{path}")
+    if expected is None:
+        assert match is None
+        return
+    assert match is not None
+    assert match.route.path == f"/agents/{{id}}/{expected}"
+    assert match.path == {"id": ID, **values}
 
 
 def test_a_secret_may_be_named_like_a_route() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from molecule_platform.cli import main
 from molecule_platform.testing import servers
@@ -145,6 +146,34 @@ def at_house(molecule: Molecule, house: Platform) -> Molecule:
         return molecule(*arguments, environ=environ, stdin=stdin)
 
     return call
+
+
+@pytest.fixture
+def worker(house: Platform) -> Callable[..., Any]:
+    """A call to the inbox of a workspace, as its agent makes it."""
+
+    def call(workspace_id: str, token: str, verb: str, **body: Any) -> Any:
+        path = f"{house.url}/workspaces/{workspace_id}/inbox/{verb}"
+        answer = requests.post(path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=10)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return call
+
+
+@pytest.fixture
+def fail(worker: Callable[..., Any]) -> Callable[[str, str], str]:
+    """Take the next message of a workspace and make a dead letter of it; its id."""
+
+    def work(workspace_id: str, token: str) -> str:
+        [item] = worker(workspace_id, token, "lease", limit=1)["messages"]
+        lease = {"lease_token": item["lease"]["token"]}
+        worker(
+            workspace_id, token, f"{item['message_id']}/fail", error="no such file", retryable=False, **lease
+        )
+        return item["message_id"]
+
+    return work
 
 
 @dataclass

@@ -39,6 +39,8 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "workspace peers": (("{name}",), ("{name}", "--query", "{paused}", "--relation", "sibling")),
     "workspace address": (("{name}",),),
     "agent search": ((), ("{name}", "--status", "paused", "--status", "online", "--limit", "1")),
+    "agent card": (("{name}",),),
+    "key rotate": ((),),
     "secret set": (("{key}", "--value", "x"), ("{key}", "--value", "x", "--workspace", "{name}")),
     "secret list": ((), ("--workspace", "{name}")),
     "secret delete": (("{key}",), ("{own_key}", "--workspace", "{name}")),
@@ -64,8 +66,23 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "grant create": (("{name}", "{paused}", "--reason", "a test"),),
     "grant list": ((),),
     "grant delete": (("{grant}",),),
-    "send": (("{name}", "hello", "--no-wait"),),
-    "message show": (("{message}",),),
+    "send": (("{name}", "hello", "--no-wait"), ("{name}", "hello", "--wait", "0.2")),
+    "message show": (("{message}",), ("{message}", "--history")),
+    "message list": (("{name}",), ("{name}", "--received", "--status", "failed", "--peer", "{paused}")),
+    "message watch": (("{message}", "--count", "1"),),
+    "message cancel": (("{message}", "--reason", "a test"),),
+    "inbox list": (("{name}",), ("{name}", "--dead", "--kind", "message", "--peer", "{paused}")),
+    "inbox show": (("{name}", "{message}"),),
+    "task list": (("{name}",), ("{name}", "--state", "submitted", "--limit", "1")),
+    "task show": (("{name}", "{message}"),),
+    "task watch": (("{name}", "{message}", "--count", "1"),),
+    "task cancel": (("{name}", "{message}"),),
+    "dead-letter list": ((), ("{name}",)),
+    "dead-letter redrive": (("{dead}",), ("--all", "{name}")),
+    "delegation create": (("{name}", "{paused}", "write a poem"),),
+    "delegation list": (("{name}",), ("{name}", "--role", "source", "--status", "pending")),
+    "delegation show": (("{delegation}",),),
+    "delegation cancel": (("{delegation}", "--reason", "a test"),),
 }
 STARTS_A_SERVER = {"up"}  # its line of JSON is tested where it is started
 NEEDS_A_PROVISIONER = {"workspace hibernate", "workspace wake"}  # here every agent runs elsewhere
@@ -84,12 +101,14 @@ COMMANDS = dict(leaves(get_command(main.app)))
 
 
 @pytest.fixture
-def things(at_house: Molecule) -> dict[str, str]:
+def things(at_house: Molecule, fail: Callable[[str, str], str]) -> Iterator[dict[str, str]]:
     """Something of each kind that a command can be about."""
     name, paused, key, user = f"w-{uuid4()}", f"p-{uuid4()}", f"K_{uuid4().hex}", f"u-{uuid4()}"
 
     def made(*arguments: str) -> dict[str, Any]:
-        return at_house(*arguments, "--json").json()
+        done = at_house(*arguments, "--json")
+        assert done.code == 0, done.err
+        return done.json()
 
     found = {"name": name, "paused": paused, "key": key, "own_key": key, "user": user}
     found["id"] = made("workspace", "create", name)["id"]
@@ -98,12 +117,18 @@ def things(at_house: Molecule) -> dict[str, str]:
     made("secret", "set", key, "--value", "x")
     made("secret", "set", key, "--value", "x", "--workspace", name)
     made("user", "invite", user)
+    worker = made("token", "create", "--workspace", name)["auth_token"]
+    made("send", name, "in vain", "--no-wait")
+    found["dead"] = fail(found["id"], worker)
     found["message"] = made("send", name, "hello", "--no-wait")["id"]
+    found["delegation"] = made("delegation", "create", name, paused, "a task")["delegation_id"]
     found["grant"] = made("grant", "create", name, paused, "--reason", "a test")["id"]
     found["token"] = made("token", "create")["id"]
     found["own_token"] = made("token", "create", "--workspace", name)["id"]
     found["org"] = made("org", "create", f"o-{uuid4()}")["slug"]
-    return found
+    yield found
+    # An organisation has only so many tokens; the command may have revoked this one itself.
+    at_house("token", "delete", found["token"], "--json")
 
 
 @pytest.fixture

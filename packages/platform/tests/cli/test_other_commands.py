@@ -164,6 +164,15 @@ def test_a_new_key_is_named_and_never_shown(at_house: Molecule) -> None:
     assert "sealed again, with key" in done.out
 
 
+def test_the_platform_signs_with_new_keys_when_it_is_told_to(at_house: Molecule) -> None:
+    first = at_house("key", "rotate", "--json").json()
+    again = at_house("key", "rotate")
+    assert again.code == 0
+    assert set(first["keys"]) == {"EdDSA", "ES256"}
+    assert first["keys"]["EdDSA"] not in again.out
+    assert "The new keys are" in again.out
+
+
 def test_activity_is_listed_and_filtered(at_house: Molecule, workspace: str) -> None:
     assert "Nothing" in at_house("activity", "list", workspace).out
     at_house("send", workspace, "good morning", "--no-wait")

@@ -19,7 +19,12 @@ WITHOUT_COMMAND = {
     "ticket.create": "opens streams for browsers, which cannot send a header",
     "event.live": "`event watch` reads the same frames from the event stream",
     "event.stream-one": "`event watch WORKSPACE` reads the same events from the event stream",
-    "inbox.peek": "comes with the commands for the mailbox",
+    "delegation.stream": "`event watch --type DELEGATION_STATUS` reads the same events from the event stream",
+    "delegation.show-evidence": "agents hand in what they made; `delegation show` lists it",
+    "card.original": "`workspace show` prints the same card",
+    "card.extended": "`agent card` prints the same card",
+    "card.extended-0.3": "`agent card` prints the same card",
+    "agent.rpc": "for clients of the standard; `task` uses the same operations over HTTP+JSON",
 }
 # Fields of a workspace that no option gives: the canvas sets some, others are not served yet, and a secret on
 # the command line would stay in the history of the shell.

@@ -245,5 +245,8 @@ def test_agents_are_found_by_their_name_role_and_status(
     found = at_house("agent", "search", made["name"], "--status", "awaiting_agent", "--json").json()
     assert [agent["id"] for agent in found["agents"]] == [made["id"]]
     assert made["name"] in at_house("agent", "search", made["name"]).out
+    card = at_house("agent", "card", made["name"])
+    assert f"/agents/{made['id']}" in card.out
+    assert "JSONRPC 1.0" in card.out
     assert "No agent fits" in at_house("agent", "search", made["name"], "--status", "online").out
     assert "There are more" in at_house("agent", "search", "--limit", "1").out

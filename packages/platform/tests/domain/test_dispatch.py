@@ -48,16 +48,17 @@ def test_an_agent_with_its_own_sessions_has_room_for_everything(make_workspace: 
 
 
 @pytest.mark.parametrize(
-    ("changes", "waiting", "code"),
+    ("changes", "waiting", "code", "seconds"),
     [
-        ({"status": "paused"}, 0, "peer-unavailable"),
-        ({"status": "online", "delivery_mode": "push", "url": URL}, 1, "peer-busy"),
-        ({"status": "online", "delivery_mode": "push", "url": URL}, 0, None),
-        ({"status": "online"}, 9, None),
+        ({"status": "paused"}, 0, "peer-unavailable", 30),
+        ({"status": "hibernated"}, 0, "peer-waking", 15),
+        ({"status": "online", "delivery_mode": "push", "url": URL}, 1, "peer-busy", 30),
+        ({"status": "online", "delivery_mode": "push", "url": URL}, 0, None, 0),
+        ({"status": "online"}, 9, None, 0),
     ],
 )
 def test_a_sender_who_would_not_wait_is_told_at_once(
-    make_workspace: MakeWorkspace, changes: dict[str, Any], waiting: int, code: str | None
+    make_workspace: MakeWorkspace, changes: dict[str, Any], waiting: int, code: str | None, seconds: int
 ) -> None:
     ada = make_workspace(**changes)
     if code is None:
@@ -65,4 +66,4 @@ def test_a_sender_who_would_not_wait_is_told_at_once(
         return
     with pytest.raises(Refusal) as refused:
         dispatch.refuse_to_wait(ada, waiting)
-    assert (refused.value.code, refused.value.extras["retry_after"]) == (code, 30)
+    assert (refused.value.code, refused.value.extras["retry_after"]) == (code, seconds)

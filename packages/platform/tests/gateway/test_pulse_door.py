@@ -123,7 +123,7 @@ async def test_while_somebody_watches_every_beat_is_shown(beating: Beating) -> N
     house = beating.visit.house
     org_id = (await beating.visit("GET", "/auth/session")).json["org_id"]
     listener = Listener(Principal("user:ann", org_id, frozenset({"org.read"}), "ann"))
-    house._staff.feed.join(listener)
+    await house._staff.feed.join(listener)
     await beating()
     shown = await listener.take(5)
     assert [event.event_type for event in shown] == ["WORKSPACE_HEARTBEAT"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,29 +15,48 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.gateway.links import push, replies
+from molecule_platform.gateway.links import events, replies, speech
 from molecule_platform.gateway.links.push import PushLink
-from molecule_platform.ports.links import Answered, Dispatch, Unanswered
+from molecule_platform.ports.links import Answered, Dispatch, Said, Unanswered, Working
 from molecule_platform.testing import servers
 from molecule_wire.a2a import text
+from molecule_wire.a2a.tasks import EventRefused
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import FakeClock, MakeMessage, MakeWorkspace
     from packages.platform.tests.gateway.conftest import MisbehavingAgent
 
-Deliver = Callable[..., Awaitable[Answered | Unanswered]]
+Outcome = Answered | Working | Unanswered
+Deliver = Callable[..., Awaitable[Outcome]]
 MOST_BYTES = 10_000
 NEW_CARD = {"supportedInterfaces": [{"protocolVersion": "1.0", "url": "x"}]}
 NEW_HI = {"message": {"messageId": "a1", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}}
 
 
+def asserted(message: Message, to: Workspace, now: datetime) -> str:
+    return f"asserted:{message.caller}"
+
+
+@pytest.fixture
+def told() -> list[Said]:
+    """What the agent said, in order."""
+    return []
+
+
 @pytest.fixture
 async def deliver(
-    agent: MisbehavingAgent, clock: FakeClock, make_message: MakeMessage, make_workspace: MakeWorkspace
+    agent: MisbehavingAgent,
+    clock: FakeClock,
+    make_message: MakeMessage,
+    make_workspace: MakeWorkspace,
+    told: list[Said],
 ) -> AsyncIterator[Deliver]:
     """Hand a message to the agent once."""
     outbound = Outbound(guard.agent_policy(("loopback",)))
-    link = PushLink(outbound, MOST_BYTES, clock.now)
+    link = PushLink(outbound, MOST_BYTES, clock.now, asserted)
+
+    async def tell(said: Sequence[Said]) -> None:
+        told.extend(said)
 
     async def once(
         *,
@@ -46,16 +65,16 @@ async def deliver(
         seconds: float = 5.0,
         target: Any = None,
         **message: Any,
-    ) -> Answered | Unanswered:
+    ) -> Outcome:
         to: Workspace = make_workspace(url=url or agent.url, delivery_mode="push", **(target or {}))
         what: Message = make_message(attempts=1, **message)
-        return await link.deliver(Dispatch(to, what, secret, seconds))
+        return await link.deliver(Dispatch(to, what, secret, seconds), tell)
 
     yield once
     await outbound.close()
 
 
-def said(answer: Answered | Unanswered) -> str:
+def said(answer: Outcome) -> str:
     assert isinstance(answer, Answered)
     assert answer.result is not None
     return text.text_of(json.loads(answer.result))
@@ -112,14 +131,13 @@ async def test_a_task_keeps_its_state_and_the_agent_s_own_id(
 
 @pytest.mark.parametrize("state", ["submitted", "working"])
 async def test_work_that_is_only_begun_never_completes_a_message(
-    agent: MisbehavingAgent, deliver: Deliver, state: str
+    agent: MisbehavingAgent, deliver: Deliver, told: list[Said], state: str
 ) -> None:
     agent.will_say(
         200, {"result": {"kind": "task", "id": "t9", "contextId": "c", "status": {"state": state}}}
     )
-    answer = await deliver()
-    assert isinstance(answer, Unanswered)
-    assert answer.delivery_confirmed
+    assert await deliver() == Working("t9")
+    assert [(one.kind, one.task_id, one.state) for one in told] == [("task", "t9", state)]
 
 
 @pytest.mark.parametrize("status", [200, 400, 500, 503])
@@ -238,6 +256,104 @@ async def test_an_address_that_the_guard_refuses_is_never_called(deliver: Delive
     assert (answer.code, answer.retryable) == ("unsafe-url", False)
 
 
+# Streams
+
+
+def stream(*states: str) -> bytes:
+    """The frames of a task that goes through these states."""
+    events = [
+        {"kind": "status-update", "taskId": "t9", "contextId": "c", "status": {"state": state}}
+        for state in states
+    ]
+    frames = "".join(f"data: {json.dumps({'jsonrpc': '2.0', 'id': 1, 'result': one})}\n\n" for one in events)
+    return b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n" + frames.encode()
+
+
+async def test_a_stream_is_told_as_it_comes_and_its_last_state_is_the_answer(
+    agent: MisbehavingAgent, deliver: Deliver, told: list[Said]
+) -> None:
+    agent.answers.append(stream("working", "completed"))
+    answer = await deliver()
+    assert isinstance(answer, Answered)
+    assert answer.task_state == "completed"
+    assert [one.state for one in told] == ["working", "completed"]
+
+
+async def test_what_comes_after_the_end_is_not_heard_however_the_bytes_are_cut(
+    agent: MisbehavingAgent, deliver: Deliver, told: list[Said]
+) -> None:
+    agent.answers.append(stream("working", "completed", "working"))
+    assert await deliver() == Answered(task_state="completed")
+    assert [one.state for one in told] == ["working", "completed"]
+
+
+async def test_a_0_3_agent_is_asked_what_it_said_while_nobody_listened(
+    agent: MisbehavingAgent, clock: FakeClock, make_message: MakeMessage, make_workspace: MakeWorkspace
+) -> None:
+    told: list[Said] = []
+
+    async def tell(said: Sequence[Said]) -> None:
+        told.extend(said)
+
+    missed = {"kind": "task", "id": "t9", "contextId": "c", "status": {"state": "working"}}
+    agent.will_say(200, {"jsonrpc": "2.0", "id": 1, "result": missed})
+    agent.answers.append(stream("completed"))
+    card = {"capabilities": {"streaming": True}}
+    to = make_workspace(url=agent.url, delivery_mode="push", agent_card=card)
+    outbound = Outbound(guard.agent_policy(("loopback",)))
+    link = PushLink(outbound, MOST_BYTES, clock.now, asserted)
+    answer = await link.follow(Dispatch(to, make_message(), None, 5.0), "t9", tell)
+    await outbound.close()
+    assert answer == Answered(task_state="completed")
+    assert [one.json["method"] for one in agent.received] == ["tasks/get", "tasks/resubscribe"]
+    assert [(one.kind, one.state) for one in told] == [("task", "working"), ("status", "completed")]
+
+
+EVENT = {"taskId": "t9", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}
+
+
+def test_members_that_are_null_are_none() -> None:
+    odd = json.dumps({"task": None, "statusUpdate": EVENT, "artifactUpdate": None}).encode()
+    said = events.read(odd, "1.0")
+    assert json.loads(said.payload) == {"statusUpdate": EVENT}
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"artifactUpdate":{"taskId":"t9"}}',
+        b'{"statusUpdate":{"taskId":"t9","status":{"state":"TASK_STATE_WORKING"},"metadata":{"a":"\xe9"}}}',
+        json.dumps({"statusUpdate": EVENT | {"contextId": "c" * 5000}}).encode(),
+        b'{"task":null}',
+    ],
+)
+def test_an_event_that_could_not_be_told_on_is_refused(payload: bytes) -> None:
+    with pytest.raises(EventRefused):
+        events.read(payload, "1.0")
+
+
+async def test_half_a_stream_leaves_a_task_to_ask_about(
+    agent: MisbehavingAgent, deliver: Deliver, told: list[Said]
+) -> None:
+    agent.answers.append(stream("working") + b"data: {half")
+    assert await deliver() == Working("t9")
+    assert [one.state for one in told] == ["working"]
+
+
+async def test_a_stream_that_said_nothing_is_tried_again(agent: MisbehavingAgent, deliver: Deliver) -> None:
+    agent.answers.append(stream())
+    answer = await deliver()
+    assert isinstance(answer, Unanswered)
+    assert (answer.retryable, answer.delivery_confirmed) == (True, True)
+
+
+async def test_a_frame_over_the_limit_ends_its_stream(agent: MisbehavingAgent, deliver: Deliver) -> None:
+    agent.answers.append(stream() + b"data: " + b"x" * (MOST_BYTES + 1))
+    answer = await deliver()
+    assert isinstance(answer, Unanswered)
+    assert not answer.retryable
+
+
 # What the agent is sent
 
 
@@ -253,6 +369,7 @@ async def test_the_agent_gets_the_stored_bytes_at_exactly_its_address_with_the_m
     assert request.headers["x-molecule-attempt"] == "1"
     assert request.headers["x-molecule-deadline"] == "2026-05-02T12:01:30.000Z"
     assert request.headers["x-timeout"] == "90"
+    assert request.headers["x-molecule-caller"] == f"asserted:{message.caller}"
 
 
 @pytest.mark.parametrize("secret", [None, "hush"])
@@ -272,11 +389,12 @@ async def test_only_the_agent_s_own_dispatch_secret_is_ever_sent(
         ("1.0", {"protocolVersion": "1.0"}, None, "SendMessage", "1.0"),
         ("1.0", None, ["1.0"], "SendMessage", "1.0"),
         ("1.0", None, None, "message/send", None),
-        ("0.3", NEW_CARD, None, "message/send", None),
+        ("0.3", NEW_CARD, None, "SendMessage", "1.0"),
+        ("0.3", NEW_CARD, ["0.3"], "message/send", None),
         ("0.3", None, None, "message/send", None),
     ],
 )
-async def test_the_agent_is_spoken_to_in_the_caller_s_dialect_when_it_has_it(
+async def test_the_agent_is_spoken_to_in_the_caller_s_dialect_when_it_has_it_else_in_its_own(
     agent: MisbehavingAgent,
     deliver: Deliver,
     spoken: str,
@@ -388,4 +506,4 @@ def test_no_answer_of_any_shape_breaks_the_reading_of_it(
 def test_no_card_of_any_shape_breaks_the_choice_of_a_dialect(
     make_workspace: MakeWorkspace, card: Any
 ) -> None:
-    assert push.dialect_of(make_workspace(agent_card=card), "1.0") in ("0.3", "1.0")
+    assert speech.dialect_of(make_workspace(agent_card=card), "1.0") in ("0.3", "1.0")

@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from molecule_platform.bus.memory import MemoryBus
-from molecule_platform.domain import principals
+from molecule_platform.domain import principals, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
-from molecule_platform.ports.links import Answered, Dispatch, Unanswered
+from molecule_platform.ports.links import Answered, Dispatch, Said, Tell, Unanswered, Working
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services.activity import Activity
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.bells import Bells
+from molecule_platform.services.cancelling import Cancelling
+from molecule_platform.services.carrying import Bounds, Carrier
 from molecule_platform.services.courier import Courier
 from molecule_platform.services.creation import Created, Plan
 from molecule_platform.services.delivery import Delivery, DeliveryLimits, Receipt, Submission
+from molecule_platform.services.desk import Desk
 from molecule_platform.services.directory import Directory
 from molecule_platform.services.feed import Feed
 from molecule_platform.services.heartbeats import Heartbeats
@@ -40,6 +43,7 @@ from molecule_platform.services.registration import Application, ClaimRules, Reg
 from molecule_platform.services.replies import Replies
 from molecule_platform.services.secrets import Sealing, SecretService
 from molecule_platform.services.sweeps import Sweeps
+from molecule_platform.services.task_streams import TaskStreams
 from molecule_platform.services.tasks import Tasks
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing.provisioner import FakeProvisioner
@@ -56,19 +60,53 @@ AT_ONCE = LifeRules(start=StartRules(wake_delays=(0.0, 0.0, 0.0), coalesce_secon
 HELLO = {"kind": "message", "messageId": "a1", "role": "agent", "parts": [{"kind": "text", "text": "hi"}]}
 
 
+Scripted = Answered | Working | Unanswered | list[Said]
+
+
 class ScriptedLink:
-    """An agent link that remembers what it carried and answers what it is told to."""
+    """An agent link that remembers what it carried and answers what it is told to.
+
+    A list is what the agent says as a stream that ends there.
+    """
 
     def __init__(self) -> None:
         self.carried: list[Dispatch] = []
-        self.answers: list[Answered | Unanswered] = []
+        self.answers: list[Scripted] = []
+        self.followed: list[str] = []
+        self.looks: list[Said | Unanswered] = []
+        self.stopped: list[str] = []
         self.free = asyncio.Event()
         self.free.set()
 
-    async def deliver(self, dispatch: Dispatch) -> Answered | Unanswered:
+    async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:
         self.carried.append(dispatch)
         await self.free.wait()
-        return self.answers.pop(0) if self.answers else Answered(json.dumps(HELLO).encode())
+        return await self._played(
+            self.answers.pop(0) if self.answers else Answered(json.dumps(HELLO).encode()), tell
+        )
+
+    async def follow(self, dispatch: Dispatch, task_id: str, tell: Tell) -> Answered | Working | Unanswered:
+        self.followed.append(task_id)
+        await self.free.wait()
+        unable = Unanswered("invalid-agent-response", "the agent does not stream", True, True)
+        return await self._played(self.answers.pop(0) if self.answers else unable, tell)
+
+    async def _played(self, answer: Scripted, tell: Tell) -> Answered | Working | Unanswered:
+        if not isinstance(answer, list):
+            return answer
+        for said in answer:
+            await tell([said])
+        settled = answer[-1].kind == "message" or answer[-1].state in tasks.SETTLED
+        return (
+            Answered(task_state=answer[-1].state or "completed") if settled else Working(answer[-1].task_id)
+        )
+
+    async def look(self, dispatch: Dispatch, task_id: str) -> Said | Unanswered:
+        unreachable = Unanswered("peer-unreachable", "nobody answers", True, True)
+        return self.looks.pop(0) if self.looks else unreachable
+
+    async def cancel(self, dispatch: Dispatch, task_id: str) -> None:
+        self.stopped.append(task_id)
 
 
 class Counted:
@@ -138,14 +176,16 @@ class Rig:
         self.feed = Feed(storage, bells, self.log)
         self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, bells, 90)
         self.limits = DeliveryLimits(max_open=5, max_attempts=2)
-        self.delivery = Delivery(storage, bells, clock, REPLICA, self.limits)
+        self.streams, self.desk = TaskStreams(storage, bells), Desk()
+        self.courier = self.new_courier(REPLICA)
+        self.delivery = Delivery(storage, bells, clock, REPLICA, self.limits, self.desk, self.courier)
+        self.cancelling = Cancelling(storage, clock, self.link, self.courier, self.desk, lambda _: None)
         self.replies = Replies(storage, clock, self.delivery, REPLICA)
         self.inbox = Inbox(storage, bells, clock, lambda: 0.5)
         self.activity = Activity(storage, bells, clock)
         self.secrets = SecretService(storage, clock, self.sealing, self.lives.restarts)
         self.directory = Directory(storage, clock)
-        self.tasks = Tasks(storage)
-        self.courier = self.new_courier(REPLICA)
+        self.tasks = Tasks(storage, clock, self.delivery)
         self.sweeps = Sweeps(storage, clock, REPLICA, self.courier, shared=False, measures=self.counted)
         self.admin = Principal(
             "user:admin", org.id, principals.ADMIN_SCOPES, "admin", "owner", credential="admin"
@@ -154,18 +194,11 @@ class Rig:
     def new_courier(
         self, replica: str, secret: Callable[[Workspace], str | None] = lambda _: None
     ) -> Courier:
-        return Courier(
-            self.storage,
-            self.bells,
-            self.clock,
-            self.log,
-            self.link,
-            replica,
-            300,
-            secret,
-            lambda: 0.5,
-            self.counted,
+        bounds = Bounds(300, lambda: 0.5)
+        carrier = Carrier(
+            self.storage, self.clock, self.log, self.link, self.streams, self.desk, bounds, secret
         )
+        return Courier(self.storage, self.bells, self.clock, carrier, replica, self.counted)
 
     def new_lives(
         self, provisioner: Provisioner | None, rules: LifeRules = AT_ONCE, replica: str = REPLICA

@@ -15,6 +15,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services import settlement
 from molecule_platform.services.delivery import Delivery, DeliveryLimits, Submission
+from molecule_platform.services.tasks import Asking
 from molecule_wire.a2a import errors
 from molecule_wire.a2a.envelopes import Request, parse_request
 
@@ -243,18 +244,17 @@ async def test_a_task_is_told_to_its_parties_and_does_not_exist_for_others(
 ) -> None:
     ada, cyd = await rig.agent("Ada"), await rig.agent("Cyd")
     message = (await rig.send(ada)).message
-    asked = parse_request(
-        b'{"method":"tasks/get","params":{"id":"%s"}}' % message.id.encode(), version=None, lenient=True
-    )
-    assert (await rig.tasks.get(rig.admin, ada, asked))["status"]["state"] == "submitted"
+    shown = await rig.tasks.get(Asking(rig.admin, ada), message.id)
+    assert shown["status"]["state"] == "TASK_STATE_SUBMITTED"
     with pytest.raises(errors.A2AError) as refused:
-        await rig.tasks.get(principal_of(cyd), ada, asked)
+        await rig.tasks.get(Asking(principal_of(cyd), ada), message.id)
     assert refused.value.code == -32001
 
 
 async def test_the_limits_are_the_operator_s(rig: Rig, make_request: MakeRequest) -> None:
     ada = await rig.agent()
-    strict = Delivery(rig.storage, rig.bells, rig.clock, "r", DeliveryLimits(ttl_seconds=9, max_attempts=1))
+    limits = DeliveryLimits(ttl_seconds=9, max_attempts=1)
+    strict = Delivery(rig.storage, rig.bells, rig.clock, "r", limits, rig.desk, rig.courier)
     message = (await strict.accept(Submission(rig.admin, ada, make_request("hi")))).message
     assert (message.max_attempts, message.deadline_at) == (1, rig.clock.now() + timedelta(seconds=9))
 

@@ -45,7 +45,7 @@ async def test_a_listener_hears_what_happens_in_order_and_nothing_from_before(
     await running.feed.stop()
     await running.feed.start()
     listener = Listener(running.admin)
-    running.feed.join(listener)
+    await running.feed.join(listener)
     for number in range(20):
         await happen(running, f"E{number}")
     await eventually(lambda: len(heard(listener)) == 20)
@@ -58,7 +58,7 @@ async def test_a_listener_hears_what_happens_in_order_and_nothing_from_before(
 async def test_steps_of_messages_are_part_of_the_feed(running: Rig, eventually: Eventually) -> None:
     ada = await running.agent()
     listener = Listener(running.admin, frozenset({"MESSAGE_ACCEPTED"}))
-    running.feed.join(listener)
+    await running.feed.join(listener)
     await running.send(ada)
     await eventually(lambda: heard(listener) == ["MESSAGE_ACCEPTED"])
 
@@ -78,7 +78,7 @@ async def test_a_listener_that_falls_behind_is_told_to_resume(rig: Rig) -> None:
     slow, quick, reading = Listener(rig.admin), Listener(rig.admin), Listener(rig.admin)
     reading.catches_up = True
     for listener in (slow, quick, reading):
-        rig.feed.join(listener)
+        await rig.feed.join(listener)
     for number in range(BUFFER + 1):
         rig.feed._hand_out(Event("E", rig.org.id, "w1", {}, rig.clock.now(), number + 1))
         await quick.take(1)
@@ -91,9 +91,9 @@ async def test_a_listener_that_falls_behind_is_told_to_resume(rig: Rig) -> None:
 
 async def test_a_house_that_drains_ends_every_stream_and_takes_no_new_one(rig: Rig) -> None:
     early, late = Listener(rig.admin), Listener(rig.admin)
-    rig.feed.join(early)
+    await rig.feed.join(early)
     rig.feed.drain()
-    rig.feed.join(late)
+    await rig.feed.join(late)
     assert (early.why, late.why) == (End.DRAINING, End.DRAINING)
 
 
@@ -101,7 +101,7 @@ async def test_the_feed_goes_on_when_the_database_comes_back(
     running: Rig, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listener = Listener(running.admin)
-    running.feed.join(listener)
+    await running.feed.join(listener)
 
     async def down(_work: Any) -> None:
         raise StorageDown("away")

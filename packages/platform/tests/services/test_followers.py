@@ -21,7 +21,7 @@ from molecule_platform.services import bells, feed, followers
 from molecule_platform.services.feed import End, Listener, StreamEnded
 from molecule_platform.services.followers import Follower, Followers
 from molecule_platform.services.identity import Presented
-from molecule_platform.services.inbox import Answer
+from molecule_platform.services.inbox_answers import Answer
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -77,7 +77,11 @@ async def test_history_and_live_meet_without_gap_or_repeat(
         await happen(running, "LAST")
 
     writer = asyncio.ensure_future(write())
-    await eventually(lambda: running.feed._at > 20)
+
+    async def has_written() -> bool:
+        return await running.storage.read(lambda tx: tx.events.last_id()) > 20
+
+    await eventually(has_written)
     async with follow(running, administrator(running), 0) as follower:
         await eventually(lambda: running.feed._at > 60)
         seen = await follower.next(SECONDS)
@@ -108,9 +112,8 @@ async def test_history_longer_than_the_buffer_is_still_whole(
     assert [event.id for event in seen] == list(range(1, 17))
 
 
-async def test_without_a_beginning_only_what_is_new_comes(running: Rig, eventually: Eventually) -> None:
+async def test_without_a_beginning_only_what_is_new_comes(running: Rig) -> None:
     old = await happen(running, "OLD")
-    await eventually(lambda: running.feed._at == old.id)
     async with follow(running, administrator(running)) as follower:
         assert follower.position == old.id
         await happen(running, "NEW")

@@ -143,7 +143,7 @@ async def test_people_see_each_beat_and_each_change_of_work_live(rig: Rig) -> No
     ada = await rig.agent()
     await rig.feed.start()
     listener = Listener(rig.admin)
-    rig.feed.join(listener)
+    await rig.feed.join(listener)
     await rig.heartbeats.beat(ada.id, Beat(current_task="adding", active_tasks=1, uptime_seconds=5))
     shown = await listener.take(1)
     await rig.feed.stop()

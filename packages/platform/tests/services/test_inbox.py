@@ -13,7 +13,8 @@ from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services.inbox import Answer, LeaseWish
+from molecule_platform.services.inbox import LeaseWish
+from molecule_platform.services.inbox_answers import Answer
 from molecule_wire.a2a import text
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ class Talk:
         return await self.rig.replies.reply(submission, replies.names_of(asked, header))
 
     async def items_of_ada(self) -> list[Message]:
-        return await self.rig.storage.read(lambda tx: tx.mailbox.list_open(self.ada.id, 10))
+        return await self.rig.storage.read(lambda tx: tx.mailbox.inbox(self.ada.id, 10))
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ async def reply_item_at_bob(talk: Talk) -> Message:
     asked = (await talk.rig.send(talk.ada, "?", talk._of(talk.bob))).message
     back = Submission(talk._of(talk.ada), talk.bob, talk._request("an answer", role="agent"))
     await talk.rig.replies.reply(back, [asked.id])
-    [item] = await talk.rig.storage.read(lambda tx: tx.mailbox.list_open(talk.bob.id, 10))
+    [item] = await talk.rig.storage.read(lambda tx: tx.mailbox.inbox(talk.bob.id, 10))
     await talk.fetch(item)
     return item
 
@@ -166,12 +166,12 @@ async def test_two_agents_that_echo_everything_come_to_rest(talk: Talk) -> None:
     sides = [(talk.ada, talk.bob), (talk.bob, talk.ada)]
     for turn in range(10):
         here, there = sides[turn % 2]
-        for item in await talk.rig.storage.read(lambda tx, w=here: tx.mailbox.list_open(w.id, 10)):
+        for item in await talk.rig.storage.read(lambda tx, w=here: tx.mailbox.inbox(w.id, 10)):
             if item.status == "accepted":
                 await talk.rig.at_cursor(here, item)
             echo = Submission(talk._of(here), there, talk._request("echo", role="agent"))
             await talk.rig.replies.reply(echo, [])
-    items = await talk.rig.storage.read(lambda tx: tx.mailbox.list_open(talk.bob.id, 10))
+    items = await talk.rig.storage.read(lambda tx: tx.mailbox.inbox(talk.bob.id, 10))
     assert items == []
     assert len(await talk.items_of_ada()) == 1
 

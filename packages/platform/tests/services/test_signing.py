@@ -24,7 +24,9 @@ def signing(rig: Rig) -> Signing:
         made.append(alg)
         return FreshKey(f"{alg}-{len(made)}", alg, {"kty": "any"}, "hidden")
 
-    return Signing(rig.storage, rig.clock, make, lambda plain, place: f"{place}:{plain[::-1]}")
+    return Signing(
+        rig.storage, rig.clock, make, lambda plain, place: f"{place}:{plain[::-1]}", lambda _: True
+    )
 
 
 async def kids(signing: Signing) -> list[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from sqlalchemy import update
 
+from molecule_platform.domain import messages
 from molecule_platform.domain.lifecycle import Beat
-from molecule_platform.domain.messages import Message
+from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.principals import Principal
+from molecule_platform.ports.storage import Transaction
 from molecule_platform.services.registration import Application
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.storage.tables import replicas
@@ -33,6 +36,25 @@ async def test_a_deadline_ends_a_message_that_waits_or_is_held_and_its_sender_le
     for message in sent:
         late = await rig.delivery.outcome(message.id, 0)
         assert (late.status, (late.error or {})["code"]) == ("expired", "deadline-exceeded")
+
+
+async def test_a_message_that_cannot_be_ended_holds_up_no_other(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await rig.agent()
+    odd, plain = [(await rig.send(ada, timeout_seconds=10)).message for _ in range(2)]
+
+    def at_deadline(_tx: Transaction, message: Message) -> Outcome:
+        if message.id == odd.id:
+            raise ValueError("it cannot be ended")
+        return messages.expiry(message)
+
+    monkeypatch.setattr("molecule_platform.services.settlement.at_deadline", at_deadline)
+    rig.clock.advance(10)
+    with pytest.raises(ValueError, match="cannot be ended"):
+        await rig.sweeps.leases()
+    assert (await rig.message(plain.id)).status == "expired"
+    assert (await rig.message(odd.id)).is_open
 
 
 async def test_a_lease_that_ran_out_is_offered_again_at_once_and_counts_as_an_attempt(rig: Rig) -> None:

@@ -54,9 +54,12 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         a2a_idle_timeout_seconds=300,
         a2a_max_run_seconds=1800,
         a2a_hold_seconds=25.0,
+        a2a_blocking_max_seconds=1800.0,
         message_ttl_seconds=86400,
         mailbox_max_open=1000,
         message_max_attempts=5,
+        max_delegation_depth=8,
+        max_calls_per_root=64,
         remote_liveness_stale_after=90,
         provision_timeout_seconds=600,
         hibernation_idle_minutes=0,
@@ -66,7 +69,9 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         activity_cleanup_interval_hours=6,
         event_retention_days=30,
         task_retention_days=7,
+        interrupted_task_hours=168,
         task_event_retention_hours=24,
+        delegation_retention_days=90,
         secrets_encryption_key=None,
     )
 

@@ -292,8 +292,8 @@ async def test_what_waits_is_listed_oldest_first_and_offered_by_priority(
         return (
             [m.id for m in box.waiting(store.ada.id)],
             [m.id for m in box.waiting(store.ada.id, ("message",))],
-            [m.id for m in box.list_open(store.ada.id, 10)],
-            [m.id for m in box.list_open(store.ada.id, 1)],
+            [m.id for m in box.inbox(store.ada.id, 10)],
+            [m.id for m in box.inbox(store.ada.id, 1)],
             [m.id for m in box.list_leased(store.ada.id, ("cursor", "inbox"))],
             [m.id for m in box.list_leased(store.ada.id, ("dispatch",))],
         )

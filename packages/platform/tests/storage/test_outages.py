@@ -7,13 +7,15 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import StorageDown, Transaction
@@ -160,6 +162,85 @@ async def test_a_file_that_cannot_be_written_fails_the_group_and_not_the_store(t
         await asyncio.wait_for(storage.write(large), SECONDS)
     await storage.write(lambda tx: full(tx, 10**6))
     await asyncio.wait_for(storage.write(large), SECONDS)
+    await storage.close()
+
+
+async def test_what_shares_a_group_with_a_full_disk_is_written_or_refused(tmp_path: Path) -> None:
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", lambda _: None)
+
+    def little_room(tx: Transaction) -> None:
+        assert isinstance(tx, SqlTransaction)
+        [[pages]] = tx._connection.exec_driver_sql("PRAGMA page_count").all()
+        tx._connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 2}")
+
+    def large(tx: Transaction) -> None:
+        tx.people.insert_org(Org("large", "large", "x" * 1_000_000, found("x").created_at))
+
+    await storage.write(little_room)
+    works: list[Callable[[Transaction], None]] = [
+        lambda tx: tx.people.insert_org(found("one")),
+        large,
+        lambda tx: tx.people.insert_org(found("two")),
+    ]
+    done = await asyncio.wait_for(asyncio.gather(*map(storage.write, works), return_exceptions=True), SECONDS)
+    assert isinstance(done[1], StorageDown)
+    for name, outcome in (("one", done[0]), ("two", done[2])):
+        kept = await storage.read(lambda tx, name=name: tx.people.org_named(name))
+        assert (kept is None) == isinstance(outcome, StorageDown)
+    await storage.close()
+
+
+async def test_a_start_waits_for_a_process_that_is_just_ending(tmp_path: Path) -> None:
+    await (await SqliteStorage.open(tmp_path / "molecule.db", lambda _: None)).close()
+    other = sqlite3.connect(tmp_path / "molecule.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    asyncio.get_running_loop().call_later(0.2, other.execute, "ROLLBACK")
+    storage = await asyncio.wait_for(SqliteStorage.open(tmp_path / "molecule.db", lambda _: None), SECONDS)
+    await storage.close()
+    other.close()
+
+
+async def test_a_bell_that_breaks_does_not_stop_the_store(tmp_path: Path) -> None:
+    def broken(_subjects: object) -> None:
+        raise RuntimeError("a listener failed")
+
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", broken)
+    for name in ("one", "two"):
+        await asyncio.wait_for(
+            storage.write(lambda tx, name=name: tx.people.insert_org(found(name))), SECONDS
+        )
+    await storage.close()
+
+
+async def test_a_file_that_cannot_be_opened_again_fails_the_group_and_not_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", lambda _: None)
+
+    def gone() -> None:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage._writer, "connect", gone)
+        with pytest.raises(StorageDown):
+            await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("one"))), SECONDS)
+    await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("two"))), SECONDS)
+    await storage.close()
+
+
+async def test_a_replica_that_vanishes_in_the_middle_of_a_write_does_not_keep_the_others_from_writing(
+    postgres_database: str,
+) -> None:
+    storage = await PostgresStorage.open(postgres_database, lambda _: None)
+    silent = await PostgresStorage.open(postgres_database, lambda _: None)
+    holding = await silent._writer.connect()
+    await holding.execute(text("SELECT pg_advisory_xact_lock(7231968001)"))
+    await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("one"))), SECONDS)
+    with pytest.raises(DBAPIError):
+        await holding.execute(text("SELECT 1"))
+    await holding.close()
+    await silent.close()
     await storage.close()
 
 

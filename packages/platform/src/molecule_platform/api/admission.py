@@ -28,7 +28,7 @@ class Gate:
     keyed: Keyed
 
 
-@dataclass
+@dataclass(slots=True)
 class Visit:
     """What is learnt of one request, or one socket, on its way in."""
 

@@ -3,7 +3,6 @@
 import ipaddress
 import itertools
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +36,8 @@ class Edge:
 
 class Arrival:
     """One request, before its route is known. What few requests need is worked out when it is asked for."""
+
+    __slots__ = ("_edge", "_scope", "_traceparent", "headers", "method", "path", "query", "request_id")
 
     def __init__(self, scope: Scope, edge: Edge) -> None:
         self.method: str = scope.get("method", "GET")
@@ -79,8 +80,8 @@ class Arrival:
         """The trace goes on with a step of our own; without one, or with a malformed one, it begins here."""
         if not self._traceparent:
             known = _TRACEPARENT.fullmatch(self.headers.get("traceparent", "").strip().lower())
-            trace, flags = known.groups() if known else (secrets.token_hex(16), "00")
-            self._traceparent = f"00-{trace}-{secrets.token_hex(8)}-{flags}"
+            trace, flags = known.groups() if known else (ids.random_hex(2), "00")
+            self._traceparent = f"00-{trace}-{ids.random_hex(1)}-{flags}"
         return self._traceparent
 
     @property

@@ -18,7 +18,7 @@ from molecule_platform.services.authority import Admission
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
-@dataclass
+@dataclass(slots=True)
 class Call:
     """Everything a handler may know of its request."""
 

@@ -1,8 +1,10 @@
-"""Refusals on the wire: one table, two shapes."""
+"""Refusals on the wire: one table, four shapes."""
+
+from typing import Any
 
 from molecule_platform.api.calls import Reply
 from molecule_platform.domain.refusals import Refusal
-from molecule_wire import JSON, errors
+from molecule_wire import JSON, errors, jsontext
 from molecule_wire.a2a import envelopes
 from molecule_wire.a2a import errors as a2a_errors
 
@@ -22,6 +24,29 @@ def jsonrpc(refusal: Refusal, request_id: str, rpc_id: JSON = None) -> Reply:
     side = {key: refusal.extras[key] for key in _SIDE_KEYS if key in refusal.extras}
     body = envelopes.error_envelope(rpc_id, error) | {"code": refusal.code, "request_id": request_id} | side
     return Reply(body, refusal.status, headers_of(refusal))
+
+
+def a2a(refusal: Refusal, request_id: str) -> Reply:
+    """A refusal as A2A answers it over HTTP+JSON."""
+    return Reply(_standard(refusal, request_id).to_rest(), refusal.status, headers_of(refusal))
+
+
+def a2a_rpc(refusal: Refusal, request_id: str, rpc_id: JSON = None) -> Reply:
+    """A refusal as A2A answers it over JSON-RPC, with nothing beside the error."""
+    error = _standard(refusal, request_id)
+    return Reply(envelopes.error_envelope(rpc_id, error), refusal.status, headers_of(refusal))
+
+
+def _standard(refusal: Refusal, request_id: str) -> a2a_errors.A2AError:
+    """The protocol's details hold texts only."""
+    facts = {"request_id": request_id, **refusal.extras}
+    return a2a_errors.gateway_error(
+        refusal.code, refusal.sentence, **{name: _as_text(value) for name, value in facts.items()}
+    )
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else jsontext.encode(value).decode()
 
 
 def headers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:

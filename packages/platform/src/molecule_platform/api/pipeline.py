@@ -25,6 +25,14 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Fallback = Callable[[str, str], Reply | None]
 
 _NO_HEADERS: dict[str, str] = {}
+_SHAPES: dict[str, Callable[[Refusal, str], Reply]] = {
+    "rest": errors.rest,
+    "jsonrpc": errors.jsonrpc,
+    "a2a": errors.a2a,
+    "a2a-rpc": errors.a2a_rpc,
+}
+# What lies below is A2A's, also where nothing is served.
+_A2A_BASE = "/agents/"
 
 
 class Observer(Protocol):
@@ -35,7 +43,7 @@ class Observer(Protocol):
         ...
 
 
-@dataclass
+@dataclass(slots=True)
 class _Passage(Visit):
     """A visit over HTTP; its body is still to be received."""
 
@@ -152,7 +160,7 @@ class Pipeline:
 
     async def _know(self, passage: _Passage, call: Call) -> None:
         route = call.route
-        if route.is_public and (route.is_for_all or passage.arrival.bearer is None):
+        if route.is_public and (route.is_for_all or not _shows_credential(passage.arrival)):
             self._door.count_stranger(passage)
             return
         try:
@@ -199,16 +207,20 @@ class Pipeline:
                 return b"".join(chunks)
 
 
+def _shows_credential(arrival: Arrival) -> bool:
+    """Whether a visit to a route that needs no credential shows one; a cookie counts for reading alone."""
+    return arrival.bearer is not None or (arrival.method in ("GET", "HEAD") and arrival.session is not None)
+
+
 def too_large(most: int) -> Refusal:
     """The body is over its limit."""
     return Refusal("payload-too-large", f"the body is larger than {most} bytes", limit_bytes=most)
 
 
 def _refused(passage: _Passage, refusal: Refusal) -> Reply:
-    route, request_id = passage.route, passage.arrival.request_id
-    if route is not None and route.errors == "jsonrpc":
-        return errors.jsonrpc(refusal, request_id)
-    return errors.rest(refusal, request_id)
+    unserved = "a2a" if passage.arrival.path.startswith(_A2A_BASE) else "rest"
+    shape = unserved if passage.route is None else passage.route.errors
+    return _SHAPES[shape](refusal, passage.arrival.request_id)
 
 
 async def _until_disconnected(receive: Receive) -> None:

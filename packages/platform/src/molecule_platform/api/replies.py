@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from molecule_platform.api.arrival import Arrival, Edge
@@ -81,6 +81,8 @@ async def send(send: Send, reply: Reply, arrival: Arrival, extra: dict[str, str]
 def _headers(reply: Reply, arrival: Arrival, extra: dict[str, str]) -> list[tuple[bytes, bytes]]:
     headers = [*_SECURITY, (b"x-request-id", arrival.request_id.encode())]
     own = {**extra, **dict(reply.headers)} if extra or reply.headers else {}
+    if "vary" in extra and own["vary"] != extra["vary"]:
+        own["vary"] += f", {extra['vary']}"
     headers += [pair for name, pair in _API.items() if name not in own]
     headers += [(name.encode(), value.encode("latin-1")) for name, value in own.items()]
     if reply.status != 204:
@@ -91,19 +93,23 @@ def _headers(reply: Reply, arrival: Arrival, extra: dict[str, str]) -> list[tupl
 
 
 async def _stream(send: Send, chunks: AsyncGenerator[bytes], gone: Gone) -> None:
-    async def write() -> None:
-        async with aclosing(chunks):
+    leaving = asyncio.ensure_future(gone())
+    limit = asyncio.timeout(None)
+
+    def end(_left: object) -> None:
+        with suppress(RuntimeError):  # the stream may have ended in the same moment
+            limit.reschedule(0)
+
+    try:
+        async with limit, aclosing(chunks):
+            leaving.add_done_callback(end)
             async for chunk in chunks:
                 async with asyncio.timeout(STALLED_SECONDS):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
-
-    writing, leaving = asyncio.ensure_future(write()), asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if writing.done() and not isinstance(writing.exception(), TimeoutError):
-            writing.result()
-            await send({"type": "http.response.body", "body": b""})
+        await send({"type": "http.response.body", "body": b""})
+    except TimeoutError:
+        # The caller has gone, or takes nothing any more.
+        return
     finally:
-        for task in (writing, leaving):
-            task.cancel()
-        await asyncio.gather(writing, leaving, return_exceptions=True)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)

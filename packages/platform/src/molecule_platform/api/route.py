@@ -28,7 +28,9 @@ class Route:
     # Codes of the error table beyond those that every route of its kind may give.
     refusals: tuple[str, ...] = ()
     media: str = JSON
-    errors: Literal["rest", "jsonrpc"] = "rest"
+    # How a refusal is written: as the platform does, as its A2A path does, or as the standard A2A base does
+    # over HTTP+JSON and over JSON-RPC.
+    errors: Literal["rest", "jsonrpc", "a2a", "a2a-rpc"] = "rest"
     a2a_body: bool = False
     # The route tells that an id is unknown or removed before it knows who asks.
     gone_first: bool = False
@@ -48,6 +50,8 @@ class Route:
     rate: Rate | None = None
     # Its success is routine and not worth a line in the log.
     quiet: bool = False
+    # It can be asked for its headers alone, although it is not for all.
+    has_head: bool = False
 
     # Whether no credential is needed, and whether none is even looked at.
     is_public: bool = field(init=False)
@@ -60,4 +64,4 @@ class Route:
     @property
     def is_page(self) -> bool:
         """Whether it can be asked for its headers alone: reading it has no effect for anyone."""
-        return self.method == "GET" and self.is_for_all
+        return self.has_head or (self.method == "GET" and self.is_for_all)

@@ -1,11 +1,12 @@
 """From a method and a path to a row of the route table."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from molecule_platform.api.route import Route
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
+from molecule_wire.a2a import tenants
 
 
 @dataclass(frozen=True)
@@ -16,15 +17,40 @@ class Match:
     path: dict[str, str]
 
 
+@dataclass
+class _Node:
+    """Where the first segments of a path lead, and which rows end here."""
+
+    words: dict[str, "_Node"] = field(default_factory=dict[str, "_Node"])
+    # A value, perhaps with a word behind it, as in `{task_id}:cancel`; the longest word first.
+    values: list[tuple[str, str, "_Node"]] = field(default_factory=list[tuple[str, str, "_Node"]])
+    routes: dict[str, Route] = field(default_factory=dict[str, Route])
+
+    def step(self, segment: str) -> "_Node":
+        """The node behind a segment of a row, made if it is new."""
+        if not segment.startswith("{"):
+            return self.words.setdefault(segment, _Node())
+        name, _, ending = segment[1:].partition("}")
+        for known in self.values:
+            if known[:2] == (name, ending):
+                return known[2]
+        node = _Node()
+        self.values.append((name, ending, node))
+        self.values.sort(key=lambda value: -len(value[1]))
+        return node
+
+
 class Router:
-    """Finds routes by their segments; a trailing slash makes no difference."""
+    """Finds routes by their segments; a trailing slash makes no difference, and a word wins over a value."""
 
     def __init__(self, table: Sequence[Route]) -> None:
-        self._by_length: dict[int, list[tuple[list[str], Route]]] = {}
+        self._root = _Node()
         self._plain: dict[tuple[str, str], Match] = {}
         for route in table:
-            segments = _segments(route.path)
-            self._by_length.setdefault(len(segments), []).append((segments, route))
+            node = self._root
+            for segment in _segments(route.path):
+                node = node.step(segment)
+            node.routes[route.method] = route
             if "{" not in route.path:
                 self._plain[route.method, route.path] = Match(route, {})
 
@@ -34,19 +60,18 @@ class Router:
         return plain or self._search(method, path)
 
     def _search(self, method: str, path: str) -> Match | None:
-        segments = _segments(path)
-        found = [
-            Match(route, values)
-            for pattern, route in self._by_length.get(len(segments), ())
-            if (values := _values(pattern, segments)) is not None
-        ]
-        if not found:
+        allowed: set[str] = set()
+        for routes, values in _found(self._root, _segments(path), 0):
+            route = routes.get(method)
+            if route is None and method == "HEAD" and "GET" in routes and routes["GET"].is_page:
+                route = routes["GET"]
+            if route is not None:
+                return Match(route, values)
+            allowed |= routes.keys()
+        if not allowed:
             return None
-        for match in sorted(found, key=lambda match: len(match.path)):
-            if match.route.method == method or (method == "HEAD" and match.route.is_page):
-                return match
-        allowed = ", ".join(sorted({match.route.method for match in found}))
-        raise Refusal("method-not-allowed", f"{method} is not served here: use {allowed}", allow=allowed)
+        listed = ", ".join(sorted(allowed))
+        raise Refusal("method-not-allowed", f"{method} is not served here: use {listed}", allow=listed)
 
 
 def checked_id(match: Match) -> str | None:
@@ -63,11 +88,19 @@ def _segments(path: str) -> list[str]:
     return path.strip("/").split("/")
 
 
-def _values(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
-    values: dict[str, str] = {}
-    for expected, given in zip(pattern, segments, strict=True):
-        if expected.startswith("{") and given:
-            values[expected[1:-1]] = given
-        elif expected != given:
-            return None
-    return values
+def _found(node: _Node, segments: list[str], place: int) -> Iterator[tuple[dict[str, Route], dict[str, str]]]:
+    """Where a path leads: nodes with rows, and the values on the way; the most literal one first."""
+    if place == len(segments):
+        if node.routes:
+            yield node.routes, {}
+        return
+    segment = segments[place]
+    word = node.words.get(segment)
+    if word is not None:
+        yield from _found(word, segments, place + 1)
+    for name, ending, behind in node.values:
+        value = segment.removesuffix(ending)
+        if not value or (ending and value == segment) or (name == "tenant" and not tenants.may_be(value)):
+            continue
+        for routes, values in _found(behind, segments, place + 1):
+            yield routes, {name: value, **values}

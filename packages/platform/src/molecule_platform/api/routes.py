@@ -1,9 +1,13 @@
 """The route table. A route outside it cannot be served; a row without a handler stops the start."""
 
 from molecule_platform.api.nouns import (
+    a2a,
     access,
     activity,
+    cards,
+    delegations,
     events,
+    inbox,
     messages,
     ops,
     people,
@@ -22,6 +26,10 @@ TABLE: tuple[Route, ...] = (
     *workspaces.ROUTES,
     *tokens.ROUTES,
     *messages.ROUTES,
+    *inbox.ROUTES,
+    *a2a.ROUTES,
+    *cards.ROUTES,
+    *delegations.ROUTES,
     *activity.ROUTES,
     *events.ROUTES,
     *secrets.ROUTES,

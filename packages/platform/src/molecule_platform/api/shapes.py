@@ -33,6 +33,12 @@ class Problem(Shape):
     request_id: str
 
 
+class A2aProblem(Shape):
+    """Every refusal over the HTTP+JSON binding of A2A; the code of the table is in the details."""
+
+    error: dict[str, Any]
+
+
 class RpcEnvelope(Shape):
     """A JSON-RPC answer; a refusal repeats its facts beside the error."""
 

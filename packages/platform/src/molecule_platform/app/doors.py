@@ -2,18 +2,26 @@
 
 import random
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from molecule_platform.api.arrival import Edge
 from molecule_platform.api.calls import Handler
-from molecule_platform.app.ground import Ground
+from molecule_platform.app.ground import Ground, issuer
 from molecule_platform.app.staff import Staff, url_check
+from molecule_platform.domain.delegation_context import ContextLimits
 from molecule_platform.gateway.doors.a2a import A2aDoor
 from molecule_platform.gateway.doors.activity import ActivityDoors
+from molecule_platform.gateway.doors.cards import CardDoors
+from molecule_platform.gateway.doors.delegations import DelegationStream
 from molecule_platform.gateway.doors.heartbeat import HeartbeatDoor
 from molecule_platform.gateway.doors.inbox import InboxDoors
+from molecule_platform.gateway.doors.message_events import MessageEventDoors
+from molecule_platform.gateway.doors.sending import Sending
+from molecule_platform.gateway.doors.standard import StandardDoor
 from molecule_platform.gateway.doors.streams import StreamDoors
+from molecule_platform.gateway.doors.task_frames import TaskFrames
+from molecule_platform.gateway.doors.task_operations import TaskOperations
 from molecule_platform.http.access import AccessRoutes
+from molecule_platform.http.delegations import DelegationRoutes
 from molecule_platform.http.events import EventRoutes
 from molecule_platform.http.health import HealthRoutes
 from molecule_platform.http.login import LoginRoutes
@@ -30,11 +38,15 @@ from molecule_platform.http.workspaces import WorkspaceRoutes
 from molecule_platform.keys import sealers
 from molecule_platform.services.access import Access
 from molecule_platform.services.activity import Activity
+from molecule_platform.services.delegating import Delegating
 from molecule_platform.services.delivery import Delivery, DeliveryLimits
 from molecule_platform.services.directory import Directory
 from molecule_platform.services.followers import Followers
 from molecule_platform.services.inbox import Inbox
+from molecule_platform.services.inbox_progress import InboxProgress
 from molecule_platform.services.logbook import Logbook
+from molecule_platform.services.message_streams import MessageStreams
+from molecule_platform.services.messages import Messages
 from molecule_platform.services.orgs import Orgs
 from molecule_platform.services.people import PeopleService
 from molecule_platform.services.registration import ClaimRules, Registration
@@ -42,6 +54,7 @@ from molecule_platform.services.replies import Replies
 from molecule_platform.services.rotation import Rotation
 from molecule_platform.services.search import AgentSearch
 from molecule_platform.services.secrets import SecretService
+from molecule_platform.services.task_pages import TaskPages
 from molecule_platform.services.tasks import Tasks
 from molecule_platform.services.tickets import Tickets
 from molecule_platform.services.tokens import Tokens
@@ -58,7 +71,8 @@ def handlers(ground: Ground, staff: Staff, health: HealthRoutes, followers: Foll
     return {
         **health.handlers(),
         **OpsRoutes(staff.loops, staff.metrics, clock).handlers(),
-        "jwks": SigningRoutes(staff.signing, issuer(ground.settings)).jwks,
+        **CardDoors(staff.cards).handlers(),
+        **SigningRoutes(staff.signing, issuer(ground.settings)).handlers(),
         **LoginRoutes(staff.login, PAGES).handlers(),
         **PeopleRoutes(PeopleService(storage, clock), Orgs(storage, clock)).handlers(),
         **TicketRoutes(Tickets(storage, clock)).handlers(),
@@ -68,24 +82,50 @@ def handlers(ground: Ground, staff: Staff, health: HealthRoutes, followers: Foll
         **WorkspaceRoutes(staff.lives, directory).handlers(),
         **EventRoutes(staff.feed).handlers(),
         **StreamDoors(followers).handlers(),
+        **DelegationStream(staff.delegations, followers).handlers(),
         **_secret_routes(ground, staff).handlers(),
-        **_mail(ground, staff, directory),
+        **_mail(ground, staff, directory, followers),
     }
 
 
-def _mail(ground: Ground, staff: Staff, directory: Directory) -> dict[str, Handler]:
+def _mail(ground: Ground, staff: Staff, directory: Directory, followers: Followers) -> dict[str, Handler]:
     """The doors of delivery."""
     storage, bells, clock = ground.storage, ground.bells, ground.clock
-    delivery = Delivery(storage, bells, clock, ground.replica_id, _limits(ground.settings))
+    limits = _limits(ground.settings)
+    delivery = Delivery(storage, bells, clock, ground.replica_id, limits, staff.desk, staff.courier)
     replies = Replies(storage, clock, delivery, ground.replica_id)
     logbook = Logbook(storage, clock, staff.feed)
     inbox = Inbox(storage, bells, clock, random.random)
+    messages = Messages(storage, clock, delivery)
+    progress = InboxProgress(storage, clock)
+    tasks = Tasks(storage, clock, delivery)
+    message_streams = MessageStreams(storage, bells, staff.streams)
+    delegating = Delegating(storage, clock, delivery, context_limits(ground.settings))
     return {
-        "a2a": A2aDoor(staff.authority, delivery, replies, Tasks(storage)).handle,
+        **_a2a(ground, staff, delivery, tasks, replies),
         "registry.heartbeat": HeartbeatDoor(staff.heartbeats).handle,
-        "message.show": MessageRoutes(delivery, directory).show,
+        **MessageRoutes(delivery, directory, messages, staff.cancelling).handlers(),
+        **MessageEventDoors(delivery, tasks, message_streams, followers).handlers(),
         **ActivityDoors(Activity(storage, bells, clock), replies, logbook).handlers(),
-        **InboxDoors(inbox, staff.metrics, clock).handlers(),
+        **InboxDoors(inbox, progress, messages, staff.metrics, clock).handlers(),
+        **DelegationRoutes(delegating, staff.delegations, clock).handlers(),
+    }
+
+
+def _a2a(
+    ground: Ground, staff: Staff, delivery: Delivery, tasks: Tasks, replies: Replies
+) -> dict[str, Handler]:
+    """The two doors of A2A, which lead to the same place."""
+    pages = TaskPages(ground.storage, sealers.for_places(ground.keyring))
+    frames = TaskFrames(staff.streams, delivery, tasks, staff.identity)
+    sending = Sending(delivery, tasks, frames, staff.push_configs)
+    served = TaskOperations(
+        staff.authority, tasks, pages, frames, staff.cancelling, staff.push_configs, staff.cards
+    )
+    blocking = ground.settings.a2a_blocking_max_seconds
+    return {
+        "a2a": A2aDoor(staff.authority, sending, served, replies).handle,
+        **StandardDoor(staff.authority, sending, served, blocking).handlers(),
     }
 
 
@@ -124,7 +164,13 @@ def _limits(settings: Settings) -> DeliveryLimits:
         max_open=settings.mailbox_max_open,
         max_attempts=settings.message_max_attempts,
         idle_seconds=settings.a2a_idle_timeout_seconds,
+        delegation=context_limits(settings),
     )
+
+
+def context_limits(settings: Settings) -> ContextLimits:
+    """How far delegated work may spread."""
+    return ContextLimits(settings.max_delegation_depth, settings.max_calls_per_root)
 
 
 def edge(settings: Settings) -> Edge:
@@ -136,13 +182,3 @@ def edge(settings: Settings) -> Edge:
         cors_origins=settings.cors_origins or frozenset(),
         trusted_proxies=settings.trusted_proxies or (),
     )
-
-
-def issuer(settings: Settings) -> str:
-    """How the platform names itself in what it signs: the origin at which agents know it."""
-    known = settings.external_platform_url or settings.platform_url
-    if known is None:
-        host = "127.0.0.1" if settings.bind_host in ("0.0.0.0", "::", "") else settings.bind_host
-        return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
-    parts = urlsplit(known)
-    return f"{parts.scheme}://{parts.netloc}"

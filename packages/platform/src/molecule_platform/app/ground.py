@@ -1,11 +1,13 @@
 """What everything stands on: settings, keys, bus, database, the first organisation."""
 
 import os
+import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from molecule_platform import logs
 from molecule_platform.bus.memory import MemoryBus
@@ -32,8 +34,7 @@ class SystemClock:
 
     def now(self) -> datetime:
         """The time in UTC, cut to milliseconds."""
-        now = datetime.now(UTC)
-        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+        return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,16 @@ class Ground:
     def shared(self) -> bool:
         """Whether other replicas may stand on the same database."""
         return (self.settings.database_url or "").startswith("postgresql")
+
+
+def issuer(settings: Settings) -> str:
+    """How the platform names itself in what it signs: the origin at which agents know it."""
+    known = settings.external_platform_url or settings.platform_url
+    if known is None:
+        host = "127.0.0.1" if settings.bind_host in ("0.0.0.0", "::", "") else settings.bind_host
+        return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    parts = urlsplit(known)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 async def lay(settings: Settings, exits: AsyncExitStack) -> Ground:

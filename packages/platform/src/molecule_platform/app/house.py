@@ -56,7 +56,9 @@ class House:
             below = await ground.lay(settings, exits)
             outbound = Outbound(guard.agent_policy(settings.allow_private_urls))
             exits.push_async_callback(outbound.close)
-            house = cls(below, hire(below, outbound, provisioner), exits)
+            to_webhooks = Outbound(guard.caller_policy(settings.push_allow_private))
+            exits.push_async_callback(to_webhooks.close)
+            house = cls(below, hire(below, outbound, to_webhooks, provisioner), exits)
             await house._start()
             return house
         except (StorageDown, SchemaTooNew, BusUnavailable, KeyProblem) as problem:
@@ -69,11 +71,14 @@ class House:
     async def _start(self) -> None:
         staff, leave = self._staff, self._exits.push_async_callback
         await staff.signing.ensure()
+        await staff.keys.refresh()
         await staff.feed.start()
         leave(staff.feed.stop)
         staff.heartbeats.start()
         leave(staff.heartbeats.stop)
         leave(staff.courier.stop)
+        leave(staff.cancelling.stop)
+        leave(staff.notifier.stop)
         leave(staff.lives.provisioning.close)
         recovery = asyncio.get_running_loop().create_task(staff.sweeps.recover())
         self._exits.callback(recovery.cancel)
@@ -107,6 +112,7 @@ class House:
         """Say that no new work should come here, and let go of those who wait."""
         self._health.draining = True
         self._staff.feed.drain()
+        self._staff.streams.stop()
         self._ground.bells.hush()
 
     async def close(self) -> None:

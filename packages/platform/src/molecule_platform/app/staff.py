@@ -3,28 +3,41 @@
 import random
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from molecule_platform.app.ground import Ground
+from molecule_platform.app.ground import Ground, issuer
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.gateway.links.push import PushLink
+from molecule_platform.gateway.links.webhooks import WebhookLink
 from molecule_platform.http.metrics import Metrics
 from molecule_platform.keys import sealers, signing
 from molecule_platform.ports.provisioner import Provisioner
+from molecule_platform.services.assertions import CallerAssertions
 from molecule_platform.services.authority import Authority
+from molecule_platform.services.cancelling import Cancelling
+from molecule_platform.services.cards import Cards
+from molecule_platform.services.carrying import Bounds, Carrier
 from molecule_platform.services.courier import Courier
+from molecule_platform.services.delegated import DelegationDesk
+from molecule_platform.services.desk import Desk
 from molecule_platform.services.feed import Feed
 from molecule_platform.services.heartbeats import Heartbeats
 from molecule_platform.services.identity import Identity
 from molecule_platform.services.lives import LifeRules, Lives
+from molecule_platform.services.living_keys import LOOK_AGAIN_SECONDS, LivingKeys
 from molecule_platform.services.login import Login
 from molecule_platform.services.loops import Loops
+from molecule_platform.services.notifier import Notifier
 from molecule_platform.services.provisioning import StartRules
+from molecule_platform.services.push_configs import PushConfigs
 from molecule_platform.services.retention import Kept, Retention
 from molecule_platform.services.signing import Signing
 from molecule_platform.services.sweeps import Sweeps
+from molecule_platform.services.task_follower import TaskFollower
+from molecule_platform.services.task_streams import TaskStreams
 from molecule_platform.settings import Settings
 
 
@@ -38,57 +51,111 @@ class Staff:
     feed: Feed
     heartbeats: Heartbeats
     courier: Courier
+    streams: TaskStreams
+    desk: Desk
+    cancelling: Cancelling
     sweeps: Sweeps
     lives: Lives
     loops: Loops
     metrics: Metrics
     signing: Signing
+    keys: LivingKeys
+    assertions: CallerAssertions
+    cards: Cards
+    notifier: Notifier
+    push_configs: PushConfigs
+    delegations: DelegationDesk
 
 
-def hire(ground: Ground, outbound: Outbound, provisioner: Provisioner | None) -> Staff:
+def hire(ground: Ground, outbound: Outbound, to_webhooks: Outbound, provisioner: Provisioner | None) -> Staff:
     """Bring everyone together; nobody works yet."""
     storage, clock = ground.storage, ground.clock
+    authority = Authority(storage, clock)
     identity = Identity(storage, ground.bells, clock, ground.admin_token, ground.org_id)
     feed = Feed(storage, ground.bells, ground.log)
     loops = Loops(storage, clock, ground.log, ground.replica_id, ground.shared)
     metrics = Metrics(storage, loops, clock)
-    courier = _courier(ground, outbound, metrics)
+    keys = LivingKeys(storage, ground.bells, clock, ground.log, sealers.for_signing(ground.keyring))
+    assertions = CallerAssertions(keys, issuer(ground.settings))
+    most_bytes = ground.settings.a2a_max_response_bytes
+    link = PushLink(outbound, most_bytes, clock.now, assertions.sign)
+    streams, desk = TaskStreams(storage, ground.bells), Desk()
+    carrier = _carrier(ground, link, streams, desk)
+    courier = Courier(storage, ground.bells, clock, carrier, ground.replica_id, metrics)
+    open_secret = partial(sealers.dispatch_secret, ground.keyring)
+    cancelling = Cancelling(storage, clock, link, courier, desk, open_secret)
+    waits = timedelta(hours=ground.settings.interrupted_task_hours)
+    TaskFollower(storage, clock, link, waits, open_secret).add_to(loops)
+    if ground.bells.reaches_others:
+        loops.add("task-streams", 1.0, streams.look)
     sweeps = Sweeps(storage, clock, ground.replica_id, courier, ground.shared, metrics)
     lives = _lives(ground, provisioner, metrics)
     seconds = ground.settings.remote_liveness_stale_after
     heartbeats = Heartbeats(storage, clock, ground.log, feed, ground.bells, seconds)
     sweeps.add_to(loops)
     lives.add_to(loops)
+    notifier = _notifier(ground, to_webhooks)
+    notifier.add_to(loops)
+    loops.add("signing-keys", LOOK_AGAIN_SECONDS, keys.refresh)
+    delegations = DelegationDesk(storage, ground.bells, clock)
+    loops.add("delegations", 1.0, delegations.tick, exclusive=True)
     _retention(ground, loops)
     return Staff(
         identity=identity,
-        authority=Authority(storage, clock),
+        authority=authority,
         login=Login(storage, clock, identity),
         feed=feed,
         heartbeats=heartbeats,
         courier=courier,
+        streams=streams,
+        desk=desk,
+        cancelling=cancelling,
         sweeps=sweeps,
         lives=lives,
         loops=loops,
         metrics=metrics,
-        signing=Signing(storage, clock, signing.new_key, sealers.for_texts(ground.keyring)),
+        signing=_signing(ground),
+        keys=keys,
+        assertions=assertions,
+        cards=Cards(storage, authority, keys, push=True),
+        notifier=notifier,
+        push_configs=PushConfigs(
+            storage, clock, push_url_check(ground.settings), sealers.for_places(ground.keyring)
+        ),
+        delegations=delegations,
     )
 
 
-def _courier(ground: Ground, outbound: Outbound, metrics: Metrics) -> Courier:
+def _carrier(ground: Ground, link: PushLink, streams: TaskStreams, desk: Desk) -> Carrier:
     settings = ground.settings
-    return Courier(
+    return Carrier(
+        ground.storage,
+        ground.clock,
+        ground.log,
+        link,
+        streams,
+        desk,
+        Bounds(settings.a2a_idle_timeout_seconds, random.random),
+        partial(sealers.dispatch_secret, ground.keyring),
+    )
+
+
+def _notifier(ground: Ground, to_webhooks: Outbound) -> Notifier:
+    return Notifier(
         ground.storage,
         ground.bells,
         ground.clock,
         ground.log,
-        PushLink(outbound, settings.a2a_max_response_bytes, ground.clock.now),
+        WebhookLink(to_webhooks, ground.clock.now),
+        sealers.for_places(ground.keyring).open,
         ground.replica_id,
-        settings.a2a_idle_timeout_seconds,
-        lambda workspace: sealers.dispatch_secret(ground.keyring, workspace),
         random.random,
-        metrics,
     )
+
+
+def _signing(ground: Ground) -> Signing:
+    seal, opens = sealers.for_texts(ground.keyring), sealers.opens_signing(ground.keyring)
+    return Signing(ground.storage, ground.clock, signing.new_key, seal, opens)
 
 
 def _lives(ground: Ground, provisioner: Provisioner | None, metrics: Metrics) -> Lives:
@@ -120,6 +187,7 @@ def _retention(ground: Ground, loops: Loops) -> None:
         events=timedelta(days=settings.event_retention_days),
         messages=timedelta(days=settings.task_retention_days),
         message_events=timedelta(hours=settings.task_event_retention_hours),
+        delegations=timedelta(days=settings.delegation_retention_days),
     )
     retention = Retention(ground.storage, ground.clock, kept)
     seconds = settings.activity_cleanup_interval_hours * 3600
@@ -128,8 +196,15 @@ def _retention(ground: Ground, loops: Loops) -> None:
 
 def url_check(settings: Settings) -> Any:
     """The guard for addresses of agents, as registering and creating use it."""
-    policy = guard.agent_policy(settings.allow_private_urls)
+    return _check(guard.agent_policy(settings.allow_private_urls))
 
+
+def push_url_check(settings: Settings) -> Any:
+    """The guard for addresses of webhooks."""
+    return _check(guard.caller_policy(settings.push_allow_private))
+
+
+def _check(policy: guard.Policy) -> Any:
     async def check(url: str) -> None:
         try:
             await guard.resolve_and_check(url, policy)

@@ -81,7 +81,7 @@ class Client:
 
     def get(self, path: str, query: Query | None = None, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
         """Read something."""
-        return self.send(Request("GET", _with_query(path, query), timeout=timeout))
+        return self.send(Request("GET", with_query(path, query), timeout=timeout))
 
     def post(self, path: str, body: Any = None) -> Answer:
         """Make or change something."""
@@ -93,7 +93,7 @@ class Client:
 
     def delete(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
         """Remove something."""
-        return self.send(Request("DELETE", _with_query(path, query)))
+        return self.send(Request("DELETE", with_query(path, query)))
 
     def every_row(self, path: str, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         """All pages of a list."""
@@ -207,7 +207,8 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def _with_query(path: str, query: Query | None) -> str:
+def with_query(path: str, query: Query | None) -> str:
+    """A path with its parameters."""
     return f"{path}?{urlencode(query)}" if query else path
 
 

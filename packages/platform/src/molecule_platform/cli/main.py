@@ -11,15 +11,20 @@ from typer.main import get_command
 from molecule_platform.cli import problems, screen
 from molecule_platform.cli.access import access, grants
 from molecule_platform.cli.activity import activity
+from molecule_platform.cli.dead_letters import dead_letters
+from molecule_platform.cli.delegations import delegations
 from molecule_platform.cli.doctor import doctor
 from molecule_platform.cli.events import events
 from molecule_platform.cli.house import house
+from molecule_platform.cli.inbox import inbox
+from molecule_platform.cli.keys import keys
 from molecule_platform.cli.lives import lives
 from molecule_platform.cli.messages import messages, speaking
 from molecule_platform.cli.models import models
 from molecule_platform.cli.people import orgs, users
 from molecule_platform.cli.registry import agents, neighbours
 from molecule_platform.cli.secrets import secrets
+from molecule_platform.cli.tasks import tasks
 from molecule_platform.cli.tokens import tokens
 from molecule_platform.cli.up import starting
 from molecule_platform.cli.workspaces import workspaces
@@ -41,6 +46,7 @@ app.add_typer(agents, name="agent")
 app.add_typer(activity, name="activity")
 app.add_typer(events, name="event")
 app.add_typer(secrets, name="secret")
+app.add_typer(keys, name="key")
 app.add_typer(models, name="model")
 app.add_typer(tokens, name="token")
 app.add_typer(users, name="user")
@@ -49,6 +55,10 @@ app.add_typer(access, name="access")
 app.add_typer(grants, name="grant")
 app.add_typer(speaking)
 app.add_typer(messages, name="message")
+app.add_typer(inbox, name="inbox")
+app.add_typer(tasks, name="task")
+app.add_typer(dead_letters, name="dead-letter")
+app.add_typer(delegations, name="delegation")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,15 +1,16 @@
 """`molecule send` and `molecule message`: say something to an agent and read what it answers."""
 
-import contextlib
-import sys
+import functools
 import time
 from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
+from rich.table import Table
 
-from molecule_platform.cli import client, problems, screen, tree
+from molecule_platform.cli import client, events, following, hints, problems, screen, tree
+from molecule_platform.cli.following import Waiting
 from molecule_platform.cli.session import Session, command
 from molecule_platform.cli.workspaces import Reference
 from molecule_wire.a2a import text as a2a_text
@@ -25,47 +26,125 @@ OPEN = ("accepted", "leased")
 Wait = Annotated[
     float | None, typer.Option(metavar="SECONDS", min=0, help="How long to wait for the answer.")
 ]
+Id = Annotated[str, typer.Argument(metavar="MESSAGE", help="The id that `molecule send` gave.")]
 
 
-@command(speaking, "send", serves=("a2a", "message.show"))
+@command(speaking, "send", serves=("a2a", "message.events", "message.show"))
 def send(
     session: Session,
     workspace: Reference,
     text: Annotated[str, typer.Argument(help="What to say.")],
     wait: Wait = None,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the answer.")] = False,
+    task: Annotated[
+        str | None, typer.Option(help="Go on with this task, for instance when it waits for more.")
+    ] = None,
 ) -> None:
-    """Send a message and print the answer.
+    """Send a message and print the answer as it comes.
 
-    Without --wait, patience ends after 30 seconds, or at once if the agent is paused or away.
+    Without --wait, patience ends after 30 seconds of silence, or at once if the agent is paused or away.
 
-    The message is kept in any case, and answered when the agent is there.
+    The message is kept in any case, and answered when the agent is there. With --json, the whole message is
+    printed at the end.
     """
     row = tree.find(session.client, workspace)
-    receipt = _post(session, row, text, PATIENCE_SECONDS if wait is None else wait)
-    seconds = _patience(receipt, wait, no_wait)
+    receipt = _post(session, row, _said(text, task), PATIENCE_SECONDS if wait is None else wait)
+    waiting = _patience(receipt, wait, no_wait)
+    message_id: str = receipt["message_id"]
     try:
-        message = _follow(session, receipt["message_id"], seconds, row["name"])
+        has_said = waiting is not None and _listen(session, message_id, row["name"], waiting)
+        message = _look(session, message_id)
     except KeyboardInterrupt:
-        session.remark(_safe(session, receipt["message_id"]))
+        session.remark(_safe(session, message_id))
         raise
-    _tell(session, message, row["name"], receipt.get("workspace_status") or "")
+    _tell(session, message, row["name"], receipt.get("workspace_status") or "", has_said)
 
 
 @command(messages, "show", serves=("message.show",))
 def show(
     session: Session,
-    message_id: Annotated[str, typer.Argument(metavar="MESSAGE", help="The id that `molecule send` gave.")],
+    message_id: Id,
     wait: Wait = None,
+    history: Annotated[bool, typer.Option("--history", help="Show its way through the mailbox too.")] = False,
 ) -> None:
     """Show what became of a message."""
-    message = _follow(session, message_id, wait or 0.0, "the agent")
-    _tell(session, message, "the agent", "")
+    message = _wait(session, message_id, wait or 0.0, history)
+    if history and not session.as_json:
+        screen.show(_way(message["history"]))
+    _tell(session, message, "the agent", "", has_said=False)
 
 
-def _post(session: Session, row: tree.Row, text: str, seconds: float) -> dict[str, Any]:
+@command(messages, "list", serves=("message.list",))
+def list_messages(
+    session: Session,
+    workspace: Reference,
+    sent: Annotated[bool, typer.Option("--sent", help="Only what it sent.")] = False,
+    received: Annotated[bool, typer.Option("--received", help="Only what it received.")] = False,
+    status: Annotated[
+        list[str] | None, typer.Option(help="Only with this status, such as failed; or several.")
+    ] = None,
+    peer: Annotated[str | None, typer.Option(metavar="WORKSPACE", help="Only with this one.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
+) -> None:
+    """List what a workspace sent and received, newest first."""
+    row = tree.find(session.client, workspace)
+    direction = {(True, False): "out", (False, True): "in"}.get((sent, received))
+    peer_id = None if peer is None else tree.find(session.client, peer)["id"]
+    asked = {
+        "direction": direction,
+        "status": ",".join(status or ()),
+        "peer_id": peer_id,
+        "limit": str(limit),
+    }
+    query = {name: value for name, value in asked.items() if value}
+    found = session.client.get(tree.path(row["id"], "/messages"), query).object()
+    rows: list[dict[str, Any]] = found["messages"]
+    if rows:
+        session.answer(found, functools.partial(_table, session, rows))
+    else:
+        hint = session.hint(f"send {workspace} 'Hello'")
+        session.answer(found, f"No such messages of {row['name']}.", screen.steps([(hint, "sends it one")]))
+
+
+@command(messages, "watch", serves=("message.events", "message.show"))
+def watch(session: Session, message_id: Id, count: following.Count = None) -> None:
+    """Follow a message until it has ended; Ctrl-C stops only the watching.
+
+    With --json, each step and each event is a line.
+    """
+    target_id = _look(session, message_id)["target_id"]
+    path = f"/messages/{client.segment(message_id)}/events"
+    try:
+        if session.as_json:
+            following.print_lines(session, path, count)
+            return
+        name = events.Names(session).of(target_id)
+        has_said = _listen(session, message_id, name, Waiting(None), count)
+    except KeyboardInterrupt:
+        return
+    _tell(session, _look(session, message_id), name, "", has_said)
+
+
+@command(messages, "cancel", serves=("message.cancel",))
+def cancel(
+    session: Session,
+    message_id: Id,
+    reason: Annotated[str | None, typer.Option(help="Why; both sides are told.")] = None,
+) -> None:
+    """Call a message off."""
+    body = {} if reason is None else {"reason": reason}
+    done = session.client.post(f"/messages/{client.segment(message_id)}/cancel", body).object()
+    session.answer(done, "The message is called off; its sender and its agent are told.")
+
+
+def _said(text: str, task: str | None) -> dict[str, Any]:
+    parts = [{"kind": "text", "text": text}]
+    said: dict[str, Any] = {"role": "user", "messageId": str(uuid4()), "parts": parts}
+    return said if task is None else said | {"taskId": task}
+
+
+def _post(session: Session, row: tree.Row, said: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Hand the message over, also when the platform is away for a moment after it was just there."""
-    said = {"role": "user", "messageId": str(uuid4()), "parts": [{"kind": "text", "text": text}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
     path = tree.path(row["id"], "/a2a")
     # The call itself is not held: the id is known at once, so that an interrupted wait loses nothing.
@@ -82,35 +161,47 @@ def _post(session: Session, row: tree.Row, text: str, seconds: float) -> dict[st
             time.sleep(RETRY_SECONDS)
 
 
-def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> float:
-    if no_wait:
-        return 0.0
+def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> Waiting | None:
+    if no_wait or wait == 0:
+        return None
     if wait is not None:
-        return wait
-    return 0.0 if receipt.get("workspace_status") else PATIENCE_SECONDS
+        return Waiting(wait)
+    return None if receipt.get("workspace_status") else Waiting(PATIENCE_SECONDS, renews=True)
 
 
-def _follow(session: Session, message_id: str, seconds: float, name: str) -> dict[str, Any]:
-    """The message as soon as it has an outcome, or as it is when the time is over."""
+def _listen(session: Session, message_id: str, name: str, waiting: Waiting, count: int | None = None) -> bool:
+    """Print what the agent says as it says it; whether it said anything."""
+    with following.talk(session, name, f"waiting for {name} …") as heard:
+        try:
+            path = f"/messages/{client.segment(message_id)}/events"
+            following.follow(session, path, heard, waiting, count)
+        except problems.Unreachable as lost:
+            raise _out_of_sight(session, lost, message_id) from lost
+        return heard.has_said
+
+
+def _look(session: Session, message_id: str, seconds: float = 0.0, history: bool = False) -> dict[str, Any]:
+    query = {"wait": f"{seconds:.3f}"} | ({"include": "history"} if history else {})
     path = f"/messages/{client.segment(message_id)}"
-    deadline = time.monotonic() + seconds
-    with _busy(session, f"{name} is working on it …"):
+    try:
+        return session.client.get(path, query, timeout=seconds + client.TIMEOUT_SECONDS).object()
+    except problems.Unreachable as lost:
+        raise _out_of_sight(session, lost, message_id) from lost
+
+
+def _wait(session: Session, message_id: str, seconds: float, history: bool) -> dict[str, Any]:
+    """The message as soon as it has an outcome, or as it is when the time is over."""
+    waiting = Waiting(seconds)
+    with following.Busy(session, "the agent is working on it …"):
         while True:
-            hold = max(0.0, min(POLL_SECONDS, deadline - time.monotonic()))
-            timeout = hold + client.TIMEOUT_SECONDS
-            try:
-                message = session.client.get(path, {"wait": f"{hold:.3f}"}, timeout=timeout).object()
-            except problems.Unreachable as lost:
-                if time.monotonic() >= deadline:
-                    raise _out_of_sight(session, lost, message_id) from lost
-                time.sleep(RETRY_SECONDS)
-                continue
-            if message["status"] not in OPEN or time.monotonic() >= deadline:
+            hold = max(0.0, min(POLL_SECONDS, waiting.left()))
+            message = _look(session, message_id, hold, history)
+            if message["status"] not in OPEN or waiting.left() <= 0:
                 return message
 
 
 def _safe(session: Session, message_id: str) -> str:
-    return f"the message is safe: `{session.hint(f'message show {message_id}')}` looks for the answer"
+    return f"the message is safe: `{session.hint(f'message watch {message_id}')}` goes on where this was"
 
 
 def _out_of_sight(session: Session, lost: problems.Unreachable, message_id: str) -> problems.Problem:
@@ -118,36 +209,81 @@ def _out_of_sight(session: Session, lost: problems.Unreachable, message_id: str)
     return problems.Problem(sentence, lost.code, extras={"message_id": message_id})
 
 
-def _busy(session: Session, sentence: str) -> contextlib.AbstractContextManager[object]:
-    if session.as_json or not sys.stderr.isatty():
-        return contextlib.nullcontext()
-    return Console(stderr=True).status(sentence)
-
-
-def _tell(session: Session, message: dict[str, Any], name: str, workspace_status: str) -> None:
+def _tell(
+    session: Session, message: dict[str, Any], name: str, workspace_status: str, has_said: bool
+) -> None:
     said = a2a_text.text_of(message["result"])
     if message["status"] in OPEN:
         session.answer(message | {"text": None}, *_still_open(session, message, name, workspace_status))
     elif message["status"] == "answered":
-        words: RenderableType = said or f"{name} answered without words."
-        session.answer(message | {"text": said}, words)
+        words: list[RenderableType] = [] if has_said else [said or f"{name} answered without words."]
+        session.answer(message | {"text": said}, *words, *_asked_back(session, message, name))
     else:
-        raise _failure(message, name)
+        raise _failure(session, message, name)
+
+
+def _asked_back(session: Session, message: dict[str, Any], name: str) -> list[str]:
+    if message["task_state"] not in ("input-required", "auth-required"):
+        return []
+    answers = session.hint(f"send {hints.word(name)} 'your answer' --task {message['task_id']}")
+    return [f"\n{name} waits for more before it goes on.", screen.steps([(answers, "answers it")])]
 
 
 def _still_open(session: Session, message: dict[str, Any], name: str, workspace_status: str) -> list[str]:
     why = f"{name} is {workspace_status}" if workspace_status else f"{name} has not answered yet"
     return [
         f"The message is kept until {screen.moment(message['deadline_at'])}: {why}.",
-        screen.steps([(session.hint(f"message show {message['id']}"), "looks for the answer")]),
+        screen.steps(
+            [
+                (session.hint(f"message show {message['id']}"), "looks for the answer"),
+                (session.hint(f"message watch {message['id']}"), "waits for it"),
+                (session.hint(f"message cancel {message['id']}"), "calls it off"),
+            ]
+        ),
     ]
 
 
-def _failure(message: dict[str, Any], name: str) -> problems.Problem:
+def _failure(session: Session, message: dict[str, Any], name: str) -> problems.Problem:
     error: dict[str, Any] = message["error"] or {}
-    reason = error.get("message") or "no reason was given"
+    reason = str(error.get("message") or "no reason was given").rstrip(".")
+    redrives = session.hint(f"dead-letter redrive {message['id']}")
+    again = f". `{redrives}` lets it be tried again" if message["dead_letter"] else ""
     return problems.Problem(
-        f"the message to {name} ended as {message['status']}: {reason}",
+        f"the message to {name} ended as {message['status']}: {reason}{again}",
         error.get("code") or message["status"],
         extras={"message_id": message["id"], "status": message["status"]},
     )
+
+
+def _table(session: Session, rows: list[dict[str, Any]]) -> Table:
+    names = events.Names(session)
+    names.learn(row["target_id"] for row in rows)
+    lines = [
+        (
+            screen.moment(row["created_at"]),
+            row["caller_name"] or row["caller"],
+            names.of(row["target_id"]),
+            row["kind"],
+            screen.status(row["status"]),
+            row["id"],
+            _outcome(row),
+        )
+        for row in rows
+    ]
+    if screen.is_narrow():
+        return screen.table(("from", "to", "status", "id"), [(*line[1:3], *line[4:6]) for line in lines])
+    return screen.table(("when", "from", "to", "kind", "status", "id", "details"), lines)
+
+
+def _outcome(row: dict[str, Any]) -> str:
+    """The first words of the answer, or why there is none."""
+    if row["error"] is not None and row["status"] not in OPEN:
+        return screen.one_line(str(row["error"]["message"]))
+    return screen.one_line(a2a_text.text_of(row["result"]))
+
+
+def _way(history: list[dict[str, Any]]) -> Table:
+    lines = [
+        (screen.moment(step["at"]), screen.status(step["kind"]), str(step["attempt"])) for step in history
+    ]
+    return screen.table(("when", "status", "attempt"), lines)

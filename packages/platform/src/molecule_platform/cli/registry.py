@@ -66,6 +66,23 @@ def search(
     session.answer(found, shown, *unreadable, *more)
 
 
+@command(agents, "card", serves=("card.show",))
+def card(session: Session, workspace: Reference) -> None:
+    """Show the card of an agent as others see it, signed by the platform."""
+    row = tree.find(session.client, workspace)
+    path = f"/agents/{client.segment(row['id'])}/.well-known/agent-card.json"
+    found = session.client.get(path).object()
+    ways = [f"{one['protocolBinding']} {one['protocolVersion']}" for one in found["supportedInterfaces"]]
+    shown = (
+        ("name", found["name"]),
+        ("about", found["description"]),
+        ("skills", ", ".join(_skills({"card": found}))),
+        ("A2A", found["url"]),
+        ("ways", ", ".join(ways)),
+    )
+    session.answer(found, "\n".join(f"{name:<6} {said}" for name, said in shown))
+
+
 def _table(found: list[tree.Row]) -> Table:
     lines = [
         (one["name"], screen.status(one["status"]), one["role"], ", ".join(_skills(one)), one["id"])

@@ -22,6 +22,13 @@ _STYLES = {
     "online": "green",
     "ok": "green",
     "answered": "green",
+    "completed": "green",
+    "input-required": "yellow",
+    "auth-required": "yellow",
+    "rejected": "red",
+    "working": "cyan",
+    "submitted": "cyan",
+    "canceled": "bright_black",
     "degraded": "yellow",
     "warn": "yellow",
     "offline": "red",
@@ -46,6 +53,11 @@ def show(*things: RenderableType) -> None:
     for thing in things:
         shown = Text(clean(thing)) if isinstance(thing, str) else thing
         console.print(shown, soft_wrap=not isinstance(shown, Table), highlight=False)
+
+
+def write(text: str) -> None:
+    """Print a piece of a text for a person, at once and without a line break of its own."""
+    print(clean(text), end="", flush=True)
 
 
 def show_json(value: object, *, indent: int | None = 2) -> None:
@@ -106,7 +118,7 @@ WIDE_COLUMNS = 100
 BESIDE_MOST = 60
 UNBROKEN = (
     "id", "name", "status", "delivery", "waiting", "last seen", "token", "key", "rule", "speaks", "when",
-    "event", "workspace",
+    "event", "workspace", "from", "to", "task", "message", "state",
 )  # fmt: skip
 # Columns that get the room the others leave, and are cut there.
 REST = frozenset({"details"})

@@ -1,11 +1,15 @@
 """Whether a message can be carried to an agent now, and how many at once."""
 
+import functools
+
 from molecule_platform.domain import lifecycle
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 
 MOST_AT_ONCE = 1000
+LEGACY_PATH = "/a2a/inbound"
 COME_BACK_SECONDS = 30
+WAKING_SECONDS = 15
 
 
 def is_dispatchable(workspace: Workspace) -> bool:
@@ -13,15 +17,34 @@ def is_dispatchable(workspace: Workspace) -> bool:
     return workspace.delivery_mode == "push" and bool(workspace.url) and workspace.status in lifecycle.ALIVE
 
 
+def speaks_tasks(workspace: Workspace) -> bool:
+    """Whether the agent can be asked now and may make a task of its own; else the platform keeps one."""
+    return is_dispatchable(workspace) and not is_legacy(workspace.url)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_legacy(url: str) -> bool:
+    """Whether an address is one of the original push server, which knows no tasks."""
+    return url.split("?", 1)[0].rstrip("/").endswith(LEGACY_PATH)
+
+
+def owns(workspace: Workspace, capability: str) -> bool:
+    """Whether the agent says that it does something itself which the platform would do otherwise."""
+    return (workspace.capabilities or {}).get(capability) is True
+
+
 def capacity(workspace: Workspace, leased: int) -> int:
     """How many more messages the agent takes at once."""
-    if (workspace.capabilities or {}).get("session") is True:
+    if owns(workspace, "session"):
         return MOST_AT_ONCE
     return max(0, workspace.max_concurrent_tasks - max(leased, workspace.active_tasks))
 
 
 def refuse_to_wait(workspace: Workspace, open_messages: int) -> None:
     """Raise for a sender who would rather be refused than wait in the mailbox."""
+    if workspace.status == "hibernated":
+        sentence = f"{workspace.name} was asleep and is being woken"
+        raise Refusal("peer-waking", sentence, waking=True, retry_after=WAKING_SECONDS)
     if workspace.status not in lifecycle.ALIVE:
         sentence = f"{workspace.name} is {workspace.status}"
         raise Refusal("peer-unavailable", sentence, status=workspace.status, retry_after=COME_BACK_SECONDS)

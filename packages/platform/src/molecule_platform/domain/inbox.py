@@ -64,6 +64,20 @@ def peer_of(caller: str) -> str:
     return rest if kind == "workspace" else ""
 
 
+def _delegation(message: Message, received: dict[str, Any], task: str) -> dict[str, Any] | None:
+    """The delegation that a message carries, as its agent needs it."""
+    if message.kind != "delegation":
+        return None
+    metadata: dict[str, Any] = received.get("metadata") or {}
+    return {
+        "id": message.delegation_id,
+        "task": task,
+        "deadline_at": times.format_time(message.deadline_at),
+        "deliverables": metadata.get("deliverables", []),
+        "chain": (message.delegation or {}).get("chain", []),
+    }
+
+
 def inbox_item(message: Message, row: dict[str, Any], lease_token: str | None) -> dict[str, Any]:
     """The activity row of a message with what an inbox adds, and its lease when one was taken."""
     data, received = row["data"], received_message(message)
@@ -82,7 +96,7 @@ def inbox_item(message: Message, row: dict[str, Any], lease_token: str | None) -
         "metadata": received.get("metadata", {}),
         "context_id": message.context_id,
         "task_id": message.task_id,
-        "delegation": None,
+        "delegation": _delegation(message, received, data["text"]),
         "deadline_at": times.format_time(message.deadline_at),
         "attempt": message.attempts,
     }

@@ -60,6 +60,10 @@ class Message:
     run_limit_seconds: int | None = None
     idempotency_key: str | None = None
     traceparent: str | None = None
+    request_id: str | None = None
+    extensions: str | None = None
+    tenant: str = ""
+    delegation: dict[str, Any] | None = None
     activity_id: str = ""
     status: str = "accepted"
     task_state: str | None = None
@@ -91,6 +95,13 @@ class Message:
         """Whether the message still waits for its outcome."""
         return self.status in OPEN
 
+    def but(self, **changes: Any) -> "Message":
+        """The same with some members changed. Every message passes here several times: it is cheap."""
+        other = object.__new__(Message)
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(changes)
+        return other
+
     def result_json(self) -> Any:
         """The outcome's content, parsed; None while there is none."""
         return None if self.result is None else json.loads(self.result)
@@ -115,6 +126,8 @@ class Outcome:
     error: dict[str, Any] | None = None
     dead_letter: bool = False
     agent_task_id: str | None = None
+    # Whether all of it was told as events already.
+    told: bool = False
 
 
 def failure(
@@ -154,6 +167,19 @@ def running_deadline(message: Message, now: datetime) -> datetime:
     if message.run_limit_seconds is None:
         return message.deadline_at
     return now + timedelta(seconds=message.run_limit_seconds)
+
+
+def leased_at_once(message: Message, owner: str, now: datetime) -> Message:
+    """A new message that goes to its agent in the same moment."""
+    return message.but(
+        status="leased",
+        attempts=1,
+        lease_epoch=1,
+        lease_kind="dispatch",
+        lease_owner=owner,
+        leased_at=now,
+        deadline_at=running_deadline(message, now),
+    )
 
 
 def raised_priority(priority: int, waited: timedelta) -> int:

@@ -24,13 +24,22 @@ def task_state_of(message: Message) -> str:
 
 
 def answer_task(
-    message: Message, state: str, content: dict[str, Any] | None, artifacts: list[Any], now: str
+    message: Message,
+    state: str,
+    content: dict[str, Any] | None,
+    artifacts: list[Any],
+    now: str,
+    more: dict[str, Any] | None = None,
 ) -> bytes:
-    """The finished task of an agent that has no task of its own, in the caller's dialect."""
-    status: dict[str, Any] = {"state": _state_1_0(state), "timestamp": now}
+    """The finished task of an agent that has no task of its own, in the caller's dialect.
+
+    `more` are members of the task beyond these.
+    """
+    status: dict[str, Any] = {"state": state_1_0(state), "timestamp": now}
     if content is not None:
         status["message"] = content | {"taskId": message.task_id, "contextId": message.context_id}
-    task: dict[str, Any] = {"id": message.task_id, "contextId": message.context_id, "status": status}
+    named: dict[str, Any] = {"id": message.task_id, "contextId": message.context_id, "status": status}
+    task = {**(more or {}), **named}
     if artifacts:
         task["artifacts"] = artifacts
     return jsontext.encode({"task": task} if message.dialect == "1.0" else convert.TO_0_3.task(task))
@@ -69,15 +78,21 @@ def _open_task(message: Message) -> dict[str, Any]:
 
 def _status(message: Message) -> dict[str, Any]:
     at = message.finished_at or message.leased_at or message.created_at
-    status: dict[str, Any] = {"state": _state_1_0(task_state_of(message)), "timestamp": times.format_time(at)}
+    status: dict[str, Any] = {"state": state_1_0(task_state_of(message)), "timestamp": times.format_time(at)}
     if message.error is not None:
         said = agent_message(f"{message.id}-error", [{"text": message.error["message"]}])
         status["message"] = said | {"metadata": {"code": message.error["code"]}}
     return status
 
 
-def _state_1_0(state: str) -> str:
+def state_1_0(state: str) -> str:
+    """A task state as 1.0 writes it."""
     return "TASK_STATE_" + state.upper().replace("-", "_")
+
+
+def state_0_3(state: str) -> str:
+    """A task state as 0.3, and the store, write it."""
+    return state.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 
 def message_row(message: Message, delivery_mode: str) -> dict[str, Any]:

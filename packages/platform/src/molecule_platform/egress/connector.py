@@ -1,21 +1,22 @@
-"""Connections to checked addresses and nothing else. The only importer of the HTTP client."""
+"""Connections to checked addresses and nothing else. The only place that opens any."""
 
-import errno
+import asyncio
+import functools
 import socket
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any
+import ssl
 
-import aiohttp
-import yarl
-from aiohttp import abc
-
-from molecule_platform.egress import guard
+from molecule_platform.egress import guard, heads
+from molecule_platform.egress.connection import Connection
+from molecule_platform.egress.faults import NoAnswer
+from molecule_platform.egress.heads import Way
 
 CONNECT_SECONDS = 5.0
-_IDLE_SECONDS = 15.0
+IDLE_SECONDS = 15.0
+SWEEP_SECONDS = 5.0
 
-_AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
+_KNOWN_URLS = 4096
+# The event loop tells of a closed connection a turn later, and of one with TLS a few.
+_GOODBYE_TURNS = 5
 
 
 class Outbound:
@@ -24,94 +25,146 @@ class Outbound:
     No redirects, no cookies, no proxies from the environment, certificates verified, five seconds to connect
     and otherwise no timeout but the caller's. A kept connection leads to the address it was checked for;
     every new one resolves its host once, checks all answers, and connects to one of these very addresses.
-    Make it and close it on the same running event loop.
+    Use it and close it on the same running event loop.
     """
 
     def __init__(self, policy: guard.Policy, resolver: guard.Resolver = guard.system_resolver) -> None:
         self._policy = policy
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                resolver=_CheckingResolver(policy, resolver),
-                socket_factory=_socket_factory(policy),
-                use_dns_cache=False,
-                limit=0,
-                keepalive_timeout=_IDLE_SECONDS,
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Accept-Encoding": "identity"},
-            skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-            timeout=_timeout(None, None),
-            trust_env=False,
-        )
+        self._resolver = resolver
+        self._idle: dict[tuple[str, str, int], list[Connection]] = {}
+        self._open: set[Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.way = functools.lru_cache(_KNOWN_URLS)(self._way)
+        """How a URL is asked. Raises `guard.UnsafeUrl`."""
 
-    def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        data: bytes | None = None,
-        total_seconds: float | None = None,
-        read_seconds: float | None = None,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Use as `async with outbound.request(...) as response`.
+    async def connection(self, way: Way, deadline: float, whom: str) -> Connection:
+        """One that was kept, or a new one. Raises `guard.UnsafeUrl` or `NoAnswer`."""
+        kept = self._kept(way)
+        if kept is not None:
+            return kept
+        self._check_open()
+        connection = await self._connected(way, deadline, whom)
+        try:
+            self._check_open()
+        except NoAnswer:
+            connection.close()
+            raise
+        return connection
 
-        Raises `guard.UnsafeUrl` before anything is sent, here or while connecting; `aiohttp.ClientError` or
-        `TimeoutError` when the other side fails. A 3xx is an answer like any other.
-        """
-        checked = guard.check_url(url, self._policy)
-        return self._session.request(
-            method,
-            yarl.URL(checked.url, encoded=True),
-            headers=headers,
-            data=data,
-            allow_redirects=False,
-            timeout=_timeout(total_seconds, read_seconds),
-        )
+    def release(self, way: Way, connection: Connection) -> None:
+        """Keep a connection for the next request, if it can carry one."""
+        if self._closed or not connection.rest():
+            connection.close()
+            return
+        self._idle.setdefault(way.key, []).append(connection)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._close_the_rested)
 
     async def close(self) -> None:
         """Close every connection. Harmless when repeated."""
-        await self._session.close()
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._idle.clear()
+        for connection in list(self._open):
+            connection.close()
+        for _ in range(_GOODBYE_TURNS):
+            await asyncio.sleep(0)
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NoAnswer("the platform is stopping", sent=False)
 
-class _CheckingResolver(abc.AbstractResolver):
-    def __init__(self, policy: guard.Policy, resolver: guard.Resolver) -> None:
-        self._policy = policy
-        self._resolver = resolver
+    def _way(self, url: str) -> Way:
+        return heads.way_to(guard.check_url(url, self._policy))
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[abc.ResolveResult]:
-        found = await guard.checked_addresses(host, port, self._policy, self._resolver)
-        return [_pinned(host, address, port) for address in found]
+    def _kept(self, way: Way) -> Connection | None:
+        kept = self._idle.get(way.key)
+        while kept:
+            connection = kept.pop()
+            if connection.is_ready():
+                return connection
+            connection.close()
+        return None
 
-    async def close(self) -> None:
-        """Nothing is held between questions."""
+    def _close_the_rested(self) -> None:
+        """Close what nobody asked anything for too long; come again as long as any is kept."""
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - IDLE_SECONDS
+        for key, kept in list(self._idle.items()):
+            rested = [connection for connection in kept if connection.idle_since <= oldest]
+            kept[:] = [connection for connection in kept if connection.idle_since > oldest]
+            for connection in rested:
+                connection.close()
+            if not kept:
+                del self._idle[key]
+        self._sweep = loop.call_later(SWEEP_SECONDS, self._close_the_rested) if self._idle else None
 
-
-def _pinned(host: str, address: str, port: int) -> abc.ResolveResult:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-    return abc.ResolveResult(
-        hostname=host, host=address, port=port, family=family, proto=socket.IPPROTO_TCP, flags=flags
-    )
-
-
-def _socket_factory(policy: guard.Policy) -> Callable[[_AddressInfo], socket.socket]:
-    """The last gate: whatever read the URL, no socket is made for an address that does not pass."""
-
-    def make(info: _AddressInfo) -> socket.socket:
-        family, kind, protocol, _, place = info
+    async def _connected(self, way: Way, deadline: float, whom: str) -> Connection:
         try:
-            guard.check_address(str(place[0]), policy)
-        except guard.UnsafeUrl as problem:
-            raise PermissionError(errno.EACCES, str(problem)) from problem
-        return socket.socket(family=family, type=kind, proto=protocol)
+            async with asyncio.timeout_at(deadline):
+                return await self._connect(way)
+        except guard.UnresolvedHost as problem:
+            raise NoAnswer(str(problem), sent=False) from problem
+        except ssl.SSLError as problem:
+            sentence = f"{whom}'s address speaks no TLS, or its certificate does not prove who it is"
+            raise NoAnswer(sentence, sent=False) from problem
+        except OSError as problem:
+            raise NoAnswer(f"{whom}'s address does not accept connections", sent=False) from problem
 
-    return make
+    async def _connect(self, way: Way) -> Connection:
+        place = way.place
+        found = [place.host]
+        if place.address is None:
+            found = await guard.checked_addresses(place.host, place.port, self._policy, self._resolver)
+        limit = asyncio.get_running_loop().time() + CONNECT_SECONDS
+        for left in range(len(found), 1, -1):
+            try:
+                return await self._reached(way, found[-left], _share(limit, left))
+            except OSError:
+                continue
+        return await self._reached(way, found[-1], limit)
+
+    async def _reached(self, way: Way, address: str, limit: float) -> Connection:
+        endpoint = self._socket(address)
+        async with asyncio.timeout_at(limit):
+            try:
+                await asyncio.get_running_loop().sock_connect(endpoint, (address, way.place.port))
+            except BaseException:
+                endpoint.close()
+                raise
+            return await self._opened(way, endpoint)
+
+    def _socket(self, address: str) -> socket.socket:
+        """The last gate: whatever led here, no socket is made for an address that does not pass."""
+        family = (
+            socket.AF_INET if guard.check_address(address, self._policy).version == 4 else socket.AF_INET6
+        )
+        endpoint = socket.socket(family, socket.SOCK_STREAM)
+        endpoint.setblocking(False)
+        endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return endpoint
+
+    async def _opened(self, way: Way, endpoint: socket.socket) -> Connection:
+        loop = asyncio.get_running_loop()
+        secure = way.place.scheme == "https"
+        _transport, connection = await loop.create_connection(
+            lambda: Connection(endpoint, loop, self._open),
+            sock=endpoint,
+            ssl=self._tls if secure else None,
+            server_hostname=way.place.host if secure else None,
+        )
+        return connection
+
+    @functools.cached_property
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        context.set_alpn_protocols(["http/1.1"])
+        return context
 
 
-def _timeout(total: float | None, read: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(
-        total=total, sock_read=read, connect=CONNECT_SECONDS, sock_connect=CONNECT_SECONDS
-    )
+def _share(limit: float, addresses: int) -> float:
+    """When to leave one of several addresses that does not answer, so that each gets its turn."""
+    now = asyncio.get_running_loop().time()
+    return now + (limit - now) / addresses

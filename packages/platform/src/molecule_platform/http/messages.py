@@ -1,18 +1,48 @@
 """Messages, as their senders and operators look at them."""
 
-from molecule_platform.api.calls import Call, Reply
+from datetime import datetime
+from typing import Protocol
+
+from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import messages as shapes
-from molecule_platform.domain import results
+from molecule_platform.api.queries import names
+from molecule_platform.domain import authorisation, results
+from molecule_platform.domain.authorisation import org_with
+from molecule_platform.domain.messages import STATUSES, Message
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.workspaces import invalid
+from molecule_platform.http.paging import next_cursor
+from molecule_platform.ports.mailbox import MailFilter
 from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.directory import Directory
+from molecule_platform.services.messages import Messages
+from molecule_wire import times
+
+REASON_LONGEST = 1000
+
+
+class Cancels(Protocol):
+    """Somebody who calls messages off."""
+
+    async def cancel_message(self, principal: Principal, message_id: str, reason: str | None) -> Message:
+        """End the message for whoever may; raises 404, 403 or 409."""
+        ...
 
 
 class MessageRoutes:
-    """Serves /messages."""
+    """Serves /messages and /workspaces/{id}/messages."""
 
-    def __init__(self, delivery: Delivery, directory: Directory) -> None:
+    def __init__(
+        self, delivery: Delivery, directory: Directory, messages: Messages, cancelling: Cancels
+    ) -> None:
         self._delivery = delivery
         self._directory = directory
+        self._messages = messages
+        self._cancelling = cancelling
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {"message.show": self.show, "message.list": self.listing, "message.cancel": self.cancel}
 
     async def show(self, call: Call) -> Reply:
         """A message; with a wait, as soon as it has ended."""
@@ -20,5 +50,55 @@ class MessageRoutes:
         asked: shapes.AwaitMessage = call.asked
         if message.is_open and asked.wait > 0:
             message = await self._delivery.outcome(message.id, asked.wait)
-        mode = await self._directory.delivery_mode(message.target_id)
-        return Reply(results.message_row(message, mode))
+        row = await self._row(message)
+        if asked.include == "history":
+            row |= {"history": await self._messages.history(message.id)}
+        return Reply(row)
+
+    async def listing(self, call: Call) -> Reply:
+        """What a workspace received and sent, newest first."""
+        asked: shapes.ListMessages = call.asked
+        wanted = MailFilter(
+            call.workspace.id,
+            asked.direction,
+            _statuses(asked.status),
+            None if asked.peer_id is None else asked.peer_id.lower(),
+            asked.context_id,
+            asked.delegation_id,
+            _time(asked.since),
+        )
+        rows, cursor = await self._messages.page(wanted, asked.limit, asked.cursor)
+        return Reply({"messages": rows, "next_cursor": cursor}, headers=next_cursor(cursor))
+
+    async def cancel(self, call: Call) -> Reply:
+        """Call a message off."""
+        body: shapes.CancelMessage = call.body
+        _check_may_cancel(
+            call.principal, await self._delivery.visible(call.principal, call.path["message_id"])
+        )
+        reason = None if body.reason is None else body.reason[:REASON_LONGEST]
+        message = await self._cancelling.cancel_message(call.principal, call.path["message_id"], reason)
+        return Reply(await self._row(message))
+
+    async def _row(self, message: Message) -> dict[str, object]:
+        return results.message_row(message, await self._directory.delivery_mode(message.target_id))
+
+
+def _check_may_cancel(principal: Principal, message: Message) -> None:
+    """The parties may; of the organisation's people those who may send."""
+    if principal.workspace_id is None and principal.text != message.caller:
+        authorisation.permit(principal, (org_with("org.send"),), None, None)
+
+
+def _statuses(given: str | None) -> frozenset[str]:
+    asked = names(given)
+    if not asked <= set(STATUSES):
+        raise invalid("status", f"status is one of {', '.join(STATUSES)}, or several separated by commas")
+    return asked
+
+
+def _time(given: str | None) -> datetime | None:
+    try:
+        return None if given is None else times.parse_time(given)
+    except ValueError as problem:
+        raise invalid("since", str(problem)) from problem

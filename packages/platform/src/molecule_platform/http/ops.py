@@ -14,7 +14,7 @@ from molecule_wire import times
 
 API = "1"
 A2A_VERSIONS = ("1.0", "0.3")
-FEATURES = ("access-explain", "events-replay", "inbox", "long-poll")
+FEATURES = ("access-explain", "delegations", "events-replay", "inbox", "long-poll")
 
 
 class OpsRoutes:

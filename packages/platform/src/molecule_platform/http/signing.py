@@ -1,17 +1,31 @@
-"""The platform's public keys."""
+"""The platform's own keys."""
 
-from molecule_platform.api.calls import Call, Reply
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.services.audit import Actor
 from molecule_platform.services.signing import Signing
+from molecule_wire import times
 
 
 class SigningRoutes:
-    """Serves /.well-known/jwks.json."""
+    """Serves /.well-known/jwks.json and /admin/keys."""
 
     def __init__(self, signing: Signing, issuer: str) -> None:
         self._signing = signing
         self._issuer = issuer
 
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {"jwks": self.jwks, "key.rotate": self.rotate}
+
     async def jwks(self, _call: Call) -> Reply:
         """The keys with which signatures of this platform are checked."""
         document = await self._signing.document(self._issuer)
         return Reply(document, 200, (("cache-control", "max-age=300"),))
+
+    async def rotate(self, call: Call) -> Reply:
+        """Make new keys to sign with."""
+        by = Actor(call.principal.text, call.request_id)
+        done = await self._signing.rotate(by, call.principal.org_id)
+        signs_at = times.format_time(done.signs_at)
+        rotated = {"keys": done.living, "signs_at": signs_at, "retired": done.retired}
+        return Reply({"status": "rotated", **rotated})

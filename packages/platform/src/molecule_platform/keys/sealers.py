@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.keys import texts
+from molecule_platform.keys import signing, texts
 from molecule_platform.keys.sealing import KeyProblem, Keyring, Sealed
 from molecule_platform.ports.secrets import SealedLine
+from molecule_platform.ports.signing import Signer, SigningKey
 from molecule_platform.services.registration import dispatch_seal_context
 from molecule_platform.services.rotation import LineSealing, TextSealing
 from molecule_platform.services.secrets import Sealing
+from molecule_platform.services.signing import seal_context
 
 
 def for_secrets(keyring: Keyring) -> Sealing:
@@ -42,6 +44,31 @@ def for_places(keyring: Keyring) -> TextSealing:
             raise ValueError(str(problem)) from problem
 
     return TextSealing(for_texts(keyring), open_sealed)
+
+
+def for_signing(keyring: Keyring) -> Callable[[SigningKey], Signer]:
+    """A private key of the platform's own, in hand."""
+    sealing = for_places(keyring)
+
+    def opened(key: SigningKey) -> Signer:
+        private = sealing.open(key.private_sealed, seal_context(key.kid))
+        return Signer(key.kid, key.alg, signing.load(private))
+
+    return opened
+
+
+def opens_signing(keyring: Keyring) -> Callable[[SigningKey], bool]:
+    """Whether a private key of the platform's own can be had."""
+    opened = for_signing(keyring)
+
+    def opens(key: SigningKey) -> bool:
+        try:
+            opened(key)
+        except ValueError:
+            return False
+        return True
+
+    return opens
 
 
 def for_lines(keyring: Keyring) -> LineSealing:

@@ -1,14 +1,17 @@
-"""Making key pairs: Ed25519 for what the platform says of callers, P-256 for agent cards."""
+"""Key pairs: Ed25519 for what the platform says of callers, P-256 for agent cards."""
 
 import base64
 import hashlib
+from collections.abc import Callable
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, utils
 
 from molecule_platform.ports.signing import FreshKey
 
 KID_LENGTH = 16
+P256_BYTES = 32
 
 
 def new_key(alg: str) -> FreshKey:
@@ -29,6 +32,31 @@ def _p256() -> FreshKey:
     x, y = numbers.x.to_bytes(32, "big"), numbers.y.to_bytes(32, "big")
     public = {"kty": "EC", "crv": "P-256", "x": _text(x), "y": _text(y)}
     return FreshKey(_kid(x + y), "ES256", public, _pem(private))
+
+
+def load(pem: str) -> Callable[[bytes], bytes]:
+    """What signs bytes with a private key that `new_key` made. Raises `ValueError` when it is none."""
+    private = serialization.load_pem_private_key(pem.encode(), None)
+    if isinstance(private, ed25519.Ed25519PrivateKey):
+        return private.sign
+    if isinstance(private, ec.EllipticCurvePrivateKey):
+        return _es256(private)
+    raise ValueError("this is no key of the platform's own making")
+
+
+def _es256(private: ec.EllipticCurvePrivateKey) -> Callable[[bytes], bytes]:
+    # Deterministic where the library can: then every replica shows the same card, byte for byte.
+    algorithm = ec.ECDSA(hashes.SHA256(), deterministic_signing=True)
+    try:
+        private.sign(b"", algorithm)
+    except UnsupportedAlgorithm:
+        algorithm = ec.ECDSA(hashes.SHA256())
+
+    def sign(said: bytes) -> bytes:
+        r, s = utils.decode_dss_signature(private.sign(said, algorithm))
+        return r.to_bytes(P256_BYTES, "big") + s.to_bytes(P256_BYTES, "big")
+
+    return sign
 
 
 def _pem(private: ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> str:

@@ -1,13 +1,16 @@
 """The ways to an agent, as delivery uses them."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from molecule_platform.domain.messages import Message
+from molecule_platform.domain.tasks import EventKind
 from molecule_platform.domain.workspaces import Workspace
+from molecule_wire.a2a.operations import Dialect
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """One attempt to hand a message to an agent that has a URL."""
 
@@ -15,11 +18,34 @@ class Dispatch:
     message: Message
     dispatch_secret: str | None
     seconds: float
+    # The agent's name for the task that the message goes on with, where its sender knows it by another.
+    task_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One event of a task as its agent said it, and what of it decides anything."""
+
+    kind: EventKind
+    payload: bytes
+    dialect: Dialect
+    task_id: str | None = None
+    context_id: str | None = None
+    state: str | None = None
+    artifact_ids: tuple[str, ...] = ()
+    append: bool = False
+
+
+Tell = Callable[[Sequence[Said]], Awaitable[None]]
+"""Takes what the agent said, in order; returns when it is on disk. What it raises ends the reading."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The agent's answer: JSON bytes of the result in the dialect of the message, or of a JSON-RPC error."""
+    """The agent's answer: JSON bytes of the result in the dialect of the message, or of a JSON-RPC error.
+
+    With neither, the answer is what was told as events.
+    """
 
     result: bytes | None = None
     error: bytes | None = None
@@ -28,8 +54,18 @@ class Answered:
 
 
 @dataclass(frozen=True)
+class Working:
+    """The agent took the work and is not done: it must be asked, by the id of its task if it gave one."""
+
+    task_id: str | None
+
+
+@dataclass(frozen=True)
 class Unanswered:
-    """No usable answer came: a code of the shared table, and whether another try makes sense."""
+    """No usable answer came: a code of the shared table, and whether another try makes sense.
+
+    `forgotten` is an agent that does not know the task it was asked about.
+    """
 
     code: str
     sentence: str
@@ -37,15 +73,28 @@ class Unanswered:
     delivery_confirmed: bool = False
     retry_after: float | None = None
     agent_status: int | None = None
+    forgotten: bool = False
 
 
 class AgentLink(Protocol):
-    """A way to reach an agent."""
+    """A way to reach an agent.
 
-    async def deliver(self, dispatch: Dispatch) -> Answered | Unanswered:
-        """Hand the message over and wait for the outcome, for at most `dispatch.seconds`.
+    Every fault of the agent or the network comes back as `Unanswered`; only cancellation, and what `tell`
+    raises, is raised. The caller's credential is not known here and so cannot be sent.
+    """
 
-        Every fault of the agent or the network comes back as `Unanswered`; only cancellation is raised. The
-        caller's credential is not known here and so cannot be sent.
-        """
+    async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:
+        """Hand the message over and wait for the outcome, for at most `dispatch.seconds`."""
+        ...
+
+    async def follow(self, dispatch: Dispatch, task_id: str, tell: Tell) -> Answered | Working | Unanswered:
+        """Go on hearing a task that the agent works on: the task as it stands first, then what is new."""
+        ...
+
+    async def look(self, dispatch: Dispatch, task_id: str) -> Said | Unanswered:
+        """Ask how a task does."""
+        ...
+
+    async def cancel(self, dispatch: Dispatch, task_id: str) -> Any:
+        """Ask the agent to stop. What it answers decides nothing."""
         ...

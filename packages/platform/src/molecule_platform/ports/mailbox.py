@@ -1,10 +1,47 @@
 """The mailbox: messages, leases and fences, as the store keeps them."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
+from molecule_platform.domain.events import Transition
 from molecule_platform.domain.messages import Held, Message, Outcome, Waiting
+
+
+@dataclass(frozen=True)
+class MailFilter:
+    """Which messages of a workspace to list: those it received, those it sent, or both."""
+
+    workspace_id: str
+    direction: Literal["in", "out"] | None = None
+    statuses: Collection[str] = ()
+    peer_id: str | None = None
+    context_id: str | None = None
+    delegation_id: str | None = None
+    since: datetime | None = None
+    before_seq: int | None = None
+
+
+@dataclass(frozen=True)
+class InboxFilter:
+    """Which items of an inbox to look at: what is open, or the dead letters."""
+
+    status: Literal["open", "dead"] = "open"
+    kind: str | None = None
+    caller: str | None = None
+    context_id: str | None = None
+
+
+WHAT_IS_OPEN = InboxFilter()
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much a workspace has before it: messages that wait, and messages in work."""
+
+    accepted: int
+    leased: int
 
 
 class Mailbox(Protocol):
@@ -14,8 +51,20 @@ class Mailbox(Protocol):
     nothing and says so, which is the fence against a holder that was only slow.
     """
 
-    def insert(self, message: Message) -> None:
-        """Accept a message."""
+    def insert(self, message: Message) -> Message:
+        """Accept a message, or take it for a dispatch that begins at once; without a number it gets one."""
+        ...
+
+    def answer(self, message: Message, result: bytes, at: datetime) -> Message | None:
+        """End a leased message with the one bare answer of its agent.
+
+        None, and nothing happens, when the lease is gone, or when somebody knows a task of the message or
+        delegated it: then more follows from its end than this writes.
+        """
+        ...
+
+    def show_task(self, message_id: str) -> None:
+        """Remember that somebody was told of the message's task."""
         ...
 
     def get(self, message_id: str) -> Message | None:
@@ -48,6 +97,18 @@ class Mailbox(Protocol):
         """How many open messages a workspace has."""
         ...
 
+    def load(self, target_id: str) -> Load:
+        """How much a workspace has before it."""
+        ...
+
+    def is_anyone_waiting(self, target_id: str) -> bool:
+        """Whether the workspace has a message that nobody has taken."""
+        ...
+
+    def is_context_open(self, target_id: str, context_id: str) -> bool:
+        """Whether the workspace has an open message of that context."""
+        ...
+
     def waiting(self, target_id: str, kinds: Collection[str] | None = None) -> list[Waiting]:
         """Every open message of a workspace, oldest first, for choosing the next."""
         ...
@@ -58,10 +119,6 @@ class Mailbox(Protocol):
 
     def totals(self) -> dict[str, int]:
         """How many messages there are, by status."""
-        ...
-
-    def list_open(self, target_id: str, limit: int) -> list[Message]:
-        """Open messages, in the order they would be handed out."""
         ...
 
     def list_leased(self, target_id: str, kinds: Collection[str]) -> list[Message]:
@@ -107,6 +164,18 @@ class Mailbox(Protocol):
         """End an open message; None when it is not open or the epoch is gone."""
         ...
 
+    def belongs_to(self, message_id: str, task_id: str, agent_task_id: str | None, context_id: str) -> None:
+        """Remember the task that the agent made of the message."""
+        ...
+
+    def is_held(self, message_id: str, epoch: int) -> bool:
+        """Whether the message is leased under that epoch."""
+        ...
+
+    def ask_to_stop(self, message_id: str) -> None:
+        """Remember that somebody wants the work to end."""
+        ...
+
     def seen(self, message_id: str, at: datetime) -> None:
         """Remember that a cursor passed the message."""
         ...
@@ -141,4 +210,23 @@ class Mailbox(Protocol):
 
     def dispatched_by(self, owner: str, before: datetime) -> list[Held]:
         """Dispatch leases of one replica, taken before that time."""
+        ...
+
+    def inbox(self, target_id: str, limit: int, wanted: InboxFilter = WHAT_IS_OPEN) -> list[Message]:
+        """Open messages in the order they would be handed out, or dead letters, the newest first."""
+        ...
+
+    def page(self, wanted: MailFilter, limit: int) -> tuple[list[Message], bool]:
+        """Messages, the newest first and without their bodies, and whether there are more.
+
+        A page has fewer than asked for where they are large.
+        """
+        ...
+
+    def transitions(self, message_id: str, after: int) -> list[Transition]:
+        """The steps of a message after a number, oldest first."""
+        ...
+
+    def redeliver(self, message_id: str, at: datetime, waits_until: datetime, task_id: str) -> Message | None:
+        """Let a dead letter begin anew, as a message of that task; None when it is not one."""
         ...

@@ -19,6 +19,10 @@ class Retention(Protocol):
         """Event logs of tasks whose messages are gone, or all ended before that time and wait for nobody."""
         ...
 
+    def delegations(self, before: datetime, limit: int) -> int:
+        """Delegations that ended before that time, with the evidence for them."""
+        ...
+
     def security_log(self, before: datetime, limit: int) -> int:
         """Deeds older than that."""
         ...
@@ -41,4 +45,12 @@ class Retention(Protocol):
 
     def replicas(self, before: datetime, limit: int) -> int:
         """Replicas unseen since that time."""
+        ...
+
+    def signing_keys(self, before: datetime, limit: int) -> int:
+        """Keys that others took over from before that time."""
+        ...
+
+    def private_halves(self, before: datetime, limit: int) -> int:
+        """The private halves of such keys; the public ones stay."""
         ...

@@ -1,5 +1,6 @@
-"""Keys that sign what the platform says of others, as the store keeps them."""
+"""Keys that sign what the platform says of others: in hand, and as the store keeps them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -16,8 +17,17 @@ class FreshKey:
 
 
 @dataclass(frozen=True)
+class Signer:
+    """A private key in hand; `sign` gives the signature of bytes, as JOSE writes it."""
+
+    kid: str
+    alg: str
+    sign: Callable[[bytes], bytes] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class SigningKey:
-    """A row of `signing_keys`; the private half is sealed."""
+    """A row of `signing_keys`; the private half is sealed, and empty once it was destroyed."""
 
     kid: str
     alg: str
@@ -40,4 +50,12 @@ class SigningKeys(Protocol):
 
     def reseal(self, kid: str, private_sealed: str) -> None:
         """Keep the same private half under another seal."""
+        ...
+
+    def retire(self, kid: str, now: datetime) -> None:
+        """Another key takes over from this one."""
+        ...
+
+    def destroy(self, kid: str) -> None:
+        """Forget the private half of a key; the public one stays."""
         ...

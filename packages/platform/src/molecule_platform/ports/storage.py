@@ -10,16 +10,19 @@ from typing import Protocol, TypeVar
 
 from molecule_platform.ports.activity import ActivityLog
 from molecule_platform.ports.audit import Audit
+from molecule_platform.ports.delegations import Delegations
 from molecule_platform.ports.events import EventLog
 from molecule_platform.ports.grants import Grants
 from molecule_platform.ports.loops import Loops
 from molecule_platform.ports.mailbox import Mailbox
 from molecule_platform.ports.people import People
 from molecule_platform.ports.presence import Presence
+from molecule_platform.ports.push import Outbox, PushConfigs
 from molecule_platform.ports.repeats import Attempts
 from molecule_platform.ports.retention import Retention
 from molecule_platform.ports.secrets import Secrets
 from molecule_platform.ports.signing import SigningKeys
+from molecule_platform.ports.tasks import Tasks
 from molecule_platform.ports.tokens import Tokens
 from molecule_platform.ports.upkeep import Upkeep
 from molecule_platform.ports.workspaces import Workspaces
@@ -52,6 +55,26 @@ class Transaction(Protocol):
     @property
     def mailbox(self) -> Mailbox:
         """Messages and their leases."""
+        ...
+
+    @property
+    def tasks(self) -> Tasks:
+        """Tasks and their events."""
+        ...
+
+    @property
+    def push_configs(self) -> PushConfigs:
+        """Who is told of which tasks."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """What is still to be told."""
+        ...
+
+    @property
+    def delegations(self) -> Delegations:
+        """Work that one asks of another."""
         ...
 
     @property
@@ -128,6 +151,13 @@ class Storage(Protocol):
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on a snapshot that holds every write that has returned. It must not write."""
+        ...
+
+    async def glance(self, work: Callable[[Transaction], T]) -> T:
+        """Read a few rows by their keys, on the spot where that is quicker.
+
+        What it sees is newest, but no snapshot: another write may come between two of its looks.
+        """
         ...
 
     async def close(self) -> None:

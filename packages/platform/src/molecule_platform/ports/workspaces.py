@@ -57,6 +57,10 @@ class Profile:
     agent_card: dict[str, Any] | None
 
 
+# What delivery decides by, and may be written without a new version.
+UNVERSIONED = ("status", "active_tasks", "monthly_spend", "last_activity_at")
+
+
 class Workspaces(Protocol):
     """Verbs on workspaces."""
 
@@ -66,6 +70,10 @@ class Workspaces(Protocol):
 
     def get(self, workspace_id: str) -> Workspace | None:
         """The workspace, removed ones too."""
+        ...
+
+    def standing(self, known: Workspace) -> Workspace | None:
+        """The workspace as it is now; what delivery decides by is fresh, for the rest the version answers."""
         ...
 
     def many(self, workspace_ids: Collection[str]) -> dict[str, Workspace]:
@@ -96,6 +104,10 @@ class Workspaces(Protocol):
 
     def touch(self, workspace_id: str, **columns: Any) -> None:
         """Set columns without a new version: presence and counters, which the next heartbeat repeats."""
+        ...
+
+    def one_less(self, workspace_id: str) -> None:
+        """One of the tasks that the agent reported is done; below zero it does not go."""
         ...
 
     def stale(self, now: datetime, limit: int) -> list[Workspace]:

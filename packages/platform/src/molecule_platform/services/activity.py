@@ -1,7 +1,7 @@
 """The activity log: what a workspace did and received, and the original way of polling for mail."""
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from molecule_platform.domain import inbox, messages, redaction
@@ -12,7 +12,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells, settlement
+from molecule_platform.services import bells, own_tasks, settlement
 from molecule_platform.services.bells import Bells
 from molecule_wire import times
 
@@ -95,8 +95,7 @@ class Activity:
         found = self._found(tx, reading)
         for row in found:
             if row.message is not None and row.message.status == "accepted":
-                deadline = messages.running_deadline(row.message, now)
-                tx.mailbox.lease(row.message.id, kind="cursor", at=now, deadline_at=deadline)
+                _take(tx, row.message, now)
         return self._shown(tx, reading, found)
 
     def _passed(self, tx: Transaction, reading: Reading) -> list[str]:
@@ -120,6 +119,15 @@ class Activity:
         return [
             wire_row(row, peers.get(row.caller), reading.base_url, reading.original_client) for row in found
         ]
+
+
+def _take(tx: Transaction, message: Message, now: datetime) -> None:
+    """Hand a message to its agent until the deadline."""
+    deadline = messages.running_deadline(message, now)
+    taken = tx.mailbox.lease(message.id, kind="cursor", at=now, deadline_at=deadline)
+    if taken is not None:
+        own_tasks.work_began(tx, taken, now)
+        settlement.moved(tx, taken, now)
 
 
 def _cursor_lost(tx: Transaction, workspace: Workspace) -> Refusal:
@@ -178,7 +186,11 @@ def wire_row(row: ActivityRow, peer: Peer | None, base_url: str, original_client
 def _answer(message: Message) -> dict[str, Any]:
     """What the log shows of an answer; the message itself keeps all of it."""
     body = settlement.response_body(message) or {}
-    result: Any = body.get("result")
-    metadata: Any = cast("dict[str, Any]", result).get("metadata") if isinstance(result, dict) else None
-    trace = cast("dict[str, Any]", metadata).get("tool_trace") if isinstance(metadata, dict) else None
+    result = _object(body.get("result"))
+    answered = _object(result.get("task") or result.get("message") or result)
+    trace = _object(answered.get("metadata")).get("tool_trace")
     return {"response_body": redaction.loggable(body or None), "tool_trace": redaction.loggable(trace)}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -14,6 +14,8 @@ from molecule_platform.services import audit, orgs
 from molecule_platform.services.audit import Actor
 from molecule_wire import ids, times
 
+MOST_KNOWN = 4096
+
 
 @dataclass(frozen=True)
 class Admission:
@@ -30,6 +32,7 @@ class Authority:
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock
+        self._known: dict[str, Workspace] = {}
 
     async def admit(
         self,
@@ -47,7 +50,7 @@ class Authority:
             return Admission(principal, authorisation.permit(principal, rules, None, None))
         own = principal.workspace_id == workspace_id
         ask_tree = not own and any(who.kind == "peer" for who in rules)
-        workspace, verdict = await self._storage.read(
+        workspace, verdict = await self._storage.glance(
             lambda tx: self._look(tx, principal, workspace_id, ask_tree)
         )
         if workspace.removed and not (removed_too and principal.workspace_id is None):
@@ -57,18 +60,28 @@ class Authority:
     def _look(
         self, tx: Transaction, principal: Principal, workspace_id: str, ask_tree: bool
     ) -> tuple[Workspace, Verdict | None]:
-        workspace = tx.workspaces.get(workspace_id)
+        workspace = self._standing(tx, workspace_id)
         if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
             raise refusals.workspace_not_found(workspace_id)
         if not ask_tree or principal.workspace_id is None:
             return workspace, None
         return workspace, verdict(tx, principal.workspace_id, workspace, self._clock)
 
+    def _standing(self, tx: Transaction, workspace_id: str) -> Workspace | None:
+        """The workspace as it is now; what is known of it is read again only when it has changed."""
+        known = self._known.get(workspace_id)
+        found = tx.workspaces.get(workspace_id) if known is None else tx.workspaces.standing(known)
+        if found is not None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[workspace_id] = found
+        return found
+
     async def check_org(self, principal: Principal, named: str | None) -> Principal:
         """The principal in the organisation that a request names: its own, any for the administrator."""
         if named is None or named == principal.org_id:
             return principal
-        org = await self._storage.read(lambda tx: orgs.org_named(tx, principal, named))
+        org = await self._storage.glance(lambda tx: orgs.org_named(tx, principal, named))
         return replace(principal, org_id=org.id)
 
     async def check_org_of(self, workspace_id: str, named: str) -> None:
@@ -78,12 +91,12 @@ class Authority:
             workspace, org = tx.workspaces.get(workspace_id), tx.people.org_named(named)
             return workspace is None or (org is not None and org.id == workspace.org_id)
 
-        if not await self._storage.read(work):
+        if not await self._storage.glance(work):
             raise Refusal("not-found", "there is no such organisation")
 
     async def gone(self, workspace_id: str) -> bool:
         """Whether an id is unknown or removed: the one thing `/state` tells before it knows who asks."""
-        workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
+        workspace = await self._storage.glance(lambda tx: tx.workspaces.get(workspace_id))
         return workspace is None or workspace.removed
 
     async def acting_as(self, principal: Principal, named: str, request_id: str) -> Principal:
@@ -120,7 +133,7 @@ class Authority:
         """A workspace of the principal's organisation, whatever the tree says."""
         workspace = None
         if ids.is_uuid(workspace_id):
-            workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
+            workspace = await self._storage.glance(lambda tx: tx.workspaces.get(workspace_id))
         if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
             raise refusals.workspace_not_found(workspace_id)
         return workspace

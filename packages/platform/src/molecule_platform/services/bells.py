@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import hashlib
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import TypeVar
 
+from molecule_platform.domain.tasks import TaskKey
 from molecule_platform.ports.bus import Bus
 
 T = TypeVar("T")
@@ -16,7 +18,7 @@ LOOK_AGAIN_SECONDS = 1.0
 
 def settled(message_id: str) -> str:
     """Rings when a message has its outcome."""
-    return f"settled.{message_id}"
+    return f"{SETTLED}{message_id}"
 
 
 def mail(workspace_id: str) -> str:
@@ -29,9 +31,25 @@ def start(workspace_id: str) -> str:
     return f"start.{workspace_id}"
 
 
+def task(key: TaskKey) -> str:
+    """Rings when a task has new events. Ids are the agents' own, so the subject holds a digest of them."""
+    named = f"{key.workspace_id}\n{key.tenant}\n{key.id}".encode("utf-8", "replace")
+    return f"{TASKS}{hashlib.blake2b(named, digest_size=16).hexdigest()}"
+
+
+def delegation(delegation_id: str) -> str:
+    """Rings when a delegation has changed. Its id may be an agent's own, so the subject holds a digest."""
+    named = delegation_id.encode("utf-8", "replace")
+    return f"delegation.{hashlib.blake2b(named, digest_size=16).hexdigest()}"
+
+
 ANY_MAIL = "mail."
+SETTLED = "settled."
+TASKS = "task."
 EVENTS = "events"
+OUTBOX = "outbox"
 CREDENTIALS = "credentials"
+SIGNING = "signing"
 
 
 class Bells:
@@ -54,7 +72,10 @@ class Bells:
 
     def ring(self, subjects: Sequence[str]) -> None:
         """Wake everyone who listens for one of the subjects."""
-        if subjects:
+        if subjects and not self._bus.shared:
+            for subject in subjects:
+                self._heard(f"{ROOT}.{subject}", b"")
+        elif subjects:
             task = asyncio.get_running_loop().create_task(self._publish(subjects))
             self._ringing.add(task)
             task.add_done_callback(self._ringing.discard)
@@ -92,9 +113,9 @@ class Bells:
                 listener.set()
 
     @contextlib.contextmanager
-    def listen(self, subject: str) -> Generator[asyncio.Event]:
-        """An event that is set whenever the subject rings."""
-        listener = asyncio.Event()
+    def listen(self, subject: str, listener: asyncio.Event | None = None) -> Generator[asyncio.Event]:
+        """An event, a new one or the one given, that is set whenever the subject rings."""
+        listener = listener or asyncio.Event()
         self._listeners.setdefault(subject, set()).add(listener)
         try:
             yield listener
@@ -110,11 +131,15 @@ class Bells:
         look: Callable[[], Awaitable[T | None]],
         seconds: float,
         again_after: float = LOOK_AGAIN_SECONDS,
+        rung: asyncio.Event | None = None,
     ) -> T | None:
-        """Look now, at each ring and each second, until there is something to see or the time is over."""
+        """Look now, at each ring and each second, until there is something to see or the time is over.
+
+        Whoever else knows may ring `rung` itself.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        with self.listen(subject) as rung:
+        with self.listen(subject, rung) as rung:
             while True:
                 rung.clear()
                 seen = await look()
@@ -125,7 +150,9 @@ class Bells:
 
 
 async def _heard_within(rung: asyncio.Event, seconds: float) -> None:
-    # Not `wait_for`: on Python 3.11 that swallows a cancellation which comes together with the ring.
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await rung.wait()
+    # When the time is over it rings as well: whoever waits looks again either way.
+    timer = asyncio.get_running_loop().call_later(seconds, rung.set)
+    try:
+        await rung.wait()
+    finally:
+        timer.cancel()

@@ -2,24 +2,35 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any, Protocol
 
-from molecule_platform.domain import dispatch, inbox, messages, refusals
+from molecule_platform.domain import correspondence, dispatch, messages, refusals, results
+from molecule_platform.domain.delegation_context import ContextLimits
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.tasks import Task
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.mailbox import Load
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells, logbook, settlement, waking
+from molecule_platform.services import (
+    bells,
+    delegation_context,
+    filing,
+    own_tasks,
+    settlement,
+    task_log,
+    waking,
+)
 from molecule_platform.services.bells import Bells
+from molecule_platform.services.desk import Desk, Slot
 from molecule_wire import ids
-from molecule_wire.a2a import text
+from molecule_wire.a2a import errors, text
 from molecule_wire.a2a.envelopes import Request
-
-FULL_RETRY_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class DeliveryLimits:
     max_open: int = 1000
     max_attempts: int = 5
     idle_seconds: int = 300
+    delegation: ContextLimits = field(default_factory=ContextLimits)
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,20 @@ class Submission:
     never_queue: bool = False
     traceparent: str | None = None
     holder: str = field(default_factory=ids.uuid7)
+    tenant: str = ""
+    extensions: str | None = None
+    request_id: str | None = None
+    # Whether the same message id and the same body are the same message; else only a key makes them so.
+    repeat_by_reference: bool = True
+    # The task that the message continues.
+    continues: Task | None = None
+    # What belongs to the message and is kept in the same transaction, such as who is to be told of its task.
+    also: Callable[[Transaction, Message, datetime], None] | None = None
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether another request can be the same message as this one."""
+        return self.idempotency_key is not None or self.repeat_by_reference
 
 
 @dataclass(frozen=True)
@@ -56,58 +82,142 @@ class Receipt:
 
     message: Message
     replayed: bool = False
+    # Whom a new message goes to, as it was when the message was accepted.
+    target: Workspace | None = None
+    # Where the outcome is laid for a caller who waits here.
+    slot: Slot | None = None
+
+
+class Carries(Protocol):
+    """Who carries messages to agents that have a URL."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether nothing new is carried."""
+        ...
+
+    def start(self, message: Message, workspace: Workspace) -> None:
+        """Carry a message that this replica has leased."""
+        ...
 
 
 class Delivery:
     """Accepts messages and tells their senders how they ended."""
 
     def __init__(
-        self, storage: Storage, bells: Bells, clock: Clock, replica_id: str, limits: DeliveryLimits
+        self,
+        storage: Storage,
+        bells: Bells,
+        clock: Clock,
+        replica_id: str,
+        limits: DeliveryLimits,
+        desk: Desk,
+        courier: Carries,
     ) -> None:
         self._storage = storage
         self._bells = bells
         self._clock = clock
         self._replica_id = replica_id
+        self._desk = desk
+        self._courier = courier
         self.limits = limits
 
     async def accept(self, submission: Submission) -> Receipt:
-        """Make the message durable, once: a repeat of the same request attaches to the first."""
+        """Make the message durable, once: a repeat of the same request attaches to the first.
+
+        Where the agent is free the same commit leases it, and it is on its way when this returns.
+        """
         now = self._clock.now()
         message = self._message(submission, now)
+        slot = self._desk.expect(message.id) if submission.hold_seconds > 0 else None
         try:
-            return await self._storage.write(lambda tx: self._accept(tx, submission, message, now))
+            receipt = await self._storage.write(lambda tx: self._accept(tx, submission, message, now))
         except Refusal as refusal:
             if refusal.code == "budget-exceeded":
                 sentence = refusal.sentence
-                await self._storage.write(lambda tx: _log_refused(tx, message, sentence, now))
+                await self._storage.write(lambda tx: filing.log_refused(tx, message, sentence, now))
+            if refusal.code == "peer-waking":
+                await self._storage.write(lambda tx: waking.wake_receiver(tx, message, now))
             raise
+        if receipt.target is not None and receipt.message.status == "leased":
+            self._courier.start(receipt.message, receipt.target)
+        return receipt if receipt.replayed else replace(receipt, slot=slot)
 
     def _accept(self, tx: Transaction, submission: Submission, message: Message, now: datetime) -> Receipt:
         first = _first_of_repeat(tx, submission, message, now)
         if first is None:
-            target = _living(tx, message.target_id)
-            check_budget(target)
-            self._check_capacity(tx, submission, target)
-            store(tx, message, now)
-            waking.wake(tx, target, now)
-            first = Receipt(message)
-        if submission.hold_seconds > 0 and first.message.is_open:
+            first = self._accept_new(tx, submission, message, now)
+        elif submission.hold_seconds > 0 and first.message.is_open:
             until = now + timedelta(seconds=submission.hold_seconds)
             tx.mailbox.hold(first.message.id, self._holder(submission), until)
         if submission.principal.workspace_id is not None:
             tx.workspaces.touch(submission.principal.workspace_id, last_outbound_at=now)
         return first
 
-    def _check_capacity(self, tx: Transaction, submission: Submission, target: Workspace) -> None:
-        open_messages = tx.mailbox.open_count(target.id)
+    def _accept_new(
+        self, tx: Transaction, submission: Submission, message: Message, now: datetime
+    ) -> Receipt:
+        target, load = self._standing(tx, submission.target)
+        if submission.continues is not None:
+            _check_goes_on(tx, submission.continues)
+        correspondence.check_budget(target)
+        self._check_capacity(submission, target, load)
+        message = self._in_context(tx, submission, message, now)
+        if self._is_free(tx, submission, target, load):
+            message = messages.leased_at_once(message, self._replica_id, now)
+        if not dispatch.speaks_tasks(target):
+            message = message.but(task_state="submitted")
+        stored = filing.store(tx, message, now, text.text_of_message(submission.request.message), target)
+        if submission.also is not None:
+            submission.also(tx, stored, now)
+        if submission.continues is not None or not dispatch.speaks_tasks(target):
+            own_tasks.begin(tx, stored, now)
+        waking.wake(tx, target, now)
+        return Receipt(stored, target=target)
+
+    def _standing(self, tx: Transaction, known: Workspace) -> tuple[Workspace, Load]:
+        """The target as it is now, and what it has before it."""
+        target = tx.workspaces.standing(known)
+        if target is None or target.removed:
+            raise refusals.workspace_removed(known.id, None)
+        return target, tx.mailbox.load(known.id)
+
+    def _in_context(
+        self, tx: Transaction, submission: Submission, message: Message, now: datetime
+    ) -> Message:
+        """The message with the delegation that it is part of: its task's, or the work of its sender."""
+        if submission.continues is not None:
+            before = tx.mailbox.get(submission.continues.message_id)
+            if before is not None and before.delegation_id is not None:
+                return message.but(delegation=before.delegation, delegation_id=before.delegation_id)
+        limits = self.limits.delegation
+        context = delegation_context.for_send(tx, submission.principal, message.target_id, now, limits)
+        return message if context is None else message.but(delegation=context)
+
+    def _is_free(self, tx: Transaction, submission: Submission, target: Workspace, load: Load) -> bool:
+        """Whether the agent takes the message now, before anybody who waits and beside nobody it must not."""
+        if self._courier.is_stopping or load.accepted or not dispatch.is_dispatchable(target):
+            return False
+        named = submission.request.context_id or submission.continues
+        if named and tx.mailbox.is_context_open(target.id, self._context_of(submission, "")):
+            return False
+        return dispatch.capacity(target, load.leased) > 0
+
+    def _check_capacity(self, submission: Submission, target: Workspace, load: Load) -> None:
+        open_messages = load.accepted + load.leased
         if submission.never_queue:
             dispatch.refuse_to_wait(target, open_messages)
         if open_messages >= self.limits.max_open:
-            raise mailbox_full(target)
+            raise correspondence.mailbox_full(target)
 
     def has_room(self, tx: Transaction, target_id: str) -> bool:
         """Whether a workspace's mailbox takes one more item."""
         return tx.mailbox.open_count(target_id) < self.limits.max_open
+
+    def _context_of(self, submission: Submission, otherwise: str) -> str:
+        if submission.continues is not None:
+            return submission.continues.context_id
+        return submission.request.context_id or otherwise
 
     def _message(self, submission: Submission, now: datetime) -> Message:
         request, target, principal = submission.request, submission.target, submission.principal
@@ -115,6 +225,7 @@ class Delivery:
         seconds = submission.timeout_seconds
         until = now + timedelta(seconds=seconds or self.limits.ttl_seconds)
         message_id = ids.uuid7()
+        held = submission.hold_seconds > 0
         return Message(
             id=message_id,
             org_id=target.org_id,
@@ -126,10 +237,11 @@ class Delivery:
             method=request.method,
             dialect=request.dialect,
             body=request.body,
-            body_hash=body_hash(request),
+            body_hash=body_hash(request) if submission.may_repeat else "",
             message_ref=request.message_id or message_id,
-            context_id=request.context_id or ids.uuid7(),
-            task_id=message_id,
+            context_id=self._context_of(submission, message_id),
+            task_id=submission.continues.id if submission.continues else message_id,
+            tenant=submission.tenant,
             priority=messages.PRIORITY_USER if is_user else messages.PRIORITY_PEER,
             max_attempts=self.limits.max_attempts,
             created_at=now,
@@ -138,6 +250,10 @@ class Delivery:
             run_limit_seconds=None if seconds else self._run_limit(is_user),
             idempotency_key=submission.idempotency_key,
             traceparent=submission.traceparent,
+            request_id=submission.request_id,
+            extensions=submission.extensions,
+            held_by=self._holder(submission) if held else None,
+            held_until=now + timedelta(seconds=submission.hold_seconds) if held else None,
             activity_id=ids.uuid7(),
         )
 
@@ -150,12 +266,30 @@ class Delivery:
 
     async def outcome(self, message_id: str, seconds: float) -> Message:
         """The message once it has ended, or as it stands when the time is over."""
+        slot = self._desk.find(message_id)
+        if slot is not None and await self._laid(slot, message_id, seconds):
+            assert slot.ended is not None
+            return slot.ended
 
         async def look() -> bool | None:
-            return None if await self._storage.read(lambda tx: tx.mailbox.is_open(message_id)) else True
+            return None if await self._storage.glance(lambda tx: tx.mailbox.is_open(message_id)) else True
 
-        await self._bells.wait_for(bells.settled(message_id), look, seconds)
+        await self._bells.wait_for(bells.settled(message_id), look, 0.0 if slot else seconds)
         return await self.get(message_id)
+
+    async def _laid(self, slot: Slot, message_id: str, seconds: float) -> bool:
+        """Wait until the outcome is laid down here, or the message has ended elsewhere."""
+
+        async def look() -> bool | None:
+            if slot.ended is not None:
+                return True
+            is_new = slot.looked_at == 0
+            slot.looked_at += 1
+            if is_new or await self._storage.glance(lambda tx: tx.mailbox.is_open(message_id)):
+                return None
+            return False
+
+        return bool(await self._bells.wait_for(bells.settled(message_id), look, seconds, rung=slot.rung))
 
     def _holder(self, submission: Submission) -> str:
         return f"{self._replica_id}/{submission.holder}"
@@ -173,76 +307,32 @@ class Delivery:
 
         return await self._storage.write(work)
 
+    async def show(self, message_id: str) -> tuple[Message, dict[str, Any]]:
+        """The message, and its task under a name that will stay: somebody is about to be told of it."""
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> tuple[Message, dict[str, Any]]:
+            message = _existing(tx, message_id)
+            task = own_tasks.begin(tx, message, now) if message.is_open else task_log.task_of(tx, message)
+            whole = results.snapshot(message, "1.0") if task is None else task_log.folded(tx, task)
+            return message, whole
+
+        return await self._storage.write(work)
+
     async def get(self, message_id: str) -> Message:
         """The message. Raises 404 when there is none."""
-        return await self._storage.read(lambda tx: _existing(tx, message_id))
+        return await self._storage.glance(lambda tx: _existing(tx, message_id))
 
     async def visible(self, principal: Principal, message_id: str) -> Message:
         """The message, for its parties and the organisation's readers; for others it does not exist."""
         message = await self.get(message_id)
-        if not may_see(principal, message):
-            raise message_not_found(message_id)
+        if not correspondence.may_see(principal, message):
+            raise correspondence.message_not_found(message_id)
         return message
 
     async def queue_depth(self, target_id: str) -> int:
         """How many open messages a workspace has."""
         return await self._storage.read(lambda tx: tx.mailbox.open_count(target_id))
-
-
-def store(tx: Transaction, message: Message, now: datetime) -> Message:
-    """Write a new message with its activity row, and ring for its target."""
-    seq = tx.activity.next_seq()
-    numbered = replace(message, seq=seq)
-    tx.mailbox.insert(numbered)
-    peer = message.caller.removeprefix("workspace:") if message.caller.startswith("workspace:") else ""
-    logbook.write(
-        tx,
-        ActivityRow(
-            id=message.activity_id,
-            org_id=message.org_id,
-            seq=seq,
-            workspace_id=message.target_id,
-            activity_type="a2a_receive",
-            caller=message.caller,
-            created_at=now,
-            source_id=peer,
-            target_id=message.target_id,
-            method=message.method,
-            summary=said_in(message),
-            status="pending",
-            message_id=message.id,
-        ),
-    )
-    tx.workspaces.touch(message.target_id, last_activity_at=now)
-    tx.signal(bells.mail(message.target_id))
-    tx.signal(bells.EVENTS)
-    return numbered
-
-
-def _log_refused(tx: Transaction, message: Message, sentence: str, now: datetime) -> None:
-    logbook.write(
-        tx,
-        ActivityRow(
-            id=message.activity_id,
-            org_id=message.org_id,
-            seq=tx.activity.next_seq(),
-            workspace_id=message.target_id,
-            activity_type="error",
-            caller=message.caller,
-            created_at=now,
-            source_id=inbox.peer_of(message.caller),
-            target_id=message.target_id,
-            method=message.method,
-            summary=said_in(message),
-            status="error",
-            error_detail=sentence,
-        ),
-    )
-
-
-def said_in(message: Message) -> str:
-    """The words of a stored message, as far as a log keeps them."""
-    return text.text_of_message(inbox.received_message(message))
 
 
 def body_hash(request: Request) -> str:
@@ -255,41 +345,20 @@ def body_hash(request: Request) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def may_see(principal: Principal, message: Message) -> bool:
-    """Whether the principal is a party to the message or may read its organisation."""
-    if principal.workspace_id is not None:
-        return principal.text == message.caller or principal.workspace_id == message.target_id
-    mine = principal.org_id == message.org_id or principal.is_admin
-    return mine and (principal.text == message.caller or principal.may("org.read"))
-
-
-def message_not_found(message_id: str) -> Refusal:
-    """The one answer for an unknown message and for somebody else's."""
-    return Refusal("message-not-found", f"there is no message {message_id} here")
-
-
-def mailbox_full(target: Workspace) -> Refusal:
-    """The mailbox has as many open messages as it may."""
-    sentence = f"the mailbox of {target.name} is full: try again later"
-    return Refusal("mailbox-full", sentence, retry_after=FULL_RETRY_SECONDS)
-
-
-def check_budget(target: Workspace) -> None:
-    """Refuse work for a workspace that has spent its budget."""
-    if target.budget_limit is not None and target.monthly_spend >= target.budget_limit:
-        raise Refusal(
-            "budget-exceeded",
-            f"{target.name} has spent its budget of this month",
-            budget_limit=target.budget_limit,
-            monthly_spend=target.monthly_spend,
-        )
-
-
 def _existing(tx: Transaction, message_id: str) -> Message:
     message = tx.mailbox.get(message_id)
     if message is None:
-        raise message_not_found(message_id)
+        raise correspondence.message_not_found(message_id)
     return message
+
+
+def _check_goes_on(tx: Transaction, known: Task) -> None:
+    """Refuse a message to a task that has ended since the sender was told that it goes on."""
+    task = tx.tasks.get(known.key)
+    if task is None or task.is_over:
+        state = "gone" if task is None else task.state
+        sentence = f"The task is {state}: send a new message without its taskId"
+        raise errors.protocol_error(errors.UNSUPPORTED_OPERATION, sentence)
 
 
 def _first_of_repeat(
@@ -302,17 +371,10 @@ def _first_of_repeat(
                 "idempotency-conflict", "this key was used for another request", existing_id=first.id
             )
         return None if first is None else Receipt(first, True)
-    if not submission.request.given_message_id:
+    if not (submission.request.given_message_id and submission.repeat_by_reference):
         return None
     since = now - messages.REPEAT_WINDOW
     first = tx.mailbox.by_reference(
         message.caller, message.target_id, message.message_ref, message.body_hash, since
     )
     return None if first is None else Receipt(first, True)
-
-
-def _living(tx: Transaction, target_id: str) -> Workspace:
-    target = tx.workspaces.get(target_id)
-    if target is None or target.removed:
-        raise refusals.workspace_removed(target_id, None)
-    return target

@@ -160,6 +160,8 @@ class Feed:
 
     async def _read_on(self) -> None:
         while True:
+            if not self._listeners:
+                return
             found = await self._storage.read(lambda tx: tx.events.after(self._at, PAGE))
             for event in found:
                 self._at = event.id or self._at
@@ -180,8 +182,14 @@ class Feed:
         for listener in self._listeners:
             listener.offer(event)
 
-    def join(self, listener: Listener) -> int:
-        """Begin to receive what is new: everything after the number given back."""
+    async def join(self, listener: Listener) -> int:
+        """Begin to receive what is new: everything after the number given back.
+
+        While nobody listens nobody reads the log either: the first to come begins at its end.
+        """
+        newest = 0 if self._listeners else await self._storage.glance(lambda tx: tx.events.last_id())
+        if not self._listeners:
+            self._at = max(self._at, newest)
         self._listeners.add(listener)
         if self._draining:
             listener.end(End.DRAINING)

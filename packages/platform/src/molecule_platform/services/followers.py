@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from molecule_platform.domain import access
 from molecule_platform.domain.events import RESYNC, Event
+from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
@@ -25,6 +26,9 @@ from molecule_platform.services.identity import Identity
 
 PAGE = 100
 REACH_SECONDS = 1.0
+
+# Streams of something else than events listen to none.
+_NO_TYPE = frozenset({"none"})
 
 
 class Sight:
@@ -165,7 +169,7 @@ class Followers:
     async def follow(self, listener: Listener, since: int | None) -> AsyncGenerator[Follower]:
         """Inside, everything after `since`, or without it whatever happens from now on."""
         listener.catches_up = since is not None
-        joined_at = self._feed.join(listener)
+        joined_at = await self._feed.join(listener)
         watching = asyncio.get_running_loop().create_task(self._end_with_credential(listener))
         try:
             yield Follower(self._storage, self._clock, listener, since, joined_at)
@@ -173,6 +177,13 @@ class Followers:
             self._feed.leave(listener)
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+
+    @asynccontextmanager
+    async def bound(self, principal: Principal) -> AsyncGenerator[asyncio.Event]:
+        """Inside, the event given is set once the credential has ended, or this replica stops."""
+        listener = Listener(principal, types=_NO_TYPE)
+        async with self.follow(listener, None):
+            yield listener.ended
 
     async def _end_with_credential(self, listener: Listener) -> None:
         async def look() -> bool | None:

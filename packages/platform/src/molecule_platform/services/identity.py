@@ -98,7 +98,7 @@ class Identity:
         """Spend the ticket: whoever shows it is the one who asked for it."""
         ticket_hash, now = credentials.digest(ticket), self._clock.now()
         # Read first: whoever makes tickets up costs no write.
-        found = await self._storage.read(lambda tx: tx.people.ticket(ticket_hash, now))
+        found = await self._storage.glance(lambda tx: tx.people.ticket(ticket_hash, now))
         if found is None or not await self._storage.write(lambda tx: tx.people.use_ticket(ticket_hash, now)):
             sentence = "this ticket was used or has expired: ask for another with POST /auth/ticket"
             raise Refusal("invalid-token", sentence)
@@ -110,7 +110,7 @@ class Identity:
         if known is not None:
             return known
         asked_at = time.monotonic()
-        token = await self._storage.read(lambda tx: tx.tokens.by_hash(token_hash))
+        token = await self._storage.glance(lambda tx: tx.tokens.by_hash(token_hash))
         if token is None:
             raise Refusal("invalid-token", "this token is not known here")
         now = self._clock.now()
@@ -141,7 +141,7 @@ class Identity:
 
     async def _by_session(self, token_hash: str) -> Principal:
         now = self._clock.now()
-        session, _origin = await self._storage.read(lambda tx: _living_session(tx, token_hash, now))
+        session, _origin = await self._storage.glance(lambda tx: _living_session(tx, token_hash, now))
         bound_to = session.token_id or ""
         if bound_to.startswith(_ADMIN_S) and not credentials.same(bound_to, self._admin_s_proof(token_hash)):
             raise Refusal("token-revoked", "the administrator's token was changed: sign in again")

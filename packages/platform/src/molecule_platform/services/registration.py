@@ -213,7 +213,8 @@ class Registration:
         def work(tx: Transaction) -> None:
             current = tx.workspaces.get(workspace.id)
             if current is not None and current.agent_card != agent_card:
-                tx.workspaces.touch(workspace.id, agent_card=agent_card, updated_at=now)
+                version = current.version + 1
+                tx.workspaces.touch(workspace.id, agent_card=agent_card, updated_at=now, version=version)
                 card = _shown_card(agent_card)
                 journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=card)
 

@@ -7,7 +7,7 @@ from molecule_platform.domain import messages
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import journal, settlement
+from molecule_platform.services import delegations, journal, settlement
 
 CHILDREN_SHOWN = 100
 
@@ -35,6 +35,7 @@ def remove(tx: Transaction, member: Workspace, now: datetime, cascade: int) -> W
     outcome = messages.cancellation("workspace-removed", f"workspace {member.name} was removed")
     for waiting in tx.mailbox.waiting(member.id):
         settlement.settle(tx, waiting.id, outcome, now)
+    delegations.workspace_removed(tx, member, now)
     return after
 
 

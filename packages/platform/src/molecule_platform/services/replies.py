@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import authorisation, inbox, messages, principals, results
+from molecule_platform.domain import authorisation, correspondence, inbox, messages, principals, results
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import authority, bells, delivery, journal, logbook, settlement, waking
+from molecule_platform.services import authority, bells, filing, journal, logbook, settlement, waking
 from molecule_platform.services.delivery import Delivery, Submission
 from molecule_wire import ids, times
 from molecule_wire.a2a import convert
@@ -60,7 +60,7 @@ class Replies:
         settlement.settle(tx, answered.id, _outcome(answered, item, now), now)
         tx.mailbox.answered_by(answered.id, item.body_hash)
         if not self._is_held(tx, answered, now) and self._deliveries.has_room(tx, asker.id):
-            delivery.store(tx, item, now)
+            filing.store(tx, item, now)
             waking.wake_receiver(tx, item, now)
         return Replied(True, answered.id)
 
@@ -81,8 +81,8 @@ class Replies:
         """Words that answer nothing open: the other side finds them in its inbox."""
         self._check_access(tx, submission)
         if not self._deliveries.has_room(tx, submission.target.id):
-            raise delivery.mailbox_full(submission.target)
-        delivery.store(tx, item, now)
+            raise correspondence.mailbox_full(submission.target)
+        filing.store(tx, item, now)
         waking.wake_receiver(tx, item, now)
         return item.id
 
@@ -115,7 +115,7 @@ class Replies:
                     source_id=answering,
                     target_id=item.target_id,
                     method=item.method,
-                    summary=delivery.said_in(item),
+                    summary=filing.said_in(item),
                 ),
             )
         return item.id

@@ -9,7 +9,7 @@ from molecule_platform.domain.environment import environment_of
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import delivery
+from molecule_platform.services import filing
 from molecule_wire import ids, jsontext, times
 
 CALLER = "system:restart-context"
@@ -23,7 +23,7 @@ def tell(tx: Transaction, before: Workspace, after: Workspace, now: datetime) ->
         return
     tx.workspaces.touch(after.id, restart_reason=None)
     if before.restart_reason != lifecycle.RESET:
-        delivery.store(tx, _message(after, _said(tx, before), now), now)
+        filing.store(tx, _message(after, _said(tx, before), now), now)
 
 
 def _said(tx: Transaction, workspace: Workspace) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services.signing import PRIVATE_KEPT, RETIRED_SHOWN
 
 BATCH = 500
 SECURITY_LOG = timedelta(days=365)
@@ -25,6 +26,7 @@ class Kept:
     events: timedelta = timedelta(days=30)
     messages: timedelta = timedelta(days=7)
     message_events: timedelta = timedelta(hours=24)
+    delegations: timedelta = timedelta(days=90)
 
 
 class Retention:
@@ -36,7 +38,9 @@ class Retention:
         self._rules: tuple[tuple[timedelta, Prune], ...] = (
             (kept.activity, lambda tx, before, most: tx.retention.activity(before, most)),
             (kept.messages, lambda tx, before, most: tx.retention.messages(before, most)),
+            (kept.messages, lambda tx, before, most: tx.push_configs.prune(before, most)),
             (kept.message_events, lambda tx, before, most: tx.retention.message_events(before, most)),
+            (kept.delegations, lambda tx, before, most: tx.retention.delegations(before, most)),
             (kept.events, lambda tx, before, most: tx.events.prune(before, most)),
             (SECURITY_LOG, lambda tx, before, most: tx.retention.security_log(before, most)),
             (timedelta(), lambda tx, before, most: tx.retention.idempotency(before, most)),
@@ -44,6 +48,8 @@ class Retention:
             (ENDED_CREDENTIALS, lambda tx, before, most: tx.retention.tokens(before, most)),
             (ENDED_CREDENTIALS, lambda tx, before, most: tx.retention.grants(before, most)),
             (SILENT_REPLICAS, lambda tx, before, most: tx.retention.replicas(before, most)),
+            (RETIRED_SHOWN, lambda tx, before, most: tx.retention.signing_keys(before, most)),
+            (PRIVATE_KEPT, lambda tx, before, most: tx.retention.private_halves(before, most)),
         )
 
     async def tick(self) -> None:

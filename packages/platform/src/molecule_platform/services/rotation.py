@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
 
+from molecule_platform.domain import push
+from molecule_platform.domain.push import PushConfig
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.keys import Keys
@@ -91,6 +93,8 @@ class Rotation:
         await self._storage.write(lambda tx: audit.note(tx, org_id, by, "key.rotate", current, now))
         resealed, failed = await self._reseal_secrets(mine)
         more, broken = await self._reseal_lines(mine)
+        told, unread = await self._reseal_push_configs(mine)
+        more, broken = more + told, broken + unread
         broken += await self._storage.write(lambda tx: self._reseal_signing(tx, mine))
         in_use = await self._storage.write(lambda tx: _keys_in_use(tx, mine))
         unused = self._keys.key_ids - in_use - {before, self._keys.current_id}
@@ -147,11 +151,40 @@ class Rotation:
         _hold(tx, mine)
         return [(line, self._reseal_line(tx, line)) for line in tx.secrets.lines(last, BATCH)]
 
+    async def _reseal_push_configs(self, mine: str) -> tuple[int, list[str]]:
+        resealed, failed, last = 0, list[str](), ""
+        while page := await self._storage.write(
+            lambda tx, after=last: self._reseal_push_page(tx, mine, after)
+        ):
+            resealed += sum(done is True for _, done in page)
+            failed += [f"push:{config.id}" for config, done in page if done is None]
+            last = page[-1][0].id
+        return resealed, failed
+
+    def _reseal_push_page(
+        self, tx: Transaction, mine: str, last: str
+    ) -> list[tuple[PushConfig, bool | None]]:
+        _hold(tx, mine)
+        return [(config, self._reseal_push(tx, config)) for config in tx.push_configs.sealed(last, BATCH)]
+
+    def _reseal_push(self, tx: Transaction, config: PushConfig) -> bool | None:
+        line, place = config.secret_sealed or "", push.seal_context(config.id)
+        if line.startswith(f"{self._keys.current_id}."):
+            return False
+        try:
+            plain = self._texts.open(line, place)
+        except ValueError:
+            return None
+        tx.push_configs.change(config.id, secret_sealed=self._texts.seal(plain, place))
+        return True
+
     def _reseal_signing(self, tx: Transaction, mine: str) -> list[str]:
         """The platform's own keys, which are few; the names of those that cannot be opened."""
         _hold(tx, mine)
         failed: list[str] = []
         for key in tx.signing.all():
+            if not key.private_sealed:
+                continue
             place = signing.seal_context(key.kid)
             try:
                 plain = self._texts.open(key.private_sealed, place)

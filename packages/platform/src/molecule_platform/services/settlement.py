@@ -1,5 +1,6 @@
 """The end of a message: one place where an outcome is written, with everything that follows from it."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +9,7 @@ from molecule_platform.domain.events import Event
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import bells
+from molecule_platform.services import bells, conclusions, delegations
 from molecule_wire.a2a import envelopes, errors
 
 SHOWN_MOST_BYTES = 64 * 1024
@@ -20,9 +21,17 @@ def settle(
     tx: Transaction, message_id: str, outcome: Outcome, now: datetime, epoch: int | None = None
 ) -> Message | None:
     """End an open message, with all that follows. None when the lease or the moment is gone."""
-    message = tx.mailbox.settle(message_id, outcome, now, epoch)
+    message = _ended(tx, message_id, outcome, now, epoch)
     if message is None:
         return None
+    conclusions.conclude(tx, message, now, told=outcome.told)
+    _tell_delegation(tx, message, now)
+    _tell(tx, message, now)
+    return message
+
+
+def _tell(tx: Transaction, message: Message, now: datetime) -> None:
+    """Write the outcome down wherever somebody may look for it, and ring."""
     duration_ms = int((now - message.created_at).total_seconds() * 1000)
     detail = "" if message.error is None else redaction.redacted_text(str(message.error["message"]))
     tx.activity.finish(message.activity_id, _ACTIVITY_STATUS[message.status], duration_ms, detail)
@@ -37,9 +46,45 @@ def settle(
         tx.events.append(
             Event("A2A_RESPONSE", message.org_id, message.target_id, payload, now, parties=parties)
         )
-    for subject in (bells.settled(message.id), bells.mail(message.target_id), bells.EVENTS):
-        tx.signal(subject)
-    return message
+    tx.signal(bells.settled(message.id))
+    tx.signal(bells.EVENTS)
+    if tx.mailbox.is_anyone_waiting(message.target_id):
+        tx.signal(bells.mail(message.target_id))
+
+
+def answer(tx: Transaction, message: Message, result: bytes, now: datetime) -> Message | None:
+    """End a message with an agent's one bare answer: most end so, and little follows from it.
+
+    None when more follows, or the lease is gone: then `settle` knows.
+    """
+    ended = tx.mailbox.answer(message, result, now)
+    if ended is not None:
+        _tell(tx, ended, now)
+    return ended
+
+
+def _ended(
+    tx: Transaction, message_id: str, outcome: Outcome, now: datetime, epoch: int | None
+) -> Message | None:
+    """The message with its outcome, told under the ids that its sender knows."""
+    if outcome.agent_task_id is not None and outcome.result is not None and not outcome.told:
+        message = tx.mailbox.get(message_id)
+        if message is None:
+            return None
+        outcome = replace(outcome, result=conclusions.as_told(tx, message, outcome.result))
+    return tx.mailbox.settle(message_id, outcome, now, epoch)
+
+
+def moved(tx: Transaction, message: Message, now: datetime) -> None:
+    """A message was leased or offered again: whoever delegated it sees that."""
+    current = tx.mailbox.get(message.id) if message.delegation_id is not None else None
+    if current is not None:
+        _tell_delegation(tx, current, now)
+
+
+def _tell_delegation(tx: Transaction, message: Message, now: datetime) -> None:
+    if message.delegation_id is not None:
+        delegations.message_moved(tx, message, now)
 
 
 def at_deadline(tx: Transaction, message: Message) -> Outcome:

@@ -1,5 +1,9 @@
 """What time does: presence, lost replicas, lapsed leases, deadlines, silent agents."""
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Held, Message
 from molecule_platform.ports.clock import Clock
@@ -63,27 +67,49 @@ class Sweeps:
             await self._storage.write(lambda tx: self._release_orphans(tx, [self._replica_id]))
 
     async def leases(self) -> None:
-        """Lost replicas, lapsed inbox leases and passed deadlines."""
-        if await self._storage.read(self._anything_due):
-            for _lapsed in range(await self._storage.write(self._settle_due)):
-                self._measures.lease_expired()
+        """Lost replicas, lapsed inbox leases and passed deadlines.
 
-    def _anything_due(self, tx: Transaction) -> bool:
-        now = self._clock.now()
-        living = tx.presence.alive(messages.REPLICA_UNSEEN)
-        orphans = tx.mailbox.orphaned([*living, self._replica_id], 1)
-        return bool(orphans or tx.mailbox.lapsed(now, 1) or tx.mailbox.overdue(now, 1))
+        Each in a transaction of its own: one that cannot be ended holds up no other.
+        """
+        orphans, overdue, lapsed = await self._storage.read(self._due)
+        works: list[Callable[[Transaction], bool]] = [self._release_lost] if orphans else []
+        works += [partial(self._expire, message_id) for message_id in overdue]
+        works += [partial(self._lapse, message_id) for message_id in lapsed]
+        done = await asyncio.gather(*map(self._storage.write, works), return_exceptions=True)
+        for _lapsed in [one for one in done if one is True]:
+            self._measures.lease_expired()
+        for problem in done:
+            if isinstance(problem, BaseException):
+                raise problem
 
-    def _settle_due(self, tx: Transaction) -> int:
+    def _due(self, tx: Transaction) -> tuple[bool, list[str], list[str]]:
         now = self._clock.now()
-        living = tx.presence.alive(messages.REPLICA_UNSEEN)
-        self._release_orphans(tx, [*living, self._replica_id])
-        for message in tx.mailbox.overdue(now, MOST_AT_ONCE):
+        overdue = [message.id for message in tx.mailbox.overdue(now, MOST_AT_ONCE)]
+        lapsed = [message.id for message in tx.mailbox.lapsed(now, MOST_AT_ONCE)]
+        return bool(tx.mailbox.orphaned(self._living(tx), 1)), overdue, lapsed
+
+    def _living(self, tx: Transaction) -> list[str]:
+        return [*tx.presence.alive(messages.REPLICA_UNSEEN), self._replica_id]
+
+    def _release_lost(self, tx: Transaction) -> bool:
+        self._release_orphans(tx, self._living(tx))
+        return False
+
+    def _expire(self, message_id: str, tx: Transaction) -> bool:
+        now, message = self._clock.now(), tx.mailbox.get(message_id)
+        if message is not None and message.is_open and message.deadline_at <= now:
             settlement.settle(tx, message.id, settlement.at_deadline(tx, message), now)
-        lapsed = tx.mailbox.lapsed(now, MOST_AT_ONCE)
-        for message in lapsed:
-            self._offer_again(tx, message)
-        return len(lapsed)
+        return False
+
+    def _lapse(self, message_id: str, tx: Transaction) -> bool:
+        """Offer a message again whose worker let its lease run out; whether it did."""
+        now, message = self._clock.now(), tx.mailbox.get(message_id)
+        if message is None or message.status != "leased" or message.lease_expires_at is None:
+            return False
+        if message.lease_expires_at > now:
+            return False
+        self._offer_again(tx, message)
+        return True
 
     def _release_orphans(self, tx: Transaction, living: list[str]) -> None:
         self._release(tx, tx.mailbox.orphaned(living, MOST_ORPHANS))
@@ -101,6 +127,7 @@ class Sweeps:
             settlement.settle(tx, message.id, ended, now)
             return
         tx.mailbox.retry(message.id, message.lease_epoch, now, now, "lease-lost", "the lease ran out")
+        settlement.moved(tx, message, now)
         tx.signal(bells.mail(message.target_id))
 
     async def dispatch(self) -> None:

@@ -46,9 +46,12 @@ class Settings:
     a2a_idle_timeout_seconds: int
     a2a_max_run_seconds: int
     a2a_hold_seconds: float
+    a2a_blocking_max_seconds: float
     message_ttl_seconds: int
     mailbox_max_open: int
     message_max_attempts: int
+    max_delegation_depth: int
+    max_calls_per_root: int
     remote_liveness_stale_after: int
     provision_timeout_seconds: int
     hibernation_idle_minutes: int
@@ -58,7 +61,9 @@ class Settings:
     activity_cleanup_interval_hours: int
     event_retention_days: int
     task_retention_days: int
+    interrupted_task_hours: int
     task_event_retention_hours: int
+    delegation_retention_days: int
     secrets_encryption_key: str | None = field(repr=False)
 
 

@@ -202,6 +202,13 @@ SETTINGS: tuple[Setting, ...] = (
         "How long a call waits for its answer before it is told to ask again.",
     ),
     Setting(
+        "MOLECULE_A2A_BLOCKING_MAX_SECONDS",
+        "a2a_blocking_max_seconds",
+        parsers.seconds(0, 86_400),
+        "1800",
+        "How long a blocking send at the standard A2A base waits before it gets the task as it stands.",
+    ),
+    Setting(
         "MESSAGE_TTL_SECONDS",
         "message_ttl_seconds",
         _life,
@@ -221,6 +228,20 @@ SETTINGS: tuple[Setting, ...] = (
         parsers.whole(1, 100),
         "5",
         "How often delivery of a message is attempted.",
+    ),
+    Setting(
+        "MAX_DELEGATION_DEPTH",
+        "max_delegation_depth",
+        parsers.whole(1, 64),
+        "8",
+        "How often delegated work may be passed on.",
+    ),
+    Setting(
+        "MAX_CALLS_PER_ROOT",
+        "max_calls_per_root",
+        parsers.whole(1, 10_000),
+        "64",
+        "How many delegations may come of one.",
     ),
     Setting(
         "REMOTE_LIVENESS_STALE_AFTER",
@@ -280,11 +301,25 @@ SETTINGS: tuple[Setting, ...] = (
         "Days that messages and tasks are kept after they ended.",
     ),
     Setting(
+        "MOLECULE_INTERRUPTED_TASK_HOURS",
+        "interrupted_task_hours",
+        parsers.whole(1, 24 * 365),
+        "168",
+        "Hours after which a task that waits for its caller is given up.",
+    ),
+    Setting(
         "MOLECULE_TASK_EVENT_RETENTION_HOURS",
         "task_event_retention_hours",
         parsers.whole(1, 24 * 3650),
         "24",
         "Hours that the event log of a task is kept after the task ended.",
+    ),
+    Setting(
+        "DELEGATION_RETENTION_DAYS",
+        "delegation_retention_days",
+        _days,
+        "90",
+        "Days that delegations are kept after they ended, with their results.",
     ),
     Setting(
         "SECRETS_ENCRYPTION_KEY",
@@ -298,7 +333,6 @@ SETTINGS: tuple[Setting, ...] = (
 
 KNOWN_ELSEWHERE: tuple[str, ...] = (
     "MOLECULE_A2A_ALLOW_NO_SECRET",
-    "MOLECULE_A2A_BLOCKING_MAX_SECONDS",
     "MOLECULE_A2A_CALLBACK_*",
     "MOLECULE_A2A_PLATFORM_*",
     "MOLECULE_ADMIN_TOKEN",
@@ -317,7 +351,6 @@ KNOWN_ELSEWHERE: tuple[str, ...] = (
     "MOLECULE_EXTRA_RUNTIMES",
     "MOLECULE_GITHUB_API_URL",
     "MOLECULE_HANDLER",
-    "MOLECULE_INTERRUPTED_TASK_HOURS",
     "MOLECULE_LINK",
     "MOLECULE_LOG_FORMAT",
     "MOLECULE_MCP_*",

@@ -14,7 +14,7 @@ from molecule_platform.storage.transaction import SqlTransaction
 MOST_JOBS = 512
 
 
-@dataclass
+@dataclass(slots=True)
 class Job:
     """One caller's transaction, and where its outcome goes."""
 
@@ -25,19 +25,26 @@ class Job:
     signals: list[str] = field(default_factory=list[str])
 
 
+def run(connection: Connection, job: Job) -> None:
+    """Run one job on an open transaction, and keep what came of it."""
+    transaction = SqlTransaction(connection)
+    job.problem = None
+    try:
+        job.value = job.work(transaction)
+    except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it
+        job.problem = outages.translated(problem)
+    else:
+        job.signals = transaction.signals
+
+
 def run_batch(connection: Connection, jobs: Sequence[Job]) -> None:
     """Run the jobs one after another on an open transaction, a savepoint around each."""
     cursor = connection.connection.cursor()
     for job in jobs:
         cursor.execute("SAVEPOINT job")
-        transaction = SqlTransaction(connection)
-        try:
-            job.value = job.work(transaction)
-        except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it
-            job.problem = outages.translated(problem)
+        run(connection, job)
+        if job.problem is not None:
             cursor.execute("ROLLBACK TO SAVEPOINT job")
-        else:
-            job.signals = transaction.signals
         cursor.execute("RELEASE SAVEPOINT job")
 
 

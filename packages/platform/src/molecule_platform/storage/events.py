@@ -9,8 +9,10 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, false, insert,
 
 from molecule_platform.domain.events import MESSAGE_EVENT_OF, Event, Transition
 from molecule_platform.storage import counters
+from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import events, message_transitions
 
+_INSERT = Prepared(insert(events), names=[column.name for column in events.c])
 _KIND_OF = {event_type: kind for kind, event_type in MESSAGE_EVENT_OF.items()}
 
 
@@ -23,16 +25,17 @@ class SqlEventLog:
     def append(self, event: Event) -> Event:
         """Keep an event under the next number."""
         numbered = replace(event, id=counters.draw(self._connection))
-        self._connection.execute(
-            insert(events).values(
-                id=numbered.id,
-                org_id=event.org_id,
-                event_type=event.event_type,
-                workspace_id=event.workspace_id,
-                parties=None if event.parties is None else list(event.parties),
-                payload=event.payload,
-                created_at=event.created_at,
-            )
+        _INSERT.run(
+            self._connection,
+            {
+                "id": numbered.id,
+                "org_id": event.org_id,
+                "event_type": event.event_type,
+                "workspace_id": event.workspace_id,
+                "parties": None if event.parties is None else list(event.parties),
+                "payload": event.payload,
+                "created_at": event.created_at,
+            },
         )
         return numbered
 

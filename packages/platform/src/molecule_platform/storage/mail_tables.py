@@ -30,6 +30,10 @@ messages = Table(
     Column("run_limit_seconds", Integer),
     Column("idempotency_key", Words),
     Column("traceparent", Words),
+    Column("request_id", Words),
+    Column("extensions", Words),
+    Column("tenant", Words, nullable=False, server_default=""),
+    Column("delegation", Json),
     Column("activity_id", Words, nullable=False),
     Column("status", Words, nullable=False),
     Column("task_state", Words),
@@ -61,12 +65,14 @@ messages = Table(
     Index("ix_messages_repeat", "caller", "target_id", "message_ref", "body_hash"),
     Index("ix_messages_queue", "target_id", "status", "seq"),
     Index("ix_messages_deadline", "status", "deadline_at"),
+    Index("ix_messages_sent", "caller", "seq"),
 )
 catalogue.where_given(
     "ix_messages_key", messages.c.idempotency_key, messages.c.caller, messages.c.target_id, unique=True
 )
 catalogue.where_given("ix_messages_agent_task", messages.c.agent_task_id)
 catalogue.where_given("ix_messages_reply", messages.c.reply_hash)
+catalogue.where_given("ix_messages_delegation", messages.c.delegation_id)
 
 message_events = Table(
     "message_events",
@@ -78,8 +84,10 @@ message_events = Table(
     catalogue.org(),
     Column("message_id", Words, nullable=False),
     Column("kind", Words, nullable=False),
+    Column("dialect", Words, nullable=False, server_default="1.0"),
     Column("payload", LargeBinary, nullable=False),
     catalogue.created_at(),
+    Index("ix_message_events_of_message", "message_id"),
     Index("ix_message_events_of_workspace", "workspace_id"),
     Index("ix_message_events_age", "created_at"),
 )
@@ -100,6 +108,7 @@ message_transitions = Table(
     one_of("kind", message_rules.TRANSITIONS),
     Index("ix_message_transitions_list", "org_id", "event_id"),
     Index("ix_message_transitions_of_target", "target_id", "event_id"),
+    Index("ix_message_transitions_of_message", "message_id", "event_id"),
 )
 
 activity_logs = Table(

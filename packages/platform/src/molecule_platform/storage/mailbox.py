@@ -4,14 +4,16 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, func, select
 
+from molecule_platform.domain.events import Transition
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN, Held, Message, Outcome, Waiting
-from molecule_platform.storage import counters
+from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter
+from molecule_platform.storage import counters, mailbox_pages
 from molecule_platform.storage import mailbox_sql as sql
 from molecule_platform.storage.prepared import Prepared
-from molecule_platform.storage.tables import messages, workspaces
+from molecule_platform.storage.tables import message_transitions, messages, workspaces
 
 
 def message_from(mapping: Mapping[Any, Any]) -> Message:
@@ -69,6 +71,19 @@ class SqlMailbox:
         """How many open messages a workspace has."""
         return sql.OPEN_COUNT.scalar(self._connection, {"target": target_id})
 
+    def load(self, target_id: str) -> Load:
+        """How much a workspace has before it."""
+        rows = sql.LOAD.rows(self._connection, {"target": target_id})
+        return Load(**{"accepted": 0, "leased": 0} | {row["status"]: row["priority"] for row in rows})
+
+    def is_anyone_waiting(self, target_id: str) -> bool:
+        """Whether the workspace has a message that nobody has taken."""
+        return sql.ANY_ACCEPTED.first(self._connection, {"target": target_id}) is not None
+
+    def is_context_open(self, target_id: str, context_id: str) -> bool:
+        """Whether the workspace has an open message of that context."""
+        return sql.CONTEXT.first(self._connection, {"target": target_id, "context": context_id}) is not None
+
     def waiting(self, target_id: str, kinds: Collection[str] | None = None) -> list[Waiting]:
         """Every open message, oldest first."""
         found = [Waiting(**row) for row in sql.WAITING.rows(self._connection, {"target": target_id})]
@@ -90,10 +105,6 @@ class SqlMailbox:
         wanted = select(messages.c.status, func.count().label("many")).group_by(messages.c.status)
         return {row.status: row.many for row in self._connection.execute(wanted)}
 
-    def list_open(self, target_id: str, limit: int) -> list[Message]:
-        """Open messages, in the order they would be handed out."""
-        return self._many(sql.LIST_OPEN, target=target_id, most=limit)
-
     def list_leased(self, target_id: str, kinds: Collection[str]) -> list[Message]:
         """Messages that the target holds."""
         held = (messages.c.status == "leased") & messages.c.lease_kind.in_(kinds)
@@ -111,10 +122,28 @@ class SqlMailbox:
 
     # Changing
 
-    def insert(self, message: Message) -> None:
+    def insert(self, message: Message) -> Message:
         """Accept a message."""
-        sql.INSERT.run(self._connection, vars(message))
-        self._record(message, "accepted", message.created_at)
+        steps = ["accepted", "leased"] if message.status == "leased" else ["accepted"]
+        first = counters.draw(self._connection, len(steps) + (not message.seq))
+        numbered = message if message.seq else message.but(seq=first)
+        sql.INSERT.run(self._connection, vars(numbered))
+        for place, step in enumerate(steps, first + (not message.seq)):
+            self._record(numbered, step, message.created_at, place)
+        return numbered
+
+    def answer(self, message: Message, result: bytes, at: datetime) -> Message | None:
+        """End a message in the plainest way."""
+        held = {"message_id": message.id, "epoch": message.lease_epoch}
+        if not sql.ANSWER.count(self._connection, {**held, "content": result, "at": at}):
+            return None
+        ended = message.but(status="answered", result=result, task_state="completed", finished_at=at)
+        self._record(ended, "answered", at)
+        return ended
+
+    def show_task(self, message_id: str) -> None:
+        """Remember that somebody was told of the message's task."""
+        sql.SHOW_TASK.run(self._connection, {"message_id": message_id})
 
     def lease(
         self,
@@ -187,11 +216,11 @@ class SqlMailbox:
             self._record(message, kind, moment)
         return message
 
-    def _record(self, message: Message, kind: str, at: datetime) -> None:
+    def _record(self, message: Message, kind: str, at: datetime, number: int | None = None) -> None:
         sql.RECORD.run(
             self._connection,
             {
-                "event_id": counters.draw(self._connection),
+                "event_id": number or counters.draw(self._connection),
                 "org_id": message.org_id,
                 "message_id": message.id,
                 "target_id": message.target_id,
@@ -204,6 +233,18 @@ class SqlMailbox:
         )
 
     # Marks that are no transition
+
+    def belongs_to(self, message_id: str, task_id: str, agent_task_id: str | None, context_id: str) -> None:
+        """Remember the task that the agent made of the message."""
+        self._mark(message_id, task_id=task_id, agent_task_id=agent_task_id, context_id=context_id)
+
+    def is_held(self, message_id: str, epoch: int) -> bool:
+        """Whether the message is leased under that epoch."""
+        return sql.IS_HELD.first(self._connection, {"message_id": message_id, "epoch": epoch}) is not None
+
+    def ask_to_stop(self, message_id: str) -> None:
+        """Remember that somebody wants the work to end."""
+        self._mark(message_id, cancel_requested=True)
 
     def seen(self, message_id: str, at: datetime) -> None:
         """Remember that a cursor passed the message."""
@@ -229,7 +270,7 @@ class SqlMailbox:
         return self._connection.execute(wanted.limit(1)).scalar_one_or_none()
 
     def _mark(self, message_id: str, **values: Any) -> None:
-        self._connection.execute(update(messages).where(messages.c.id == message_id).values(values))
+        sql.marking(tuple(values)).run(self._connection, {"message_id": message_id, **values})
 
     # What time has done
 
@@ -257,3 +298,28 @@ class SqlMailbox:
     def is_open(self, message_id: str) -> bool:
         """Whether the message still waits for its outcome."""
         return sql.STATUS.scalar(self._connection, {"message_id": message_id}) in OPEN
+
+    # Looking back
+
+    def inbox(self, target_id: str, limit: int, wanted: InboxFilter = WHAT_IS_OPEN) -> list[Message]:
+        """Open messages, or dead letters."""
+        found = self._connection.execute(mailbox_pages.inbox(target_id, limit, wanted)).mappings()
+        return [message_from(row) for row in found]
+
+    def page(self, wanted: MailFilter, limit: int) -> tuple[list[Message], bool]:
+        """Messages, the newest first and without their bodies; and whether there are more."""
+        rows, more = mailbox_pages.page(self._connection, wanted, limit)
+        return [message_from(row) for row in rows], more
+
+    def transitions(self, message_id: str, after: int) -> list[Transition]:
+        """The steps of a message after a number."""
+        steps = message_transitions.c
+        wanted = select(message_transitions).where(steps.message_id == message_id, steps.event_id > after)
+        found = self._connection.execute(wanted.order_by(steps.event_id)).mappings()
+        return [Transition(**row) for row in found]
+
+    def redeliver(self, message_id: str, at: datetime, waits_until: datetime, task_id: str) -> Message | None:
+        """Let a dead letter begin anew."""
+        return self._change(
+            sql.REDELIVER, "accepted", at, message_id=message_id, until=waits_until, task=task_id
+        )

@@ -1,6 +1,7 @@
 """The statements of the mailbox, by name."""
 
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Text, Update, bindparam, func, insert, or_, select, update
@@ -40,6 +41,13 @@ def _changing(statement: Update) -> Prepared:
     return Prepared(statement.returning(*_ALL), _ALL)
 
 
+@cache
+def marking(names: tuple[str, ...]) -> Prepared:
+    """Sets these columns of one message."""
+    values = {name: bindparam(name, type_=column[name].type) for name in names}
+    return Prepared(update(messages).where(_ID).values(values))
+
+
 GET = _newest(_ID)
 BY_ACTIVITY = _newest(
     column.id
@@ -57,15 +65,20 @@ BY_TASK = _newest(
     _TARGET, or_(column.task_id == bindparam("task"), column.agent_task_id == bindparam("agent_task"))
 )
 
+IS_HELD = Prepared(select(column.id).where(_ID, _HELD), [column.id])
 STATUS = Prepared(select(column.status).where(_ID))
 OPEN_COUNT = Prepared(select(func.count()).select_from(messages).where(_TARGET, _IS_OPEN))
-WAITING = Prepared(select(*_WAITING).where(_TARGET, _IS_OPEN).order_by(column.seq), _WAITING)
-LIST_OPEN = _messages(
-    select(*_ALL)
-    .where(_TARGET, _IS_OPEN)
-    .order_by(column.priority.desc(), column.seq)
-    .limit(bindparam("most"))
+# The count stands where a column of that type would, so that it is read as a number.
+LOAD = Prepared(
+    select(column.status, func.count().label("priority")).where(_TARGET, _IS_OPEN).group_by(column.status),
+    [column.status, column.priority],
 )
+ANY_ACCEPTED = Prepared(select(column.id).where(_TARGET, column.status == "accepted").limit(1), [column.id])
+CONTEXT = Prepared(
+    select(column.id).where(_TARGET, _IS_OPEN, column.context_id == bindparam("context")).limit(1),
+    [column.id],
+)
+WAITING = Prepared(select(*_WAITING).where(_TARGET, _IS_OPEN).order_by(column.seq), _WAITING)
 OVERDUE = _messages(
     select(*_ALL).where(_IS_OPEN, column.deadline_at <= bindparam("now")).limit(bindparam("most"))
 )
@@ -106,6 +119,29 @@ RETRY = _changing(
     .where(_ID, _HELD)
     .values(status="accepted", not_before=bindparam("again_at"), error=bindparam("problem"), **_NO_LEASE)
 )
+REDELIVER = _changing(
+    update(messages)
+    .where(_ID, column.status == "failed", column.dead_letter)
+    .values(
+        {
+            **dict.fromkeys(
+                ("lease_kind", "lease_owner", "lease_token_hash", "lease_expires_at", "worker", "leased_at"),
+                None,
+            ),
+            **dict.fromkeys(
+                ("result", "error", "task_state", "agent_task_id", "not_before", "seen_at", "finished_at"),
+                None,
+            ),
+            "status": "accepted",
+            "attempts": 0,
+            "task_id": bindparam("task"),
+            "dead_letter": False,
+            "cancel_requested": False,
+            "deadline_at": bindparam("until"),
+            "waits_until": bindparam("until"),
+        }
+    )
+)
 _OUTCOME: dict[str, Any] = {
     "status": bindparam("new_status"),
     "result": bindparam("content"),
@@ -118,6 +154,22 @@ _OUTCOME: dict[str, Any] = {
 }
 SETTLE = _changing(update(messages).where(_ID, _IS_OPEN).values(_OUTCOME))
 SETTLE_HELD = _changing(update(messages).where(_ID, _HELD).values(_OUTCOME))
+# The answer of an agent to a message of whose task nobody has heard, and which is nobody's delegation.
+ANSWER = Prepared(
+    update(messages)
+    .where(
+        _ID, _HELD, column.task_state.is_(None), column.task_id == column.id, column.delegation_id.is_(None)
+    )
+    .values(
+        status="answered",
+        result=bindparam("content"),
+        task_state="completed",
+        error=None,
+        finished_at=bindparam("at"),
+        lease_expires_at=None,
+    )
+)
+SHOW_TASK = Prepared(update(messages).where(_ID, column.task_state.is_(None)).values(task_state="submitted"))
 HOLD = Prepared(
     update(messages).where(_ID).values(held_by=bindparam("holder"), held_until=bindparam("until"))
 )

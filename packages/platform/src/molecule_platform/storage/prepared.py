@@ -5,15 +5,25 @@ therefore written once, with named parameters, compiled at its first use on a di
 driver's own cursor.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Column, Connection, Dialect
+from sqlalchemy import Column, Connection, Dialect, Float
 from sqlalchemy.sql.expression import Executable
 from sqlalchemy.sql.selectable import TypedReturnsRows
 from sqlalchemy.types import TypeEngine
 
+from molecule_platform.storage.columns import UtcTime
+from molecule_wire import times
+
 _Convert = Callable[[Any], Any] | None
+
+# One moment stands in many rows.
+_written = functools.lru_cache(maxsize=256)(times.format_time)
+_read = functools.lru_cache(maxsize=256)(times.parse_time)
 
 
 class _Compiled:
@@ -25,27 +35,40 @@ class _Compiled:
         compiled = statement.compile(dialect=dialect, column_keys=names)
         self.text = str(compiled)
         order: list[str] = compiled.positiontup
+        self._in_order = _getter(order)
+        self._constants = {name: compiled.params[name] for name in order if not compiled.binds[name].required}
         self._inputs = [
-            (name, compiled.params[name], _to(compiled.binds[name].type, dialect)) for name in order
+            (place, convert)
+            for place, name in enumerate(order)
+            if (convert := _to(compiled.binds[name].type, dialect)) is not None
         ]
-        self._outputs = [(column.name, _from(column.type, dialect)) for column in columns]
+        self._names = [column.name for column in columns]
+        self._outputs = [
+            (column.name, convert)
+            for column in columns
+            if (convert := _from(column.type, dialect)) is not None
+        ]
 
-    def values(self, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The parameters in the order of the text; what is not given is a constant of the statement."""
-        given = parameters.get
-        return tuple(
-            [
-                value if (value := given(name, constant)) is None or convert is None else convert(value)
-                for name, constant, convert in self._inputs
-            ]
-        )
+    def values(self, parameters: Mapping[str, Any]) -> list[Any]:
+        """The parameters in the order of the text, among the constants of the statement."""
+        values = list(self._in_order({**self._constants, **parameters} if self._constants else parameters))
+        for place, convert in self._inputs:
+            if values[place] is not None:
+                values[place] = convert(values[place])
+        return values
 
     def row(self, row: Sequence[Any]) -> dict[str, Any]:
         """A row by the names of its columns."""
-        return {
-            name: value if convert is None else convert(value)
-            for (name, convert), value in zip(self._outputs, row, strict=True)
-        }
+        named = dict(zip(self._names, row, strict=True))
+        for name, convert in self._outputs:
+            named[name] = convert(named[name])
+        return named
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Iterable[Any]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda given: [given[name] for name in names]
 
 
 class Prepared:
@@ -65,6 +88,15 @@ class Prepared:
     def run(self, connection: Connection, parameters: Mapping[str, Any]) -> None:
         """Execute."""
         self._execute(connection, parameters)
+
+    def run_all(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Execute for each of several sets of parameters."""
+        compiled = self._compiled(connection)
+        connection.connection.cursor().executemany(compiled.text, [compiled.values(row) for row in rows])
+
+    def count(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
+        """Execute; how many rows it changed."""
+        return self._execute(connection, parameters).rowcount
 
     def scalar(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
         """Execute; the one value of the one row, as the driver gives it."""
@@ -96,8 +128,19 @@ class Prepared:
 
 
 def _to(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
+    if isinstance(kind, UtcTime) and dialect.name == "sqlite":
+        return _written
     return kind.dialect_impl(dialect).bind_processor(dialect)
 
 
+def _moment(value: str | None) -> datetime | None:
+    return None if value is None else _read(value)
+
+
 def _from(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
+    if isinstance(kind, UtcTime) and dialect.name == "sqlite":
+        return _moment
+    if isinstance(kind, Float):
+        # Drivers give floats as they are; the converter would ask the cursor, which is not here yet.
+        return None
     return kind.dialect_impl(dialect).result_processor(dialect, None)

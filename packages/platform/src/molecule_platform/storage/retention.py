@@ -2,12 +2,13 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, or_, select, tuple_, update
 
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.storage.tables import (
     access_grants,
     activity_logs,
+    delegations,
     enrolment_tokens,
     idempotency,
     login_codes,
@@ -16,6 +17,7 @@ from molecule_platform.storage.tables import (
     replicas,
     security_log,
     sessions,
+    signing_keys,
     stream_tickets,
     tokens,
 )
@@ -59,6 +61,10 @@ class SqlRetention:
         old = and_(message_events.c.created_at < before, ~lives)
         return self._forget(message_events, old, limit)
 
+    def delegations(self, before: datetime, limit: int) -> int:
+        """Delegations that ended."""
+        return self._forget(delegations, delegations.c.finished_at < before, limit)
+
     def security_log(self, before: datetime, limit: int) -> int:
         """Old deeds."""
         return self._forget(security_log, security_log.c.id < _first_id(before), limit)
@@ -89,6 +95,17 @@ class SqlRetention:
     def replicas(self, before: datetime, limit: int) -> int:
         """Replicas unseen."""
         return self._forget(replicas, replicas.c.seen_at < before, limit)
+
+    def signing_keys(self, before: datetime, limit: int) -> int:
+        """Keys retired."""
+        return self._forget(signing_keys, signing_keys.c.retired_at < before, limit)
+
+    def private_halves(self, before: datetime, limit: int) -> int:
+        """What retired keys signed with."""
+        column = signing_keys.c
+        batch = select(column.kid).where(column.retired_at < before, column.private_sealed != "").limit(limit)
+        destroyed = update(signing_keys).where(column.kid.in_(batch)).values(private_sealed="")
+        return self._connection.execute(destroyed).rowcount
 
     def _forget(self, table: Table, old: ColumnElement[bool], limit: int) -> int:
         """Delete a batch, the beginning of the key first."""

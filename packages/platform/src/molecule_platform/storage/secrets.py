@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, 
 
 from molecule_platform.domain import lifecycle
 from molecule_platform.ports.secrets import SealedLine, SealedSecret
-from molecule_platform.storage.tables import idempotency, secrets, signing_keys, workspaces
+from molecule_platform.storage.tables import idempotency, push_configs, secrets, signing_keys, workspaces
 
 # A sealed line begins with the id of its key.
 KEY_ID_LENGTH = 16
@@ -79,9 +79,13 @@ class SqlSecrets:
             workspaces.c.dispatch_secret_sealed,
             idempotency.c.answer_sealed,
             signing_keys.c.private_sealed,
+            push_configs.c.secret_sealed,
         )
         named = [select(secrets.c.key_id)]
-        named += [select(func.substr(line, 1, KEY_ID_LENGTH)).where(line.is_not(None)) for line in lines]
+        # A line is empty where what it sealed was destroyed.
+        named += [
+            select(func.substr(line, 1, KEY_ID_LENGTH)).where(line.is_not(None), line != "") for line in lines
+        ]
         found = (self._connection.execute(wanted.distinct()).scalars() for wanted in named)
         return frozenset(key_id for ids in found for key_id in ids)
 

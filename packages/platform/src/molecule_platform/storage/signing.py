@@ -1,6 +1,8 @@
 """Signing keys in SQL."""
 
 from dataclasses import asdict
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -25,5 +27,15 @@ class SqlSigningKeys:
 
     def reseal(self, kid: str, private_sealed: str) -> None:
         """Keep the same private half under another seal."""
-        same = signing_keys.c.kid == kid
-        self._connection.execute(update(signing_keys).where(same).values(private_sealed=private_sealed))
+        self._change(kid, private_sealed=private_sealed)
+
+    def retire(self, kid: str, now: datetime) -> None:
+        """Another takes over."""
+        self._change(kid, retired_at=now)
+
+    def destroy(self, kid: str) -> None:
+        """Forget the private half."""
+        self._change(kid, private_sealed="")
+
+    def _change(self, kid: str, **values: Any) -> None:
+        self._connection.execute(update(signing_keys).where(signing_keys.c.kid == kid).values(values))

@@ -1,12 +1,20 @@
-"""SQLite: one writer thread that commits in groups, and reader threads on snapshots of their own."""
+"""SQLite: one writer that commits in groups, and readers on snapshots of their own.
+
+Transactions run on the event loop, where nobody has to be waited for: SQLite needs microseconds for what a
+message writes, and handing it to another thread costs more than doing it. What takes long is left to other
+threads: the commit, which waits for the disk, and any read that may be large.
+"""
 
 import asyncio
+import contextlib
 import os
-import queue
 import sqlite3
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +29,12 @@ T = TypeVar("T")
 Ring = Callable[[Sequence[str]], None]
 
 READERS = 4
+BEGIN_WRITING = "BEGIN IMMEDIATE"
 BUSY_TIMEOUT_MS = 5000
+CACHE_KB = 8192
+BUSY_SECONDS, BUSY_LOOK_SECONDS = 5.0, 0.01
+# How long one batch may keep the event loop.
+BATCH_SECONDS = 0.005
 
 
 class SqliteStorage:
@@ -29,13 +42,16 @@ class SqliteStorage:
 
     def __init__(self, path: Path, ring: Ring) -> None:
         self._ring = ring
-        self._writer = _engine(path, "BEGIN IMMEDIATE")
+        self._writer = _engine(path, busy_ms=0)
         self._reader = _engine(path, "BEGIN")
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._waiting: deque[Job] = deque()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
+        self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
         self._local = threading.local()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._write_for_ever, name="sqlite-writer", daemon=True)
+        self._writing: Connection | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._closed = False
 
     @classmethod
@@ -49,19 +65,27 @@ class SqliteStorage:
             raise StorageDown(
                 f"{path} is not a database, or is damaged: restore a backup, or choose another --data-dir"
             ) from problem
-        storage._thread.start()
         return storage
 
     def _migrate(self) -> None:
-        with self._writer.connect() as connection, connection.begin():
+        with self._writer.connect() as connection:
+            driver = _driver(connection)
+            # A process that is just ending may hold the file for a moment more.
+            driver.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            driver.execute(BEGIN_WRITING)
             schema.upgrade(connection)
+            connection.commit()
+            driver.execute("PRAGMA busy_timeout=0")
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Hand the job to the writer; it is on disk when this returns."""
+        """Run the job with whatever else waits; it is on disk when this returns."""
         if self._closed:
             raise StorageDown("the store is closed")
         done: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(Job(work, done))
+        self._waiting.append(Job(work, done))
+        if self._idle.is_set():
+            self._idle.clear()
+            self._loop.call_soon(self._run_batch, 0.0)
         return await done
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
@@ -71,52 +95,111 @@ class SqliteStorage:
         except (exc.DBAPIError, sqlite3.Error) as problem:
             raise outages.translated(problem) from problem
 
-    def _read(self, work: Callable[[Transaction], T]) -> T:
+    async def glance(self, work: Callable[[Transaction], T]) -> T:
+        """Run the work here and now; each statement sees what is newest."""
+        connection = self._here()
+        try:
+            return work(SqlTransaction(connection))
+        except (exc.DBAPIError, sqlite3.Error) as problem:
+            raise outages.translated(problem) from problem
+        finally:
+            if connection.in_transaction():
+                connection.rollback()
+
+    def _here(self) -> Connection:
+        """The connection of this thread."""
         connection: Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._reader.connect()
+        return connection
+
+    def _read(self, work: Callable[[Transaction], T]) -> T:
+        connection = self._here()
         with connection.begin():
             return work(SqlTransaction(connection))
 
-    def _write_for_ever(self) -> None:
-        while jobs := self._next_jobs():
-            self._commit(jobs)
-
-    def _next_jobs(self) -> list[Job]:
+    def _run_batch(self, waited: float) -> None:
+        """Run what waits, for as long as the others on the loop can spare, and let it be committed."""
         jobs: list[Job] = []
-        job = self._jobs.get()
-        while job is not None:
-            jobs.append(job)
-            if len(jobs) == batches.MOST_JOBS or self._jobs.empty():
-                return jobs
-            job = self._jobs.get()
-        if jobs:
-            self._jobs.put(None)
+        try:
+            connection = self._writing = self._writing or self._writer.connect()
+            driver = _driver(connection)
+            driver.execute(BEGIN_WRITING)
+            until = time.perf_counter() + BATCH_SECONDS
+            while self._waiting and len(jobs) < batches.MOST_JOBS and time.perf_counter() < until:
+                jobs.append(self._waiting.popleft())
+                _run_last(connection, driver, jobs)
+        except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
+            self._undo(jobs, problem, waited)
+        else:
+            committing = self._loop.run_in_executor(self._committer, driver.commit)
+            committing.add_done_callback(partial(self._committed, jobs))
+
+    def _undo(self, jobs: list[Job], problem: Exception, waited: float) -> None:
+        """Nothing of a batch was written. Where another process holds the file, it is tried again."""
+        connection, self._writing = self._writing, None
+        if connection is not None:
+            with contextlib.suppress(exc.DBAPIError, sqlite3.Error):
+                connection.close()
+        if not jobs and "locked" in str(problem) and waited < BUSY_SECONDS:
+            self._loop.call_later(BUSY_LOOK_SECONDS, self._run_batch, waited + BUSY_LOOK_SECONDS)
+            return
+        batches.fail(jobs or self._all_waiting(), outages.down(problem))
+        self._go_on()
+
+    def _all_waiting(self) -> list[Job]:
+        jobs = list(self._waiting)
+        self._waiting.clear()
         return jobs
 
-    def _commit(self, jobs: list[Job]) -> None:
-        try:
-            with self._writer.begin() as connection:
-                batches.run_batch(connection, jobs)
-        except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
-            self._loop.call_soon_threadsafe(batches.fail, jobs, outages.down(problem))
-        else:
-            self._loop.call_soon_threadsafe(self._finished, jobs)
-
-    def _finished(self, jobs: list[Job]) -> None:
+    def _committed(self, jobs: list[Job], committing: "asyncio.Future[None]") -> None:
+        problem = committing.exception()
+        if isinstance(problem, Exception):
+            self._undo(jobs, problem, BUSY_SECONDS)
+            return
         batches.resolve(jobs)
+        # First: whatever goes wrong where a bell rings, the next batch must run.
+        self._go_on()
         self._ring(batches.signals_of(jobs))
+
+    def _go_on(self) -> None:
+        if self._waiting:
+            self._loop.call_soon(self._run_batch, 0.0)
+        else:
+            self._idle.set()
 
     async def close(self) -> None:
         """Commit what is waiting, then let go of the file."""
         if self._closed:
             return
         self._closed = True
-        self._jobs.put(None)
-        await asyncio.to_thread(self._thread.join)
+        await self._idle.wait()
+        self._committer.shutdown()
         self._readers.shutdown()
+        if self._writing is not None:
+            self._writing.close()
+        here: Connection | None = getattr(self._local, "connection", None)
+        if here is not None:
+            here.close()
         self._reader.dispose()
         self._writer.dispose()
+
+
+def _run_last(connection: Connection, driver: sqlite3.Connection, jobs: list[Job]) -> None:
+    """Run the newest job of a batch.
+
+    A savepoint around each would cost a copy of every page that is written. Most jobs that fail have written
+    nothing; where one has, the whole batch begins anew, and then with savepoints.
+    """
+    before = driver.total_changes
+    batches.run(connection, jobs[-1])
+    if not driver.in_transaction:
+        # A full disk or a fault of it: SQLite itself threw away what the jobs before this one wrote.
+        raise jobs[-1].problem or StorageDown("the transaction is gone")
+    if jobs[-1].problem is not None and driver.total_changes != before:
+        driver.rollback()
+        driver.execute(BEGIN_WRITING)
+        batches.run_batch(connection, jobs)
 
 
 def _create_private(path: Path) -> None:
@@ -124,7 +207,14 @@ def _create_private(path: Path) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
-def _engine(path: Path, begin: str) -> Engine:
+def _driver(connection: Connection) -> sqlite3.Connection:
+    """The driver's own connection: every batch begins and commits there, which costs it far less."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
+
+
+def _engine(path: Path, begin: str | None = None, busy_ms: int = BUSY_TIMEOUT_MS) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}", connect_args={"check_same_thread": False}, hide_parameters=True
     )
@@ -136,11 +226,14 @@ def _engine(path: Path, begin: str) -> Engine:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        connection.execute(f"PRAGMA busy_timeout={busy_ms}")
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
+        connection.execute("PRAGMA secure_delete=OFF")
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        if begin is not None:
+            connection.exec_driver_sql(begin)
 
     _ = prepare, start
     return engine

@@ -8,6 +8,13 @@ from molecule_platform.storage.mail_tables import (
     message_transitions,
     messages,
 )
+from molecule_platform.storage.task_tables import (
+    delegation_evidence,
+    delegations,
+    outbox,
+    push_configs,
+    tasks,
+)
 from molecule_platform.storage.tree_tables import (
     access_grants,
     counters,
@@ -33,6 +40,8 @@ __all__ = [
     "access_grants",
     "activity_logs",
     "counters",
+    "delegation_evidence",
+    "delegations",
     "enrolment_tokens",
     "events",
     "idempotency",
@@ -45,12 +54,15 @@ __all__ = [
     "messages",
     "metadata",
     "orgs",
+    "outbox",
+    "push_configs",
     "replicas",
     "secrets",
     "security_log",
     "sessions",
     "signing_keys",
     "stream_tickets",
+    "tasks",
     "tokens",
     "users",
     "workspaces",

@@ -4,16 +4,19 @@ from sqlalchemy import Connection
 
 from molecule_platform.storage.activity import SqlActivityLog
 from molecule_platform.storage.audit import SqlAudit
+from molecule_platform.storage.delegations import SqlDelegations
 from molecule_platform.storage.events import SqlEventLog
 from molecule_platform.storage.grants import SqlGrants
 from molecule_platform.storage.loops import SqlLoops
 from molecule_platform.storage.mailbox import SqlMailbox
 from molecule_platform.storage.people import SqlPeople
 from molecule_platform.storage.presence import SqlPresence
+from molecule_platform.storage.push import SqlOutbox, SqlPushConfigs
 from molecule_platform.storage.repeats import SqlAttempts
 from molecule_platform.storage.retention import SqlRetention
 from molecule_platform.storage.secrets import SqlSecrets
 from molecule_platform.storage.signing import SqlSigningKeys
+from molecule_platform.storage.tasks import SqlTasks
 from molecule_platform.storage.tokens import SqlTokens
 from molecule_platform.storage.upkeep import SqlUpkeep
 from molecule_platform.storage.workspaces import SqlWorkspaces
@@ -45,6 +48,26 @@ class SqlTransaction:
     def mailbox(self) -> SqlMailbox:
         """Messages and their leases."""
         return SqlMailbox(self._connection)
+
+    @property
+    def tasks(self) -> SqlTasks:
+        """Tasks and their events."""
+        return SqlTasks(self._connection)
+
+    @property
+    def push_configs(self) -> SqlPushConfigs:
+        """Who is told of which tasks."""
+        return SqlPushConfigs(self._connection)
+
+    @property
+    def outbox(self) -> SqlOutbox:
+        """What is still to be told."""
+        return SqlOutbox(self._connection)
+
+    @property
+    def delegations(self) -> SqlDelegations:
+        """Work that one asks of another."""
+        return SqlDelegations(self._connection)
 
     @property
     def activity(self) -> SqlActivityLog:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, delete, exists, func, or_, select, update
 
@@ -9,6 +10,8 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.storage.tables import (
     access_grants,
     activity_logs,
+    delegation_evidence,
+    delegations,
     enrolment_tokens,
     events,
     message_events,
@@ -74,6 +77,7 @@ class SqlUpkeep:
         self._connection.execute(update(messages).where(messages.c.target_id == workspace_id).values(said))
         for table in (activity_logs, message_events, secrets, enrolment_tokens):
             self._connection.execute(delete(table).where(table.c.workspace_id == workspace_id))
+        self._erase_delegations(workspace_id)
         ends = or_(access_grants.c.from_id == workspace_id, access_grants.c.to_id == workspace_id)
         self._connection.execute(delete(access_grants).where(ends))
         own, end = events.c.workspace_id == workspace_id, events.c.event_type == "WORKSPACE_REMOVED"
@@ -82,3 +86,18 @@ class SqlUpkeep:
             bare = {"cascade_deleted": ended.payload.get("cascade_deleted", 0)}
             self._connection.execute(update(events).where(events.c.id == ended.id).values(payload=bare))
         self._connection.execute(update(tokens).where(tokens.c.workspace_id == workspace_id).values(name=""))
+
+    def _erase_delegations(self, workspace_id: str) -> None:
+        """What it asked for and what it was asked: that it was stays, and how it ended."""
+        column = delegations.c
+        between = or_(column.source_id == workspace_id, column.target_id == workspace_id)
+        of_these = delegation_evidence.c.delegation_id.in_(select(column.id).where(between))
+        self._connection.execute(delete(delegation_evidence).where(of_these))
+        said: dict[str, Any] = {
+            "task": "",
+            "context": None,
+            "result": None,
+            "error": None,
+            "deliverables": [],
+        }
+        self._connection.execute(update(delegations).where(between).values(said))

@@ -13,12 +13,21 @@ from molecule_platform.domain.access import Relation
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.workspaces import PRESENCE, Found, Place, Profile, Wanted
+from molecule_platform.ports.workspaces import PRESENCE, UNVERSIONED, Found, Place, Profile, Wanted
 from molecule_platform.storage import lineage, reach
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import access_grants, messages, workspaces
 from molecule_platform.storage.tables import lineage as lineage_table
 
+_ALL = [workspaces.c[field.name] for field in fields(Workspace) if field.init]
+_GET = Prepared(select(*_ALL).where(workspaces.c.id == bindparam("workspace")), _ALL)
+_CHANGING = [workspaces.c[name] for name in ("version", *UNVERSIONED)]
+_STANDING = Prepared(select(*_CHANGING).where(workspaces.c.id == bindparam("workspace")), _CHANGING)
+_DONE = Prepared(
+    update(workspaces)
+    .where(workspaces.c.id == bindparam("workspace"), workspaces.c.active_tasks > 0)
+    .values(active_tasks=workspaces.c.active_tasks - 1)
+)
 _PROFILE = [workspaces.c[field.name] for field in fields(Profile)]
 
 
@@ -58,12 +67,18 @@ class SqlWorkspaces:
 
     def get(self, workspace_id: str) -> Workspace | None:
         """The workspace, removed ones too."""
-        row = (
-            self._connection.execute(select(workspaces).where(workspaces.c.id == workspace_id))
-            .mappings()
-            .first()
-        )
+        row = _GET.first(self._connection, {"workspace": workspace_id})
         return None if row is None else Workspace(**row)
+
+    def standing(self, known: Workspace) -> Workspace | None:
+        """The workspace as it is now, read whole only if it has another version than the one known."""
+        row = _STANDING.first(self._connection, {"workspace": known.id})
+        if row is None:
+            return None
+        if row["version"] != known.version:
+            return self.get(known.id)
+        # Whoever knows the same shares it.
+        return known if row.items() <= vars(known).items() else known.but(**row)
 
     def many(self, workspace_ids: Collection[str]) -> dict[str, Workspace]:
         """The workspaces with these ids."""
@@ -103,6 +118,10 @@ class SqlWorkspaces:
         """Set columns without a new version."""
         statement = _touches(tuple(sorted(columns)))
         statement.run(self._connection, {"workspace": workspace_id, **columns})
+
+    def one_less(self, workspace_id: str) -> None:
+        """One of the tasks that the agent reported is done."""
+        _DONE.run(self._connection, {"workspace": workspace_id})
 
     def stale(self, now: datetime, limit: int) -> list[Workspace]:
         """Alive in name only."""

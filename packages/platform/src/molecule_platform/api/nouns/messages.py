@@ -1,10 +1,10 @@
-"""Messages: sending, looking, and the inbox of an agent."""
+"""Messages: sending them, and looking at what became of them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType
 
-from molecule_platform.api.route import Route
+from molecule_platform.api.route import EVENT_STREAM, Route
 from molecule_platform.api.shapes import NewBody, Query, RpcEnvelope, Shape
 from molecule_platform.domain.authorisation import ANY, org_with, peer_with, self_with
 
@@ -12,9 +12,20 @@ Wait = Annotated[float, Meta(ge=0, le=60)]
 
 
 class AwaitMessage(Query):
-    """How long to wait for the outcome."""
+    """How long to wait for the outcome; `include=history` tells all steps of the message too."""
 
     wait: Wait = 0
+    include: Literal["history"] | None = None
+
+
+class MessageStep(Shape):
+    """One step of a message through the mailbox."""
+
+    kind: str
+    message_id: str
+    attempt: int
+    lease_epoch: int
+    at: str
 
 
 class MessageRow(Shape):
@@ -46,112 +57,39 @@ class MessageRow(Shape):
     error: dict[str, Any] | None
     dead_letter: bool
     cancel_requested: bool
+    history: list[MessageStep] | UnsetType = UNSET
 
 
-class PeekInbox(Query):
-    """How much to show, and how long to wait for something."""
+class ListMessages(Query):
+    """Which messages, newest first; several statuses are separated by commas."""
 
-    limit: Annotated[int, Meta(ge=1, le=100)] = 10
-    wait: Wait = 0
-
-
-class Mail(Shape):
-    """Messages with what an agent needs to handle them, and how many more there are."""
-
-    messages: list[dict[str, Any]]
-    pending: int
-    leased: int
-    dead: int
-
-
-class LeaseInbox(NewBody):
-    """How many messages a worker takes, and for how long."""
-
-    limit: int = 10
-    wait: float = 0
-    lease: float = 60
-    kinds: list[str] = field(default_factory=list[str])
+    direction: Literal["in", "out"] | None = None
+    status: str | None = None
     peer_id: str | None = None
     context_id: str | None = None
-    worker: str | None = None
-    parallel_contexts: bool = False
+    delegation_id: str | None = None
+    since: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    cursor: str | None = None
 
 
-class AnswerMessage(NewBody):
-    """What an agent says to a message."""
+class MessagePage(Shape):
+    """A page of messages."""
 
-    lease_token: str | None = None
-    text: str | None = None
-    parts: list[dict[str, Any]] | None = None
-    message: dict[str, Any] | None = None
-    state: str = "completed"
-    artifacts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    evidence: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    usage: dict[str, Any] | None = None
+    messages: list[MessageRow]
+    next_cursor: str | None
 
 
-class AckMessage(NewBody):
-    """The message was handled, nothing to say."""
+class CancelMessage(NewBody):
+    """Why it is called off."""
 
-    lease_token: str | None = None
-
-
-class FailMessage(NewBody):
-    """The attempt failed."""
-
-    lease_token: str | None = None
-    error: str | None = None
     reason: str | None = None
-    code: str | None = None
-    retryable: bool = True
-    delay_seconds: float | None = None
 
 
-class ReleaseMessage(NewBody):
-    """The message goes back unstarted."""
+class FollowMessage(Query):
+    """The number of the last A2A event seen; the header Last-Event-ID says the same."""
 
-    lease_token: str
-
-
-class ExtendLease(NewBody):
-    """The worker needs more time."""
-
-    lease_token: str
-    seconds: float = 60
-
-
-class Extended(Shape):
-    """Until when the lease holds now, and whether the sender wants it to end."""
-
-    expires_at: str
-    cancel_requested: bool
-
-
-class Answered(Shape):
-    """The message has its outcome."""
-
-    status: str
-    message_id: str
-
-
-class Failed(Shape):
-    """Where the message stands after a failed attempt."""
-
-    status: str
-    attempts: int
-    next_attempt_at: str | None
-
-
-class Released(Shape):
-    """The message waits again."""
-
-    status: str
-
-
-def _inbox(name: str, verb: str, body: type[NewBody], reply: type[Shape], summary: str) -> Route:
-    path = f"/workspaces/{{id}}/inbox/{{message_id}}/{verb}"
-    lost = ("message-not-found", "lease-lost")
-    return Route(name, "POST", path, (self_with("ws.inbox"),), summary, body, reply=reply, refusals=lost)
+    since: str | None = None
 
 
 ROUTES = (
@@ -169,6 +107,7 @@ ROUTES = (
             "budget-exceeded",
             "hierarchy-denied",
             "idempotency-conflict",
+            "delegation-limit",
             "mailbox-full",
             "peer-busy",
             "peer-unavailable",
@@ -183,6 +122,7 @@ ROUTES = (
         errors="jsonrpc",
         a2a_body=True,
         admits_itself=True,
+        quiet=True,
     ),
     Route(
         "message.show",
@@ -205,29 +145,47 @@ ROUTES = (
         refusals=("message-not-found",),
     ),
     Route(
-        "inbox.peek",
+        "message.list",
         "GET",
-        "/workspaces/{id}/inbox",
+        "/workspaces/{id}/messages",
         (self_with("ws.inbox"), org_with("org.read")),
-        "What is open, without any effect.",
-        query=PeekInbox,
-        reply=Mail,
+        "What a workspace received and sent, newest first.",
+        query=ListMessages,
+        reply=MessagePage,
+        removed_too=True,
     ),
     Route(
-        "inbox.lease",
+        "message.cancel",
         "POST",
-        "/workspaces/{id}/inbox/lease",
-        (self_with("ws.inbox"),),
-        "Claim the next messages.",
-        LeaseInbox,
-        reply=Mail,
-        quiet=True,
+        "/messages/{message_id}/cancel",
+        (ANY,),
+        "Call a message off.",
+        CancelMessage,
+        reply=MessageRow,
+        refusals=("message-not-found", "not-cancelable", "scope-required"),
     ),
-    _inbox("inbox.extend", "extend", ExtendLease, Extended, "Keep a lease longer."),
-    _inbox("inbox.answer", "answer", AnswerMessage, Answered, "Answer a message."),
-    _inbox("inbox.answer", "reply", AnswerMessage, Answered, "The same as answer."),
-    _inbox("inbox.ack", "ack", AckMessage, Answered, "The message was handled, nothing to say."),
-    _inbox("inbox.fail", "fail", FailMessage, Failed, "The attempt failed."),
-    _inbox("inbox.fail", "nack", FailMessage, Failed, "The same as fail."),
-    _inbox("inbox.release", "release", ReleaseMessage, Released, "Give a message back unstarted."),
+    Route(
+        "message.events",
+        "GET",
+        "/messages/{message_id}/events",
+        (ANY,),
+        "What happens to a message, as server-sent events.",
+        query=FollowMessage,
+        reply=str,
+        refusals=("message-not-found",),
+        media=EVENT_STREAM,
+        stream=True,
+    ),
+    Route(
+        "task.events",
+        "GET",
+        "/workspaces/{id}/tasks/{task_id}/events",
+        (ANY,),
+        "The A2A events of a task, as server-sent events.",
+        query=FollowMessage,
+        reply=str,
+        refusals=("not-found",),
+        media=EVENT_STREAM,
+        stream=True,
+    ),
 )

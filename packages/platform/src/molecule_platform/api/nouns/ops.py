@@ -59,6 +59,15 @@ class KeySet(Shape):
     keys: list[PublicKey]
 
 
+class RotatedKeys(Shape):
+    """The new keys by algorithm, from when on they sign, and those before."""
+
+    status: str
+    keys: dict[str, str]
+    signs_at: str
+    retired: list[str]
+
+
 class Subsystem(Shape):
     """One loop of the house."""
 
@@ -105,6 +114,14 @@ ROUTES = (
         "The keys with which signatures of this platform are checked.",
         reply=KeySet,
         quiet=True,
+    ),
+    Route(
+        "key.rotate",
+        "POST",
+        "/admin/keys/rotate",
+        (org_with("admin"),),
+        "Make new keys to sign with; those before stay listed for 30 days.",
+        reply=RotatedKeys,
     ),
     Route("version", "GET", "/version", (ANY,), "What this platform speaks and has.", reply=Version),
     Route(

@@ -3,16 +3,18 @@
 from typing import Any
 
 from molecule_platform.api.calls import Call, Handler, Reply
-from molecule_platform.api.nouns import messages as shapes
-from molecule_platform.domain import messages
+from molecule_platform.api.nouns import inbox as shapes
+from molecule_platform.domain import messages, principals, results
 from molecule_platform.domain.messages import Message
-from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import invalid
+from molecule_platform.gateway.doors import inbox_bodies
 from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.mailbox import InboxFilter
 from molecule_platform.ports.measures import Measures
-from molecule_platform.services.inbox import Answer, Inbox, LeaseWish
+from molecule_platform.services.inbox import Inbox, LeaseWish
+from molecule_platform.services.inbox_progress import InboxProgress
+from molecule_platform.services.messages import Messages
 from molecule_wire import times
-from molecule_wire.a2a import convert
 
 WAIT_MOST_SECONDS = 60.0
 LEASE_SHORTEST, LEASE_LONGEST = 10.0, 3600.0
@@ -28,8 +30,12 @@ AGENT_CODES = frozenset(
 class InboxDoors:
     """Serves /workspaces/{id}/inbox and what is below it."""
 
-    def __init__(self, inbox: Inbox, measures: Measures, clock: Clock) -> None:
+    def __init__(
+        self, inbox: Inbox, progress: InboxProgress, mail: Messages, measures: Measures, clock: Clock
+    ) -> None:
         self._inbox = inbox
+        self._progress = progress
+        self._mail = mail
         self._measures = measures
         self._clock = clock
 
@@ -39,16 +45,20 @@ class InboxDoors:
             "inbox.peek": self.peek,
             "inbox.lease": self.lease,
             "inbox.extend": self.extend,
+            "inbox.progress": self.progress,
             "inbox.answer": self.answer,
             "inbox.ack": self.ack,
             "inbox.fail": self.fail,
             "inbox.release": self.release,
+            "inbox.redeliver": self.redeliver,
         }
 
     async def peek(self, call: Call) -> Reply:
-        """What is open, without any effect."""
+        """What is open, or dead, without any effect."""
         asked: shapes.PeekInbox = call.asked
-        return Reply(await self._inbox.peek(call.workspace, call.base_url, asked.limit, asked.wait))
+        caller = None if asked.peer_id is None else principals.workspace_principal(asked.peer_id.lower())
+        wanted = InboxFilter(asked.status, asked.kind, caller, asked.context_id)
+        return Reply(await self._inbox.peek(call.workspace, call.base_url, asked.limit, asked.wait, wanted))
 
     async def lease(self, call: Call) -> Reply:
         """Claim the next messages."""
@@ -85,10 +95,17 @@ class InboxDoors:
         until = times.format_time(message.lease_expires_at)
         return Reply({"expires_at": until, "cancel_requested": message.cancel_requested})
 
+    async def progress(self, call: Call) -> Reply:
+        """Tell whoever follows how the work goes on."""
+        body: shapes.ReportProgress = call.body
+        report = inbox_bodies.report_of(body)
+        reported = await self._progress.report(call.workspace, _name(call), body.lease_token, report)
+        return Reply({"seq": reported.seq, "cancel_requested": reported.cancel_requested})
+
     async def answer(self, call: Call) -> Reply:
         """Settle with what the agent said."""
         body: shapes.AnswerMessage = call.body
-        answer = Answer(_parts(body), body.state, tuple(body.artifacts))
+        answer = inbox_bodies.answer_of(body)
         message = await self._inbox.answer(call.workspace, _name(call), body.lease_token, answer)
         self._measures.attempt("answered")
         return Reply({"status": "answered", "message_id": message.id})
@@ -117,18 +134,14 @@ class InboxDoors:
         await self._inbox.release(call.workspace, _name(call), body.lease_token)
         return Reply({"status": "accepted"})
 
+    async def redeliver(self, call: Call) -> Reply:
+        """Give a dead letter all its attempts again."""
+        message = await self._mail.redeliver(call.workspace, _name(call))
+        return Reply(results.message_row(message, call.workspace.delivery_mode), 202)
+
 
 def _name(call: Call) -> str:
     return call.path["message_id"]
-
-
-def _parts(body: shapes.AnswerMessage) -> list[Any]:
-    if body.text is not None:
-        return [{"text": body.text}]
-    parts: Any = body.parts if body.parts is not None else (body.message or {}).get("parts")
-    if not isinstance(parts, list):
-        raise Refusal("invalid-request", "an answer has text, parts or a message with parts", field="text")
-    return [convert.FROM_0_3.part(part) for part in parts if isinstance(part, dict)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 def _after_failure(message: Message) -> dict[str, Any]:

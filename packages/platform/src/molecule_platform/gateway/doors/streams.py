@@ -17,7 +17,7 @@ from molecule_platform.services.followers import Followers
 KEEP_ALIVE_SECONDS = 15.0
 RETRY_MS = 2000
 
-_HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
+HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
 
 Telling = Callable[[Event], dict[str, Any]]
 
@@ -47,7 +47,7 @@ class StreamDoors:
     def _reply(self, call: Call, listener: Listener, since: str | None, tell: Telling) -> Reply:
         resumed = call.headers.get("last-event-id") or since
         after = None if resumed is None else events.parse_id(resumed)
-        return Reply(headers=_HEADERS, content_type=EVENT_STREAM, stream=self._lines(listener, after, tell))
+        return Reply(headers=HEADERS, content_type=EVENT_STREAM, stream=self._lines(listener, after, tell))
 
     async def _lines(self, listener: Listener, after: int | None, tell: Telling) -> AsyncGenerator[bytes]:
         async with self._followers.follow(listener, after) as follower:
@@ -56,12 +56,13 @@ class StreamDoors:
             try:
                 while True:
                     came = await follower.next(KEEP_ALIVE_SECONDS)
-                    yield b"".join(_block(event, tell) for event in came) or b": keep-alive\n\n"
+                    yield b"".join(block(event, tell) for event in came) or b": keep-alive\n\n"
             except StreamEnded:
                 return
 
 
-def _block(event: Event, tell: Telling) -> bytes:
+def block(event: Event, tell: Telling) -> bytes:
+    """An event as a block of a stream."""
     if event.event_type == RESYNC:
         return b"event: resync\ndata: %b\n\n" % msgspec.json.encode(event.payload)
     number = b"" if event.id is None else b"id: %d\n" % event.id

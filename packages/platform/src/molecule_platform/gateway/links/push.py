@@ -1,104 +1,200 @@
-"""Push: hand a message to an agent at the URL it registered."""
+"""Push: hand a message to an agent at the URL it registered, and hear what it says."""
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
-from molecule_platform.domain import inbox
+from molecule_platform.domain import tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.egress import exchange, guard
+from molecule_platform.egress import exchange, guard, streaming
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.egress.exchange import Exchanged
-from molecule_platform.gateway.links import replies
-from molecule_platform.ports.links import Answered, Dispatch, Unanswered
-from molecule_wire import JSON, jsontext, times
-from molecule_wire.a2a import envelopes, text
-from molecule_wire.a2a.operations import Dialect
+from molecule_platform.egress.streaming import Answer
+from molecule_platform.gateway.links import events, replies, speech
+from molecule_platform.ports.links import Answered, Dispatch, Said, Tell, Unanswered, Working
+from molecule_wire import times
+from molecule_wire.a2a import errors, operations
+from molecule_wire.a2a.operations import Dialect, Operation
+from molecule_wire.a2a.sse_reading import Frames, StreamTooLarge
 
-LEGACY_PATH = "/a2a/inbound"
+SHORT_SECONDS = 15.0
 
 
 class PushLink:
     """See `ports.links.AgentLink`."""
 
-    def __init__(self, outbound: Outbound, most_bytes: int, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        outbound: Outbound,
+        most_bytes: int,
+        now: Callable[[], datetime],
+        assert_caller: Callable[[Message, Workspace, datetime], str],
+    ) -> None:
         self._outbound = outbound
         self._most_bytes = most_bytes
         self._now = now
+        self._assert_caller = assert_caller
 
-    async def deliver(self, dispatch: Dispatch) -> Answered | Unanswered:
-        """POST to the registered URL exactly as registered, and read the answer."""
-        target, message = dispatch.target, dispatch.message
-        dialect = dialect_of(target, message.dialect)
+    async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:
+        """POST to the registered URL exactly as registered, and read the answer, whole or as it comes."""
+        spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
+        body = speech.body_for(dispatch.target, dispatch.message, spoken, dispatch.task_id)
+        return await self._heard(dispatch, spoken, body, tell)
+
+    async def follow(self, dispatch: Dispatch, task_id: str, tell: Tell) -> Answered | Working | Unanswered:
+        """Subscribe to a task of the agent's."""
+        if not speech.streams(dispatch.target):
+            return Unanswered("invalid-agent-response", "the agent does not stream", True, True)
+        spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
+        if spoken == "0.3":
+            # Such agents begin with what is new: what they said while nobody listened must be asked for.
+            found = await self.look(dispatch, task_id)
+            if isinstance(found, Said):
+                await tell([found])
+                if _is_last(found):
+                    return Answered(task_state=found.state or "completed")
+        body = speech.ask(operations.SUBSCRIBE, spoken, task_id, dispatch.message.tenant)
+        return await self._heard(dispatch, spoken, body, tell)
+
+    async def look(self, dispatch: Dispatch, task_id: str) -> Said | Unanswered:
+        """Ask for a task of the agent's."""
+        spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
+        found = await self._asked(dispatch, operations.GET, spoken, task_id)
+        if isinstance(found, Unanswered):
+            return found
+        try:
+            return events.read(b'{"task":' + found + b"}" if spoken == "1.0" else found, spoken)
+        except errors.A2AError as problem:
+            return Unanswered("invalid-agent-response", f"{dispatch.target.name}: {problem}", True, True)
+
+    async def cancel(self, dispatch: Dispatch, task_id: str) -> bytes | Unanswered:
+        """Ask the agent to stop."""
+        spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
+        return await self._asked(dispatch, operations.CANCEL, spoken, task_id)
+
+    async def _asked(
+        self, dispatch: Dispatch, operation: Operation, spoken: Dialect, task_id: str
+    ) -> bytes | Unanswered:
+        """The result of a short question about a task."""
+        body = speech.ask(operation, spoken, task_id, dispatch.message.tenant)
         try:
             answer = await exchange.exchange(
                 self._outbound,
                 "POST",
-                target.url,
-                headers=self._headers(dispatch, dialect),
-                data=body_for(target, message, dialect),
-                seconds=dispatch.seconds,
+                dispatch.target.url,
+                headers=self._headers(dispatch, spoken),
+                data=body,
+                seconds=min(SHORT_SECONDS, dispatch.seconds),
                 most_bytes=self._most_bytes,
             )
+            found = events.frame(answer.body)
+        except (guard.UnsafeUrl, exchange.NoAnswer, exchange.AnswerTooLarge, errors.A2AError) as problem:
+            return Unanswered("peer-unreachable", f"{dispatch.target.name}: {problem}", True, True)
+        if found.result is None:
+            return replies.refused(found.error)
+        return found.result
+
+    async def _heard(
+        self, dispatch: Dispatch, spoken: Dialect, body: bytes, tell: Tell
+    ) -> Answered | Working | Unanswered:
+        target = dispatch.target
+        ear = _Ear(spoken, tell, self._most_bytes)
+        try:
+            async with streaming.opened(
+                self._outbound,
+                target.url,
+                headers=self._headers(dispatch, spoken),
+                data=body,
+                seconds=dispatch.seconds,
+                most_bytes=self._most_bytes,
+            ) as answer:
+                if answer.is_stream and answer.status < 300:
+                    return await ear.hear(answer)
+                whole = await answer.body()
+                found = replies.read(answer.status, answer.headers, whole, dispatch.message, spoken)
         except guard.UnsafeUrl as problem:
             return Unanswered("unsafe-url", str(problem), retryable=False)
         except exchange.NoAnswer as problem:
-            code = "invalid-agent-response" if problem.sent else "peer-unreachable"
-            return Unanswered(code, f"{target.name}: {problem}", True, delivery_confirmed=problem.sent)
-        except exchange.AnswerTooLarge as problem:
+            return ear.broke_off(f"{target.name}: {problem}", problem.sent)
+        except (exchange.AnswerTooLarge, StreamTooLarge) as problem:
             return Unanswered(
                 "invalid-agent-response", str(problem), retryable=False, delivery_confirmed=True
             )
-        return self._read(answer, message, dialect)
+        if isinstance(found, Said):
+            await tell([found])
+            return Working(found.task_id)
+        return found
 
     def _headers(self, dispatch: Dispatch, dialect: Dialect) -> dict[str, str]:
-        message = dispatch.message
+        message, now = dispatch.message, self._now()
         headers = {
             "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "X-Molecule-Caller": self._assert_caller(message, dispatch.target, now),
             "X-Molecule-Message-Id": message.id,
             "X-Molecule-Attempt": str(message.attempts),
             "X-Molecule-Deadline": times.format_time(message.deadline_at),
-            "X-Timeout": str(max(1, int((message.deadline_at - self._now()).total_seconds()))),
+            "X-Timeout": str(max(1, int((message.deadline_at - now).total_seconds()))),
         }
+        if message.request_id is not None:
+            headers["X-Request-Id"] = message.request_id
         if message.traceparent is not None:
             headers["traceparent"] = message.traceparent
+        if message.extensions is not None:
+            headers["A2A-Extensions" if dialect == "1.0" else "X-A2A-Extensions"] = message.extensions
         if dialect == "1.0":
             headers["A2A-Version"] = "1.0"
         if dispatch.dispatch_secret is not None:
             headers["Authorization"] = f"Bearer {dispatch.dispatch_secret}"
         return headers
 
-    def _read(self, answer: Exchanged, message: Message, dialect: Dialect) -> Answered | Unanswered:
-        return replies.read(answer.status, answer.headers, answer.body, message, dialect)
+
+class _Ear:
+    """Listens to one stream of an agent."""
+
+    def __init__(self, spoken: Dialect, tell: Tell, most_bytes: int) -> None:
+        self._spoken: Dialect = spoken
+        self._tell = tell
+        self._frames = Frames(most_bytes)
+        self._task_id: str | None = None
+        self._began = False
+
+    async def hear(self, answer: Answer) -> Answered | Working | Unanswered:
+        """Tell what comes until the task is settled or the stream ends."""
+        while chunk := await answer.piece():
+            ended = await self._chunk(chunk)
+            if ended is not None:
+                return ended
+        return self.broke_off("the agent's stream ended before its task", True)
+
+    async def _chunk(self, chunk: bytes) -> Answered | Unanswered | None:
+        said: list[Said] = []
+        error: bytes | None = None
+        for data in self._frames.feed(chunk):
+            frame = events.frame(data)
+            if frame.result is None:
+                error = frame.error or b"{}"
+                break
+            said.append(events.read(frame.result, self._spoken))
+            if _is_last(said[-1]):
+                break
+        if said:
+            self._began = True
+            self._task_id = next((one.task_id for one in reversed(said) if one.task_id), self._task_id)
+            await self._tell(said)
+        if error is not None:
+            return replies.failed(error)
+        return Answered(task_state=said[-1].state or "completed") if said and _is_last(said[-1]) else None
+
+    def broke_off(self, sentence: str, sent: bool) -> Working | Unanswered:
+        """What is left of a stream that ended too early: a task to ask about, or nothing."""
+        if self._began and self._task_id is not None:
+            return Working(self._task_id)
+        code = "invalid-agent-response" if sent else "peer-unreachable"
+        return Unanswered(code, sentence, True, delivery_confirmed=sent)
 
 
-def dialect_of(target: Workspace, callers: str) -> Dialect:
-    """The dialect to speak to an agent: the caller's where the agent has it, else 0.3."""
-    spoken = set(target.protocols or ()) | _card_versions(target.agent_card or {})
-    return "1.0" if callers == "1.0" and any(version.startswith("1.") for version in spoken) else "0.3"
-
-
-def _card_versions(card: dict[str, Any]) -> set[str]:
-    versions: list[JSON] = [card.get("protocolVersion")]
-    interfaces: JSON = card.get("supportedInterfaces")
-    for interface in interfaces if isinstance(interfaces, list) else ():
-        if isinstance(interface, dict):
-            versions.append(interface.get("protocolVersion"))
-    return {version for version in versions if isinstance(version, str)}
-
-
-def body_for(target: Workspace, message: Message, dialect: Dialect) -> bytes:
-    """The stored bytes, converted when the agent lacks the dialect; with old members for an old server."""
-    version = "1.0" if message.dialect == "1.0" else None
-    request = envelopes.parse_request(message.body, version=version, lenient=True)
-    body = envelopes.body_in(request, dialect)
-    if not target.url.split("?", 1)[0].rstrip("/").endswith(LEGACY_PATH):
-        return body
-    old = {
-        "task_id": message.task_id,
-        "sender": message.caller,
-        "message": text.text_of_message(inbox.received_message(message)),
-        "idempotency_key": message.id,
-    }
-    return jsontext.set_members(body, (), old)
+def _is_last(said: Said) -> bool:
+    """Whether nothing follows. A task that waits may only be shown as it was before the message came."""
+    if said.kind == "message" or said.state in tasks.TERMINAL:
+        return True
+    return said.kind == "status" and said.state == "input-required"

@@ -1,0 +1,114 @@
+"""The standard A2A base of every workspace: JSON-RPC at its root, HTTP+JSON below, 1.0 and 0.3 side by side.
+
+The paths are those of the protocol, so the rows are made from its table of operations.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from molecule_platform.api.route import EVENT_STREAM, Route
+from molecule_platform.api.shapes import RpcEnvelope
+from molecule_platform.domain.authorisation import ANY, Who, org_with, peer_with, self_with
+from molecule_wire.a2a import operations, versions
+from molecule_wire.a2a.operations import Dialect, Operation
+
+BASE = "/agents/{id}"
+SENDERS = (self_with("ws.send"), peer_with("ws.send"), org_with("org.send"))
+
+# How an agent's attempt may end while its sender waits, and why a message may not be taken.
+_OF_SENDING = (
+    "budget-exceeded",
+    "hierarchy-denied",
+    "idempotency-conflict",
+    "mailbox-full",
+    "peer-busy",
+    "peer-unavailable",
+    "peer-waking",
+    "peer-unreachable",
+    "unsafe-url",
+    "invalid-agent-response",
+    "skill-failed",
+    "skill-timeout",
+    "agent-busy",
+    "deadline-exceeded",
+    "delegation-limit",
+)
+_SUMMARIES = {
+    operations.SEND: "Send a message to the agent",
+    operations.STREAM: "Send a message and follow its task",
+    operations.GET: "A task as it stands",
+    operations.LIST: "The caller's tasks, the newest status first",
+    operations.CANCEL: "Cancel a task",
+    operations.SUBSCRIBE: "Follow a task, from its last seen event or from now",
+    operations.PUSH_CREATE: "Have a task's events sent to a URL",
+    operations.PUSH_GET: "One push config of a task",
+    operations.PUSH_LIST: "The push configs of a task",
+    operations.PUSH_DELETE: "Forget a push config",
+}
+_SENDS = (operations.SEND, operations.STREAM)
+_STREAMS = (operations.STREAM, operations.SUBSCRIBE)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What a row of the HTTP+JSON binding stands for."""
+
+    operation: Operation
+    dialect: Dialect
+
+
+def _bindings() -> Iterator[tuple[str, str, Binding]]:
+    for operation in _SUMMARIES:
+        for dialect in versions.SUPPORTED:
+            path = operation.path(dialect)
+            if path is None:
+                continue
+            path = path.replace("{id}", "{task_id}").replace("{cid}", "{config_id}")
+            for verb in operation.verbs:
+                yield verb, f"{BASE}{path}", Binding(operation, dialect)
+                if dialect == "1.0":
+                    yield verb, f"{BASE}/{{tenant}}{path}", Binding(operation, dialect)
+
+
+BINDINGS = {(verb, path): binding for verb, path, binding in _bindings()}
+"""(method, path) → what it stands for."""
+
+
+def _row(verb: str, path: str, binding: Binding) -> Route:
+    operation = binding.operation
+    # Who may see a task is decided by the task itself: for anyone else it does not exist.
+    who: tuple[Who, ...] = SENDERS if operation in _SENDS else (ANY,)
+    tenant = ", for a tenant" if "{tenant}" in path else ""
+    return Route(
+        "agent.rest",
+        verb,
+        path,
+        who,
+        f"{_SUMMARIES[operation]} (A2A {binding.dialect}{tenant}).",
+        reply=dict[str, Any],
+        refusals=_OF_SENDING if operation in _SENDS else (),
+        media=EVENT_STREAM if operation in _STREAMS else "application/json",
+        errors="a2a",
+        a2a_body=verb == "POST",
+        admits_itself=True,
+        quiet=True,
+    )
+
+
+ROUTES = (
+    Route(
+        "agent.rpc",
+        "POST",
+        BASE,
+        SENDERS,
+        "Every operation of A2A, as JSON-RPC (1.0 and 0.3).",
+        reply=RpcEnvelope,
+        refusals=_OF_SENDING,
+        errors="a2a-rpc",
+        a2a_body=True,
+        admits_itself=True,
+        quiet=True,
+    ),
+    *(_row(verb, path, binding) for (verb, path), binding in BINDINGS.items()),
+)

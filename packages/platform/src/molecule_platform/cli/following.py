@@ -1,0 +1,200 @@
+"""What an agent says as it says it: a message or a task, followed in the terminal."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Generator, Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from molecule_platform.cli import screen, sse
+from molecule_platform.cli.session import Session
+from molecule_wire.a2a import tasks as machine
+from molecule_wire.a2a import text as a2a_text
+
+Count = Annotated[int | None, typer.Option(min=1, help="End after so many steps and events.")]
+
+ENDS = frozenset({"answered", "failed", "expired", "cancelled"})
+_BAD = frozenset({machine.TaskState.FAILED, machine.TaskState.CANCELED})
+_STEPS = {
+    "accepted": "{name} has the message before it …",
+    "leased": "{name} is working on it …",
+    "retry": "{name} could not do it: it will be tried again …",
+    "released": "{name} gave it back: it will be offered again …",
+}
+
+
+class Waiting:
+    """How long a reader still waits: so long in all, or without an end."""
+
+    def __init__(self, seconds: float | None, *, renews: bool = False) -> None:
+        self._seconds = seconds
+        self._renews = renews
+        self._began = time.monotonic()
+
+    def left(self) -> float:
+        """The seconds that are left."""
+        if self._seconds is None:
+            return float("inf")
+        return self._seconds - (time.monotonic() - self._began)
+
+    def heard(self) -> None:
+        """Something came: whoever only waits for a sign of life begins anew."""
+        if self._renews:
+            self._began = time.monotonic()
+
+
+class Busy:
+    """A line on the terminal that says what is going on, as long as nothing else is said."""
+
+    def __init__(self, session: Session, sentence: str) -> None:
+        shown = not session.as_json and sys.stderr.isatty()
+        self._console = Console(stderr=True) if shown else None
+        self._status: Status | None = None
+        self._sentence = sentence
+
+    def __enter__(self) -> "Busy":
+        self.say(self._sentence)
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        self.stop()
+
+    def say(self, sentence: str) -> None:
+        """What is going on now."""
+        if self._console is None:
+            return
+        if self._status is None:
+            self._status = self._console.status(Text(screen.one_line(sentence)))
+            self._status.start()
+        else:
+            self._status.update(Text(screen.one_line(sentence)))
+
+    def note(self, words: str) -> None:
+        """A remark that stays, above the line."""
+        if self._console is not None:
+            self._console.print(Text(screen.clean(words), style="dim"), highlight=False)
+
+    def stop(self) -> None:
+        """Clear the line for what is to be read."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+class Talk:
+    """The words of one message or task: on standard output as they come, each once."""
+
+    def __init__(self, session: Session, name: str, busy: Busy) -> None:
+        self._as_json = session.as_json
+        self._name = name
+        self._busy = busy
+        self._said = ""
+        self.is_over = False
+        # Why the task ended badly, if it did.
+        self.failure: str | None = None
+
+    @property
+    def has_said(self) -> bool:
+        """Whether any words were printed."""
+        return bool(self._said.strip())
+
+    def hear(self, event: str, data: dict[str, Any]) -> None:
+        """One event of the stream."""
+        if event in ENDS:
+            self.is_over = True
+        elif event in _STEPS:
+            self.is_over = False
+            self._busy.say(_STEPS[event].format(name=self._name))
+        elif event == "artifact":
+            self._piece(data["artifactUpdate"])
+        elif event == "message":
+            self._whole(a2a_text.text_of_message(data["message"]))
+        elif event in ("status", "task"):
+            self._state(data.get("statusUpdate") or data["task"])
+
+    def _state(self, told: dict[str, Any]) -> None:
+        state = machine.state_of(told)
+        if state in _BAD:
+            reason = a2a_text.text_of(told) or "no reason was given"
+            self.failure = f"{state.removeprefix('TASK_STATE_').lower()}: {reason}"
+        elif machine.is_settled(told):
+            self._whole(a2a_text.text_of(told))
+        elif words := a2a_text.text_of_message(told["status"].get("message")):
+            self._busy.note(words)
+        self.is_over = state in machine.TERMINAL
+
+    def _piece(self, update: dict[str, Any]) -> None:
+        words = "".join(str(part.get("text", "")) for part in update["artifact"].get("parts", []))
+        begins = not update.get("append")
+        self._write(("\n" if begins and self._said and not self._said.endswith("\n") else "") + words)
+
+    def _whole(self, words: str) -> None:
+        """An answer in one piece, unless all of it was said in pieces already."""
+        if words and words not in self._said:
+            self._write(("\n" if self._said and not self._said.endswith("\n") else "") + words)
+
+    def _write(self, words: str) -> None:
+        if not words:
+            return
+        self._said += words
+        if not self._as_json:
+            self._busy.stop()
+            screen.write(words)
+
+    def finish(self) -> None:
+        """End the line that was begun."""
+        if self._said and not self._said.endswith("\n") and not self._as_json:
+            screen.write("\n")
+
+
+@contextlib.contextmanager
+def talk(session: Session, name: str, sentence: str) -> Generator[Talk]:
+    """Inside, what is heard is told; the terminal is left in order however it ends."""
+    with Busy(session, sentence) as busy:
+        heard = Talk(session, name, busy)
+        try:
+            yield heard
+        finally:
+            busy.stop()
+            heard.finish()
+
+
+def follow(session: Session, path: str, heard: Talk, waiting: Waiting, count: int | None = None) -> None:
+    """Tell what a stream tells until it is over, the time is, or so many things were told."""
+    for number, (event, data) in enumerate(happenings(session, path, heard, waiting), start=1):
+        heard.hear(event, data)
+        if number == count:
+            return
+
+
+def print_lines(session: Session, path: str, count: int | None) -> None:
+    """The same for a machine: each thing as one line."""
+    heard = Talk(session, "", Busy(session, ""))
+    for number, (event, data) in enumerate(happenings(session, path, heard, Waiting(None)), start=1):
+        heard.hear(event, data)
+        screen.show_json({"event": event, "data": data}, indent=None)
+        if number == count:
+            return
+
+
+def happenings(
+    session: Session, path: str, heard: Talk, waiting: Waiting
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a stream tells, each thing once, until it is over or nobody waits any longer."""
+    told: set[tuple[str, str]] = set()
+    follower = sse.Follower(session, path, {}, None, left=waiting.left, is_over=lambda: heard.is_over)
+    for frame in follower.frames():
+        # Steps have no number, so a stream that was cut tells them again.
+        step = (frame.event, frame.data)
+        if frame.data and step not in told:
+            if frame.event in _STEPS or frame.event in ENDS:
+                told.add(step)
+            waiting.heard()
+            yield frame.event, sse.decoded(frame)
+        if waiting.left() <= 0:
+            return

@@ -1,0 +1,38 @@
+"""Who may see a message, and when a mailbox takes no more."""
+
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+
+FULL_RETRY_SECONDS = 5
+
+
+def may_see(principal: Principal, message: Message) -> bool:
+    """Whether the principal is a party to the message or may read its organisation."""
+    if principal.workspace_id is not None:
+        return principal.text == message.caller or principal.workspace_id == message.target_id
+    mine = principal.org_id == message.org_id or principal.is_admin
+    return mine and (principal.text == message.caller or principal.may("org.read"))
+
+
+def message_not_found(message_id: str) -> Refusal:
+    """The one answer for an unknown message and for somebody else's."""
+    return Refusal("message-not-found", f"there is no message {message_id} here")
+
+
+def mailbox_full(target: Workspace) -> Refusal:
+    """The mailbox has as many open messages as it may."""
+    sentence = f"the mailbox of {target.name} is full: try again later"
+    return Refusal("mailbox-full", sentence, retry_after=FULL_RETRY_SECONDS)
+
+
+def check_budget(target: Workspace) -> None:
+    """Refuse work for a workspace that has spent its budget."""
+    if target.budget_limit is not None and target.monthly_spend >= target.budget_limit:
+        raise Refusal(
+            "budget-exceeded",
+            f"{target.name} has spent its budget of this month",
+            budget_limit=target.budget_limit,
+            monthly_spend=target.monthly_spend,
+        )

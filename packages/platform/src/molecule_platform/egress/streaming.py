@@ -1,0 +1,108 @@
+"""One request whose answer may be long in coming: its head first, then its bytes as they arrive."""
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from molecule_platform.egress import heads
+from molecule_platform.egress.connection import Connection
+from molecule_platform.egress.connector import Outbound
+from molecule_platform.egress.faults import AnswerTooLarge
+from molecule_platform.egress.heads import Way
+
+
+def opened(
+    outbound: Outbound,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    data: bytes | None,
+    seconds: float,
+    most_bytes: int,
+    method: str = "POST",
+    whom: str = "the agent",
+) -> "Answer":
+    """Use as `async with opened(...) as answer`: sends, and waits for the head of the answer.
+
+    Raises `guard.UnsafeUrl` or `UnsafeHeader` before anything is sent, `NoAnswer` when the other side fails.
+    """
+    way = outbound.way(url)
+    return Answer(outbound, way, heads.request(way, method, headers, data), seconds, most_bytes, whom)
+
+
+class Answer:
+    """What the other side answers: the status and headers that came, and the body that is still to come.
+
+    `is_stream` tells whether that body is a stream of events.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_headers",
+        "_most_bytes",
+        "_outbound",
+        "_request",
+        "_seconds",
+        "_way",
+        "_whom",
+        "is_stream",
+        "status",
+    )
+
+    _connection: Connection
+    _headers: list[tuple[bytes, bytes]]
+    status: int
+    is_stream: bool
+
+    def __init__(
+        self, outbound: Outbound, way: Way, request: bytes, seconds: float, most_bytes: int, whom: str
+    ) -> None:
+        self._outbound = outbound
+        self._way = way
+        self._request = request
+        self._seconds = seconds
+        self._most_bytes = most_bytes
+        self._whom = whom
+
+    async def __aenter__(self) -> Self:
+        deadline = asyncio.get_running_loop().time() + self._seconds
+        connection = await self._outbound.connection(self._way, deadline, self._whom)
+        try:
+            connection.ask(self._request, deadline, self._most_bytes, self._whom)
+            self._request = b""
+            await connection.head()
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self._headers = connection.headers
+        self.status, self.is_stream = connection.status, connection.is_stream
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Only a connection whose answer came to its end can carry another one; any other is closed.
+        self._outbound.release(self._way, self._connection)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers by their names in small letters."""
+        return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in self._headers}
+
+    async def body(self) -> bytes:
+        """The whole body. Raises `NoAnswer` or `AnswerTooLarge`."""
+        connection, most_bytes = self._connection, self._most_bytes
+        parts: list[bytes] = []
+        size = 0
+        while not parts or not connection.complete:
+            parts.append(await connection.whole())
+            size += len(parts[-1])
+            if size > most_bytes:
+                raise AnswerTooLarge(f"{self._whom}'s answer is larger than {most_bytes} bytes")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def piece(self) -> bytes:
+        """What has come of the body since the last piece; nothing at its end. Raises `NoAnswer`."""
+        return await self._connection.piece()

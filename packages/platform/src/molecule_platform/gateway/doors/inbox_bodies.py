@@ -1,0 +1,94 @@
+"""What agents say over the inbox, in either dialect of A2A, as answers and reports."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from molecule_platform.api.nouns import inbox as shapes
+from molecule_platform.domain import results
+from molecule_platform.domain.workspaces import invalid
+from molecule_platform.services.delegated import Shown
+from molecule_platform.services.inbox_answers import Answer
+from molecule_platform.services.inbox_progress import Report
+from molecule_wire.a2a import convert
+
+# An answer is told under the names that its sender knows, whatever the agent calls its task and its message.
+_OF_TASK = frozenset({"id", "contextId", "status", "artifacts", "kind"})
+_OF_MESSAGE = frozenset({"parts", "role", "taskId", "contextId", "kind"})
+
+
+def report_of(body: shapes.ReportProgress) -> Report:
+    """How far the work is."""
+    parts = None if body.text is None else [{"text": body.text}]
+    if body.artifact is None:
+        return Report(body.state, parts, metadata=body.metadata)
+    artifact = dict(body.artifact)
+    append, last = (artifact.pop(flag, None) is True for flag in ("append", "lastChunk"))
+    if not isinstance(artifact.get("artifactId"), str) or not artifact["artifactId"]:
+        raise invalid("artifact", "an artifact has an artifactId, the same for each piece of it")
+    return Report(body.state, parts, _artifact(artifact), append, last, body.metadata)
+
+
+def answer_of(body: shapes.AnswerMessage) -> Answer:
+    """What the agent says at the end."""
+    given = [name for name in ("text", "parts", "message", "task") if getattr(body, name) is not None]
+    if len(given) != 1:
+        raise invalid("text", "an answer has exactly one of text, parts, message and task")
+    evidence = tuple(Shown(**msgspec.structs.asdict(one)) for one in body.evidence)
+    artifacts = tuple(_artifact(one) for one in body.artifacts)
+    usage = {"usage": body.usage} if body.usage else {}
+    if body.task is not None:
+        return _with_task(body.task, body.state, artifacts, usage, evidence)
+    said = body.message or {"parts": [{"text": body.text}] if body.parts is None else body.parts}
+    task = {"metadata": usage} if usage else {}
+    return Answer(_parts(said), body.state or "completed", artifacts, _rest(said), task, evidence)
+
+
+def _with_task(
+    given: dict[str, Any],
+    state: str | None,
+    artifacts: tuple[dict[str, Any], ...],
+    usage: dict[str, Any],
+    evidence: tuple[Shown, ...],
+) -> Answer:
+    task = cast("dict[str, Any]", convert.FROM_0_3.task(given))
+    status = _object(task.get("status"))
+    said: Any = status.get("message")
+    more = {name: value for name, value in task.items() if name not in _OF_TASK}
+    if usage:
+        more["metadata"] = {**_object(more.get("metadata")), **usage}
+    return Answer(
+        None if said is None else _parts(_object(said)),
+        state or results.state_0_3(str(status.get("state", ""))),
+        (*(_artifact(_object(one)) for one in task.get("artifacts") or ()), *artifacts),
+        _rest(_object(said)),
+        more,
+        evidence,
+        is_task=True,
+    )
+
+
+def _parts(said: Mapping[str, Any]) -> list[Any]:
+    parts: Any = said.get("parts")
+    if not isinstance(parts, list):
+        raise invalid("message", "a message has a list of parts")
+    return [convert.FROM_0_3.part(_object(part)) for part in cast("list[Any]", parts)]
+
+
+def _rest(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a message beside those that an answer sets itself."""
+    rest = {name: value for name, value in said.items() if name not in _OF_MESSAGE}
+    if not isinstance(rest.get("messageId"), str) or not rest["messageId"]:
+        rest.pop("messageId", None)
+    return rest
+
+
+def _artifact(given: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(given.get("parts"), list):
+        raise invalid("artifact", "an artifact has a list of parts")
+    return cast("dict[str, Any]", convert.FROM_0_3.artifact(given))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,97 @@
+"""Streams of messages and tasks: what happened to one, and what happens, as server-sent events."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import messages as shapes
+from molecule_platform.api.route import EVENT_STREAM
+from molecule_platform.domain import events
+from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.tasks import TaskEvent
+from molecule_platform.services import task_log
+from molecule_platform.services.delivery import Delivery
+from molecule_platform.services.followers import Followers
+from molecule_platform.services.message_streams import Forgotten, Happening, MessageStreams
+from molecule_platform.services.messages import told
+from molecule_platform.services.tasks import Asking, Tasks
+from molecule_wire.a2a import sse
+from molecule_wire.a2a.errors import A2AError
+
+OPENING = b"retry: 2000\n\n"
+_HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
+
+Batches = AsyncGenerator[Sequence[Happening]]
+
+
+class MessageEventDoors:
+    """Serves /messages/{id}/events and /workspaces/{id}/tasks/{id}/events."""
+
+    def __init__(
+        self, delivery: Delivery, tasks: Tasks, streams: MessageStreams, followers: Followers
+    ) -> None:
+        self._delivery = delivery
+        self._tasks = tasks
+        self._streams = streams
+        self._followers = followers
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {"message.events": self.of_message, "task.events": self.of_task}
+
+    async def of_message(self, call: Call) -> Reply:
+        """The steps of a message and the events of its task, until it has ended."""
+        message = await self._delivery.visible(call.principal, call.path["message_id"])
+        return self._reply(call, self._streams.follow(message, _after(call)))
+
+    async def of_task(self, call: Call) -> Reply:
+        """The events of a task, until it has ended."""
+        task_id = call.path["task_id"]
+        try:
+            task = await self._tasks.find(Asking(call.principal, call.workspace), task_id)
+        except A2AError as problem:
+            raise Refusal("not-found", f"there is no task {task_id[:200]} here") from problem
+        return self._reply(call, self._streams.follow_task(task, _after(call)))
+
+    def _reply(self, call: Call, batches: Batches) -> Reply:
+        lines = self._lines(call.principal, batches)
+        return Reply(headers=_HEADERS, content_type=EVENT_STREAM, stream=lines)
+
+    async def _lines(self, principal: Principal, batches: Batches) -> AsyncGenerator[bytes]:
+        yield OPENING
+        async with self._followers.bound(principal) as ended, contextlib.aclosing(batches):
+            while (batch := await _next(batches, ended)) is not None:
+                yield b"".join(map(_block, batch)) or sse.KEEP_ALIVE
+
+
+def _after(call: Call) -> int | None:
+    asked: shapes.FollowMessage = call.asked
+    given = call.headers.get("last-event-id") or asked.since
+    return None if given is None else events.parse_id(given)
+
+
+async def _next(batches: Batches, ended: asyncio.Event) -> Sequence[Happening] | None:
+    """The next batch; None when there is none, or the stream may not go on."""
+    coming = asyncio.ensure_future(anext(batches, None))
+    ending = asyncio.ensure_future(ended.wait())
+    try:
+        await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else None
+    finally:
+        for task in (coming, ending):
+            task.cancel()
+        await asyncio.gather(coming, ending, return_exceptions=True)
+
+
+def _block(happening: Happening) -> bytes:
+    if isinstance(happening, TaskEvent):
+        return _named(happening.kind) + sse.frame(happening.seq, task_log.modern(happening))
+    if isinstance(happening, Forgotten):
+        return _named("resync") + sse.frame(None, {"oldest_id": str(happening.oldest)})
+    return _named(happening.kind) + sse.frame(None, told(happening))
+
+
+def _named(event: str) -> bytes:
+    return b"event: %b\n" % event.encode()

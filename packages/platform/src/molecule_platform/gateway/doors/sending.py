@@ -1,0 +1,123 @@
+"""Sending a message, at either door: it is accepted, perhaps waited for, or followed."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from molecule_platform.api.calls import Call, Reply
+from molecule_platform.domain import dispatch
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.tasks import Task
+from molecule_platform.gateway.doors.asks import Ask, Wishes
+from molecule_platform.gateway.doors.framing import Headers
+from molecule_platform.gateway.doors.task_frames import Before, TaskFrames
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.services import settlement, task_log
+from molecule_platform.services.delivery import Delivery, Receipt, Submission
+from molecule_platform.services.push_configs import InlineConfig, PushConfigs
+from molecule_platform.services.tasks import Tasks
+from molecule_wire.a2a import envelopes, extensions, push_configs
+
+REPLAYED: Headers = (("idempotency-replayed", "true"),)
+
+
+class Sending:
+    """Takes messages in. What their senders are told is for the doors to say."""
+
+    def __init__(self, delivery: Delivery, tasks: Tasks, frames: TaskFrames, configs: PushConfigs) -> None:
+        self.delivery = delivery
+        self._tasks = tasks
+        self._frames = frames
+        self._configs = configs
+
+    async def submission(self, ask: Ask, wishes: Wishes, *, by_reference: bool) -> Submission:
+        """The message to deliver: what it goes on with, who is told of its task, and by when it must end."""
+        extensions.check_required(ask.workspace.agent_card, ask.extensions)
+        continues = None
+        if ask.request.task_id is not None:
+            continues = await self._tasks.continued(
+                ask.asking, ask.request, wishes.idempotency_key, by_reference
+            )
+        request, config = envelopes.inline_push(ask.request)
+        inline = None
+        if config is not None:
+            modern = push_configs.from_0_3(config) if request.dialect == "0.3" else config
+            dialect = "1.0" if ask.speech.spelling == "1.0" else "0.3"
+            inline = await self._configs.take_inline(ask.call.principal, modern, dialect)
+        return Submission(
+            ask.call.principal,
+            ask.workspace,
+            request,
+            idempotency_key=wishes.idempotency_key,
+            timeout_seconds=wishes.timeout_seconds,
+            hold_seconds=wishes.hold_seconds,
+            never_queue=wishes.never_queue,
+            traceparent=ask.call.arrival.traceparent,
+            tenant=ask.tenant,
+            extensions=",".join(ask.extensions) or None,
+            request_id=ask.call.request_id,
+            repeat_by_reference=by_reference,
+            continues=continues,
+            also=None if inline is None else self._attaching(inline),
+        )
+
+    def _attaching(self, inline: InlineConfig) -> Callable[[Transaction, Message, datetime], None]:
+        def attach(tx: Transaction, message: Message, now: datetime) -> None:
+            self._configs.attach(tx, inline, task_log.key_of(message), now)
+
+        return attach
+
+    async def unary(self, ask: Ask, submission: Submission) -> tuple[Receipt, Message]:
+        """Accept a message and wait with its sender, as long as it wants to."""
+        receipt = await self.delivery.accept(submission)
+        return receipt, await self._held(ask.call, receipt, submission)
+
+    async def _held(self, call: Call, receipt: Receipt, submission: Submission) -> Message:
+        """Wait with the caller for the outcome; its going away never cancels the message."""
+        message, seconds = receipt.message, submission.hold_seconds
+        if not message.is_open or seconds <= 0:
+            return message
+        if message.lease_kind == "dispatch":
+            # It is on its way already; where its sender goes makes no difference to its answer.
+            current = await self.delivery.outcome(message.id, seconds)
+            return await self.delivery.let_go(message.id, submission) if current.is_open else current
+        waiting = asyncio.ensure_future(self.delivery.outcome(message.id, seconds))
+        leaving = asyncio.ensure_future(call.disconnected())
+        try:
+            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            current = waiting.result() if waiting.done() else message
+        finally:
+            waiting.cancel()
+            leaving.cancel()
+        return await self.delivery.let_go(message.id, submission) if current.is_open else current
+
+    async def stream(self, ask: Ask, submission: Submission) -> Reply:
+        """Accept a message and tell its sender every event of it."""
+        before = await self._before(submission.continues)
+        receipt = await self.delivery.accept(submission)
+        reply = await self._frames.of_message(ask, receipt.message, before)
+        if not receipt.replayed:
+            return reply
+        return Reply(reply.body, reply.status, (*reply.headers, *REPLAYED), reply.content_type, reply.stream)
+
+    async def _before(self, continues: Task | None) -> Before | None:
+        if continues is None:
+            return None
+        whole, number = await self._tasks.whole(continues.key)
+        return Before(continues.key, whole, number)
+
+    async def ended_task(self, ask: Ask, message: Message) -> bytes:
+        """The result of a message that has ended: its answer, or its task; raises the error it ended with."""
+        result = message.result if message.status == "answered" else None
+        if result is not None and not (ask.speech.tells_history and self._is_ours(ask)):
+            return ask.speech.result(result, message.dialect)
+        task = await self._tasks.of_message(message)
+        if result is not None:
+            return ask.speech.result(result, message.dialect, (task or {}).get("history"))
+        if task is None:
+            raise settlement.error_of(message)
+        return ask.speech.task_result(task)
+
+    def _is_ours(self, ask: Ask) -> bool:
+        """Whether the platform keeps the task: then its history is in the log, not in the agent's answer."""
+        return not dispatch.speaks_tasks(ask.workspace)

@@ -1,0 +1,166 @@
+"""Delegations, as their parties and operators make and close them."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns import delegations as shapes
+from molecule_platform.domain import delegation_views as views
+from molecule_platform.domain import delegations as rules
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import invalid
+from molecule_platform.http.paging import next_cursor
+from molecule_platform.ports.clock import Clock
+from molecule_platform.services.delegated import DelegationDesk, Shown
+from molecule_platform.services.delegating import Delegated, Delegating, Wish
+from molecule_wire import ids, times
+
+_KEY = re.compile(r"[\x20-\x7e]{1,255}")
+
+
+class DelegationRoutes:
+    """Serves /delegations and /workspaces/{id}/delegations."""
+
+    def __init__(self, delegating: Delegating, desk: DelegationDesk, clock: Clock) -> None:
+        self._delegating = delegating
+        self._desk = desk
+        self._clock = clock
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {
+            "delegation.create": self.create,
+            "delegation.list": self.listing,
+            "delegation.show": self.show,
+            "delegation.cancel": self.cancel,
+            "delegation.show-evidence": self.show_evidence,
+            "delegation.record": self.record,
+            "delegation.update": self.update,
+        }
+
+    async def create(self, call: Call) -> Reply:
+        """Ask for work; once for each key."""
+        body: shapes.DelegateTask = call.body
+        source_id, target_id = _ends(call, body.target_id)
+        done = await self._delegating.delegate(
+            Wish(
+                principal=call.principal,
+                source_id=source_id,
+                target_id=target_id,
+                task=body.task,
+                deadline_at=self._deadline(body),
+                idempotency_key=_key(call, body),
+                deliverables=[msgspec.to_builtins(one) for one in body.deliverables],
+                context=body.context,
+                context_id=body.context_id,
+                parent_id=body.parent_delegation_id,
+                priority=body.priority,
+                report=body.report,
+                max_attempts=body.max_attempts,
+                request_id=call.request_id,
+                traceparent=call.arrival.traceparent,
+            )
+        )
+        return _accepted(done)
+
+    def _deadline(self, body: shapes.DelegateTask) -> datetime | None:
+        if body.deadline_at is not None:
+            return _time("deadline_at", body.deadline_at)
+        if body.deadline_seconds is None:
+            return None
+        if not 0 < body.deadline_seconds <= rules.DEADLINE_LONGEST_SECONDS:
+            most = rules.DEADLINE_LONGEST_SECONDS
+            raise invalid("deadline_seconds", f"deadline_seconds is above 0 and at most {most}")
+        return self._clock.now() + timedelta(seconds=body.deadline_seconds)
+
+    async def listing(self, call: Call) -> Reply:
+        """A page of a workspace's delegations."""
+        asked: shapes.ListDelegations = call.asked
+        found, cursor = await self._desk.page(
+            call.workspace, asked.role, asked.status, asked.limit, asked.cursor
+        )
+        return Reply([views.listed(one) for one in found], headers=next_cursor(cursor))
+
+    async def show(self, call: Call) -> Reply:
+        """One delegation; with a wait, as soon as it has ended."""
+        asked: shapes.AwaitDelegation = call.asked
+        delegation = await self._desk.visible(call.principal, _name(call))
+        if "id" in call.path and call.workspace.id not in (delegation.source_id, delegation.target_id):
+            raise rules.not_found(delegation.id)
+        return Reply(await self._desk.whole(call.principal, delegation.id, asked.wait))
+
+    async def cancel(self, call: Call) -> Reply:
+        """Call one off."""
+        body: shapes.CancelDelegation = call.body
+        return Reply(await self._desk.cancel(call.principal, _name(call), body.reason))
+
+    async def show_evidence(self, call: Call) -> Reply:
+        """Keep what somebody shows for a deliverable."""
+        body: shapes.ShowEvidence = call.body
+        shown = Shown(**msgspec.structs.asdict(body))
+        return Reply({"evidence_id": await self._desk.show_evidence(call.principal, _name(call), shown)}, 201)
+
+    async def record(self, call: Call) -> Reply:
+        """Keep track of work that was handed over elsewhere."""
+        body: shapes.RecordDelegation = call.body
+        wish = Wish(call.principal, call.workspace.id, _workspace_id(body.target_id), body.task)
+        made = await self._delegating.record(wish, body.delegation_id)
+        return Reply({"delegation_id": made.id, "status": "recorded"}, 202)
+
+    async def update(self, call: Call) -> Reply:
+        """Close one by the word of an agent."""
+        body: shapes.UpdateDelegation = call.body
+        words, error = body.response_preview or "", body.error or ""
+        closed = await self._desk.update(call.workspace, _name(call), body.status, words, error)
+        return Reply({"status": closed.status, "delegation_id": closed.id})
+
+
+def _ends(call: Call, named: str | None) -> tuple[str, str]:
+    """Source and target. A workspace that posts to another one's path means that one as the target."""
+    here, mine = call.workspace.id, call.principal.workspace_id
+    target = None if named is None else _workspace_id(named)
+    if mine is not None and mine != here:
+        if target not in (None, here):
+            sentence = f"this token is not that of {here}: delegate from your own workspace"
+            raise Refusal("identity-mismatch", sentence)
+        return mine, here
+    if target is None:
+        raise invalid("target_id", "name the workspace that is to do it in target_id")
+    return here, target
+
+
+def _workspace_id(given: str) -> str:
+    if not ids.is_uuid(given):
+        raise Refusal("invalid-id", f"{given[:64]} is not a workspace id: it is a UUID")
+    return given.lower()
+
+
+def _key(call: Call, body: shapes.DelegateTask) -> str | None:
+    key = body.idempotency_key or call.headers.get("idempotency-key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise invalid("idempotency_key", "a key has 1 to 255 printable characters")
+    return key
+
+
+def _time(field: str, given: str) -> datetime:
+    try:
+        return times.parse_time(given)
+    except ValueError as problem:
+        raise invalid(field, str(problem)) from problem
+
+
+def _name(call: Call) -> str:
+    return call.path["delegation_id"]
+
+
+def _accepted(done: Delegated) -> Reply:
+    made = done.delegation
+    body: dict[str, Any] = {"delegation_id": made.id, "status": "delegated", "target_id": made.target_id}
+    if done.replayed:
+        repeated = body | {"status": made.status, "idempotent_hit": True}
+        return Reply(repeated, 200, (("idempotency-replayed", "true"),))
+    body |= {"message_id": made.message_id, "deadline_at": times.format_time(made.deadline_at)}
+    return Reply(body if done.warning is None else body | {"warning": done.warning}, 202)

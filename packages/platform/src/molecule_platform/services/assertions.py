@@ -1,0 +1,60 @@
+"""What the platform says of a caller to the agent that is called: signed, and fresh for each attempt."""
+
+import base64
+from datetime import datetime
+
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.principals import workspace_principal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.signing import Signer
+from molecule_platform.services.living_keys import LivingKeys
+from molecule_wire import JSONObject, ids, jsontext
+
+ALGORITHM = "EdDSA"
+LIFETIME_SECONDS = 300
+
+
+class CallerAssertions:
+    """Signs the header `X-Molecule-Caller`. Each dispatch needs one, so what can be made before is."""
+
+    def __init__(self, keys: LivingKeys, issuer: str) -> None:
+        self._keys = keys
+        self._issuer = issuer
+        self._header = ("", b"")
+
+    def sign(self, message: Message, target: Workspace, now: datetime) -> str:
+        """The assertion for one attempt to deliver a message."""
+        issued_at = int(now.timestamp())
+        claims: JSONObject = {
+            "iss": self._issuer,
+            "sub": message.caller,
+            "aud": workspace_principal(target.id),
+            "iat": issued_at,
+            "nbf": issued_at,
+            "exp": issued_at + LIFETIME_SECONDS,
+            "jti": ids.uuid7(),
+            "org": message.org_id,
+            "mid": message.message_ref,
+            "row": message.id,
+            "ctx": message.context_id,
+            "delegation": message.delegation,
+            "name": message.caller_name,
+        }
+        return self._signed(claims)
+
+    def _signed(self, claims: JSONObject) -> str:
+        signer = self._keys.signer(ALGORITHM)
+        said = self._header_of(signer) + b"." + encoded(jsontext.encode(claims))
+        return (said + b"." + encoded(signer.sign(said))).decode()
+
+    def _header_of(self, signer: Signer) -> bytes:
+        kid, header = self._header
+        if kid != signer.kid:
+            header = encoded(jsontext.encode({"alg": ALGORITHM, "kid": signer.kid, "typ": "JWT"}))
+            self._header = (signer.kid, header)
+        return header
+
+
+def encoded(raw: bytes) -> bytes:
+    """Base64 as JOSE writes it: for URLs, without padding."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=")

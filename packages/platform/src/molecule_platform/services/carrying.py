@@ -1,0 +1,352 @@
+"""Carrying one message to an agent that has a URL: hand it over, hear the agent out, settle.
+
+An agent that answers at once settles the message. One that streams, or says that it is still working, is
+followed until its task is over, waits for its caller, or the deadline is here. The reading belongs to the
+task: who listens to it, and whether anybody does, makes no difference.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, cast
+
+from molecule_platform.domain import dispatch, messages, tasks
+from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Said, Unanswered, Working
+from molecule_platform.ports.log import Log
+from molecule_platform.ports.storage import Storage, StorageDown, Transaction
+from molecule_platform.services import bells, conclusions, hearing, settlement, task_log
+from molecule_platform.services.desk import Desk
+from molecule_platform.services.hearing import Hearing, Recorded
+from molecule_platform.services.patience import Patience
+from molecule_platform.services.task_log import Fenced
+from molecule_platform.services.task_streams import TaskStreams
+from molecule_wire import jsontext
+from molecule_wire.a2a.tasks import EventRefused
+
+STORAGE_RETRY_SECONDS = 1.0
+UPSTREAM_TRIES = 5
+STOP_SECONDS = 15.0
+# An answered task that is still heard is left to the follower when it was silent for so long.
+OUTLIVING = timedelta(seconds=60)
+
+Reply = Answered | Unanswered
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What limits one attempt."""
+
+    idle_seconds: int
+    chance: Callable[[], float]
+
+
+class Carrier:
+    """Carries messages, one call each. Knows nothing of queues."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        log: Log,
+        link: AgentLink,
+        streams: TaskStreams,
+        desk: Desk,
+        bounds: Bounds,
+        open_dispatch_secret: Callable[[Workspace], str | None],
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._log = log
+        self._link = link
+        self._streams = streams
+        self._desk = desk
+        self._bounds = bounds
+        self._open_dispatch_secret = open_dispatch_secret
+        self.stopping = False
+        # Messages that are answered while their task is still being heard.
+        self.outliving: set[str] = set()
+
+    async def carry(self, message: Message, workspace: Workspace) -> str:
+        """Bring the message to its outcome, or back into the mailbox; says in a word which."""
+        heard = Hearing(message)
+        try:
+            reply = await self._deliver(heard, workspace)
+        except asyncio.CancelledError:
+            await self._storage.write(lambda tx: self._give_back(tx, message))
+            await self._stop_agent(heard, workspace)
+            raise
+        except Fenced:
+            # The lease is gone, which settling will find; or the task had an end before this message had one.
+            sentence = (
+                "the task of the message was over, or read by another message, before the agent was done"
+            )
+            reply = Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+        except EventRefused as refused:
+            sentence = f"the agent broke the protocol ({refused.event_reason}): {refused.message}"
+            reply = Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+        except Exception as problem:  # noqa: BLE001 - a fault of ours must not leave the message leased for ever
+            self._log.error("a message could not be handed over", message_id=message.id, exc_info=problem)
+            sentence = f"the message could not be handed over ({type(problem).__name__})"
+            reply = Unanswered("internal", sentence, retryable=True)
+        finally:
+            self.outliving.discard(message.id)
+        return await self._write_until_done(heard, workspace, reply)
+
+    async def _stop_agent(self, heard: Hearing, workspace: Workspace) -> None:
+        """The message has ended otherwise: nobody waits any longer for what the agent is doing."""
+        if heard.task_id is not None and not self.stopping:
+            secret = self._open_dispatch_secret(workspace)
+            stop = Dispatch(workspace, heard.message, secret, STOP_SECONDS)
+            await self._link.cancel(stop, heard.task_id)
+
+    def _give_back(self, tx: Transaction, message: Message) -> None:
+        tx.mailbox.release(message.id, message.lease_epoch, self._clock.now())
+
+    # Talking
+
+    def _dispatch(self, message: Message, workspace: Workspace) -> Dispatch:
+        left = (message.deadline_at - self._clock.now()).total_seconds()
+        return Dispatch(workspace, message, self._open_dispatch_secret(workspace), max(left, 0.0))
+
+    async def _deliver(self, heard: Hearing, workspace: Workspace) -> Reply:
+        if heard.message.deadline_at <= self._clock.now():
+            return Unanswered("deadline-exceeded", "the deadline passed before the message was sent", False)
+        idle = workspace.idle_timeout_seconds or self._bounds.idle_seconds
+        limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                patience = Patience(idle, limit, partial(self._sign, heard.message), self._clock.now())
+                try:
+                    return await self._talk(heard, workspace, patience)
+                finally:
+                    patience.end()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        sentence = f"{workspace.name} showed no sign of work for {idle:g} s"
+        return Unanswered("peer-unreachable", sentence, True, delivery_confirmed=True)
+
+    async def _sign(self, message: Message, _since: datetime) -> datetime | None:
+        return await self._storage.read(lambda tx: _last_sign_of_work(tx, message))
+
+    async def _talk(self, heard: Hearing, workspace: Workspace, patience: Patience) -> Reply:
+        """Hand over, then follow for as long as the agent says that it works."""
+
+        async def tell(said: Sequence[Said]) -> None:
+            if await self._record(heard, said):
+                patience.heard(self._clock.now())
+
+        if heard.task_id is None:
+            dispatch = self._dispatch(heard.message, workspace)
+            known = await self._renamed(heard.message)
+            reply = await self._link.deliver(replace(dispatch, task_id=known) if known else dispatch, tell)
+        else:
+            reply = Working(heard.task_id)
+        if isinstance(reply, Answered) and await self._says_nothing_new(heard.message, reply):
+            reply = Working(reply.agent_task_id)
+        if isinstance(reply, Working):
+            heard.ask_about(reply.task_id)
+        if isinstance(reply, Working) and heard.task_id is None:
+            # There is no task to ask about: the agent answers by a message of its own, which ends this.
+            await asyncio.Event().wait()
+        if isinstance(reply, Unanswered) and heard.task_id is not None and reply.delivery_confirmed:
+            reply = Working(heard.task_id)
+        return await self._followed(heard, workspace, tell) if isinstance(reply, Working) else reply
+
+    async def _says_nothing_new(self, message: Message, reply: Answered) -> bool:
+        """Whether the agent only showed a task that waits as it was before the message came."""
+        if reply.task_state not in tasks.INTERRUPTED or message.task_id == message.id:
+            return False
+        return await self._storage.read(lambda tx: conclusions.is_old(tx, message, reply.result))
+
+    async def _renamed(self, message: Message) -> str | None:
+        """The agent's name for the task that a message goes on with, if its sender knows another."""
+        if message.task_id == message.id:
+            return None
+        task = await self._storage.glance(lambda tx: task_log.task_of(tx, message))
+        return None if task is None or task.agent_task_id == task.id else task.agent_task_id
+
+    async def _record(self, heard: Hearing, said: Sequence[Said]) -> bool:
+        """Write what was said; whether anything of it was new."""
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> Recorded:
+            recorded = heard.record(tx, said, now)
+            if heard.outlives_lease:
+                self._leave_to_follower(tx, heard.message, now + OUTLIVING)
+            return recorded
+
+        recorded = await self._storage.write(work)
+        heard.heard(recorded)
+        self._streams.publish(recorded.key, recorded.events)
+        if heard.state == "auth-required" and not heard.outlives_lease:
+            # The caller has its answer; the agent may go on by itself once it has the credential.
+            self.outliving.add(heard.message.id)
+            await self._storage.write(lambda tx: self._settle_heard(tx, heard))
+            heard.outlives_lease = True
+        return bool(recorded.events)
+
+    async def _followed(self, heard: Hearing, workspace: Workspace, tell: Any) -> Reply:
+        """Hear a task out that the agent works on: by its stream, else by asking again and again."""
+        looks, failures = 0, 0
+        while not heard.is_settled or (heard.outlives_lease and not heard.is_over):
+            asked = self._dispatch(heard.message, workspace)
+            heard.resume()
+            reply = await self._link.follow(asked, heard.task_id or "", tell)
+            if heard.is_settled:
+                break
+            if not isinstance(reply, Working):
+                # It does not stream, or has nothing to stream any more.
+                heard.resume()
+                seen = await self._link.look(asked, heard.task_id or "")
+                if isinstance(seen, Unanswered):
+                    failures += 1
+                    if seen.forgotten or failures >= UPSTREAM_TRIES:
+                        return seen
+                else:
+                    failures = 0
+                    await tell([seen])
+            if not heard.is_settled:
+                await asyncio.sleep(tasks.look_delay(looks))
+                looks += 1
+        return Answered(task_state=heard.state or "completed", agent_task_id=heard.task_id)
+
+    # Writing down
+
+    async def _write_until_done(self, heard: Hearing, workspace: Workspace, reply: Reply) -> str:
+        """An answer that came must not be lost because the database is away for a moment."""
+        refused = False
+        while True:
+            try:
+                how, ended = await self._storage.write(
+                    lambda tx, reply=reply: self._finish(tx, heard, workspace, reply)
+                )
+                if ended is not None:
+                    self._desk.tell(ended)
+                return how
+            except StorageDown:
+                if self.stopping:
+                    return "fenced"
+                await asyncio.sleep(STORAGE_RETRY_SECONDS)
+            except Exception as problem:  # noqa: BLE001 - an answer that cannot be kept must not wedge the message
+                self._log.error(
+                    "an answer cannot be kept", message_id=heard.message.id, problem=repr(problem)
+                )
+                sentence = "the agent's answer cannot be kept"
+                reply = Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+                if refused:
+                    return "failed"
+                refused = True
+
+    def _finish(
+        self, tx: Transaction, heard: Hearing, workspace: Workspace, reply: Reply
+    ) -> tuple[str, Message | None]:
+        now = self._clock.now()
+        how, ended = self._settle(tx, heard, workspace, reply, now)
+        if how != "fenced":
+            # The agent reported this work at its last heartbeat; it is done now.
+            tx.workspaces.one_less(workspace.id)
+        if how == "retry":
+            tx.signal(bells.mail(workspace.id))
+        return how, ended
+
+    def _settle(
+        self, tx: Transaction, heard: Hearing, workspace: Workspace, reply: Reply, now: datetime
+    ) -> tuple[str, Message | None]:
+        """Write what became of the attempt, and say it in a word."""
+        message = heard.message
+        if heard.outlives_lease:
+            self._leave_to_follower(tx, message, now)
+            return "answered", None
+        if isinstance(reply, Answered) and _is_plain(reply) and reply.result is not None:
+            ended = settlement.answer(tx, message, reply.result, now)
+            if ended is not None:
+                return "answered", ended
+        outcome = self._outcome(tx, heard, workspace, reply, now)
+        if outcome is None:
+            return self._again(tx, message, cast("Unanswered", reply), now), None
+        ended = settlement.settle(tx, message.id, outcome, now, message.lease_epoch)
+        return "fenced" if ended is None else ended.status, ended
+
+    def _outcome(
+        self, tx: Transaction, heard: Hearing, workspace: Workspace, reply: Reply, now: datetime
+    ) -> Outcome | None:
+        """How the message ends; None when it is worth another try."""
+        if isinstance(reply, Answered):
+            return self._answered(tx, heard, reply)
+        message = heard.message
+        if now >= message.deadline_at:
+            return messages.expiry(message)
+        more: dict[str, Any] = {"delivery_confirmed": reply.delivery_confirmed}
+        if reply.agent_status is not None:
+            more["agent_status"] = reply.agent_status
+        if reply.code == "peer-busy" and dispatch.owns(workspace, "session"):
+            more |= {"busy": True, "retry_after": dispatch.COME_BACK_SECONDS, "native_session": True}
+            return messages.failure(reply.code, reply.sentence, dead_letter=False, **more)
+        owns_retries = reply.delivery_confirmed and dispatch.owns(workspace, "retry")
+        if reply.retryable and not owns_retries and message.attempts < message.max_attempts:
+            return None
+        return messages.failure(reply.code, reply.sentence, **more)
+
+    def _again(self, tx: Transaction, message: Message, reply: Unanswered, now: datetime) -> str:
+        seconds = reply.retry_after or messages.retry_delay(message.attempts, self._bounds.chance())
+        again = now + timedelta(seconds=seconds)
+        current = tx.mailbox.get(message.id) if reply.forgotten else None
+        if current is not None:
+            tx.mailbox.belongs_to(message.id, current.task_id, None, current.context_id)
+        if not tx.mailbox.retry(message.id, message.lease_epoch, now, again, reply.code, reply.sentence):
+            return "fenced"
+        settlement.moved(tx, message, now)
+        return "retry"
+
+    def _settle_heard(self, tx: Transaction, heard: Hearing) -> None:
+        message, now = heard.message, self._clock.now()
+        answered = Answered(task_state=heard.state or "completed", agent_task_id=heard.task_id)
+        settlement.settle(tx, message.id, self._answered(tx, heard, answered), now, message.lease_epoch)
+        self._leave_to_follower(tx, message, now + OUTLIVING)
+
+    def _leave_to_follower(self, tx: Transaction, message: Message, at: datetime) -> None:
+        """From then on an answered task that is not over is asked after, should nobody hear it any more."""
+        current = tx.mailbox.get(message.id)
+        task = None if current is None else task_log.task_of(tx, current)
+        if task is not None and not task.is_over:
+            tx.tasks.change(task.key, look_at=at)
+
+    def _answered(self, tx: Transaction, heard: Hearing, reply: Answered) -> Outcome:
+        if reply.result is None and reply.error is None:
+            result = hearing.result_of(tx, heard)
+            state = heard.state or "completed"
+            return Outcome("answered", result, state, agent_task_id=heard.task_id, told=True)
+        return outcome_of(reply)
+
+
+def _last_sign_of_work(tx: Transaction, message: Message) -> datetime | None:
+    """When the agent last said that it is working on the message, or on anything if it names nothing."""
+    workspace = tx.workspaces.get(message.target_id)
+    if workspace is None:
+        return None
+    turns = (workspace.runtime_metadata or {}).get("active_turns")
+    if isinstance(turns, list):
+        named = [turn.get("message_id") for turn in turns if isinstance(turn, dict)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return workspace.last_heartbeat_at if message.id in named else None
+    return workspace.last_heartbeat_at if workspace.active_tasks >= 1 else None
+
+
+def _is_plain(reply: Answered) -> bool:
+    """Whether the answer is one bare message."""
+    return reply.agent_task_id is None and reply.task_state == "completed"
+
+
+def outcome_of(reply: Answered) -> Outcome:
+    """What an agent's one answer makes of a message."""
+    if reply.error is None:
+        return Outcome("answered", reply.result, reply.task_state, agent_task_id=reply.agent_task_id)
+    error = jsontext.decode(reply.error)
+    sentence = error.get("message") if isinstance(error, dict) else None
+    said = sentence if isinstance(sentence, str) else "the agent answered with an error"
+    return messages.failure("skill-failed", said, dead_letter=False, agent_error=error)

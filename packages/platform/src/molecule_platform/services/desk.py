@@ -1,0 +1,41 @@
+"""The desk: callers of this replica who wait for an outcome get it from whoever writes it, without asking."""
+
+import asyncio
+import weakref
+from dataclasses import dataclass, field
+
+from molecule_platform.domain.messages import Message
+
+
+@dataclass(eq=False)
+class Slot:
+    """One message whose outcome is waited for. It is remembered as long as somebody keeps it."""
+
+    rung: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: Message | None = None
+    looked_at: int = 0
+
+
+class Desk:
+    """One per replica."""
+
+    def __init__(self) -> None:
+        self._slots: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
+
+    def expect(self, message_id: str) -> Slot:
+        """The place where the outcome of the message is laid; keep it while it matters."""
+        slot = self._slots.get(message_id)
+        if slot is None:
+            slot = self._slots[message_id] = Slot()
+        return slot
+
+    def find(self, message_id: str) -> Slot | None:
+        """The place, if somebody expects the outcome."""
+        return self._slots.get(message_id)
+
+    def tell(self, message: Message) -> None:
+        """Lay down an outcome that was just committed."""
+        slot = self._slots.get(message.id)
+        if slot is not None:
+            slot.ended = message
+            slot.rung.set()

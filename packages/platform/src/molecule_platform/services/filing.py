@@ -1,0 +1,71 @@
+"""A new message in the mailbox: the row, its place in the log, and a ring for whoever takes it."""
+
+from datetime import datetime, timedelta
+
+from molecule_platform.domain import inbox
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.activity import ActivityRow
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.services import bells, logbook
+from molecule_wire.a2a import text
+
+# How exactly it is known when a workspace last did something.
+NOTICED_EVERY = timedelta(seconds=1)
+
+
+def store(
+    tx: Transaction, message: Message, now: datetime, said: str | None = None, target: Workspace | None = None
+) -> Message:
+    """Write a new message with its activity row, and ring for its target.
+
+    Who has read the words already, or the target, spares us reading them again.
+    """
+    numbered = tx.mailbox.insert(message)
+    words = said_in(message) if said is None else said
+    tx.activity.insert(_row(numbered, "a2a_receive", "pending", logbook.beginning(words), now, message.id))
+    if target is None or target.last_activity_at is None or target.last_activity_at + NOTICED_EVERY < now:
+        tx.workspaces.touch(message.target_id, last_activity_at=now)
+    if message.status == "accepted":
+        tx.signal(bells.mail(message.target_id))
+    tx.signal(bells.EVENTS)
+    return numbered
+
+
+def log_refused(tx: Transaction, message: Message, sentence: str, now: datetime) -> None:
+    """Leave a trace of a message that was not accepted."""
+    numbered = message.but(seq=tx.activity.next_seq())
+    row = _row(numbered, "error", "error", logbook.beginning(said_in(message)), now, None, sentence)
+    tx.activity.insert(row)
+
+
+def _row(
+    message: Message,
+    kind: str,
+    status: str,
+    summary: str,
+    now: datetime,
+    message_id: str | None,
+    detail: str = "",
+) -> ActivityRow:
+    return ActivityRow(
+        id=message.activity_id,
+        org_id=message.org_id,
+        seq=message.seq,
+        workspace_id=message.target_id,
+        activity_type=kind,
+        caller=message.caller,
+        created_at=now,
+        source_id=inbox.peer_of(message.caller),
+        target_id=message.target_id,
+        method=message.method,
+        summary=summary,
+        status=status,
+        error_detail=detail,
+        message_id=message_id,
+    )
+
+
+def said_in(message: Message) -> str:
+    """The words of a stored message, as far as a log keeps them."""
+    return text.text_of_message(inbox.received_message(message))

@@ -1,0 +1,251 @@
+"""Hearing an agent out: its events, checked for their order and written under the lease of one reader."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, cast
+
+from molecule_platform.domain import tasks
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
+from molecule_platform.ports.links import Said
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.services import conclusions, task_log
+from molecule_platform.services.task_log import Fenced
+from molecule_wire import jsontext
+from molecule_wire.a2a import convert, differences
+from molecule_wire.a2a.operations import Dialect
+from molecule_wire.a2a.tasks import EventRefused
+
+
+class Hearing:
+    """What one reader has heard of the task of one message.
+
+    A task that was known before (named by the platform, or read by somebody else until now) is told as the
+    difference to what is already in its log; what comes first-hand is kept as it came.
+    """
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        # The row may be answered while its task goes on: from then on only the reader counts.
+        self.outlives_lease = False
+        self._heard = _Heard(message, message.agent_task_id, resumed=message.agent_task_id is not None)
+
+    @property
+    def task_id(self) -> str | None:
+        """The agent's name for the task."""
+        return self._heard.task_id
+
+    @property
+    def state(self) -> str | None:
+        """The state that was last told."""
+        return self._heard.state
+
+    @property
+    def bare(self) -> Said | None:
+        """The one message that was all the agent said."""
+        return self._heard.bare
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a blocking caller has its answer."""
+        return self.bare is not None or self.state in tasks.SETTLED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can follow."""
+        return self.bare is not None or self.state in tasks.TERMINAL
+
+    def record(self, tx: Transaction, said: Sequence[Said], now: datetime) -> "Recorded":
+        """Write what was said, numbered. Raises `Fenced`, or `EventRefused` when it breaks the order."""
+        if not self.outlives_lease and not tx.mailbox.is_held(self.message.id, self.message.lease_epoch):
+            raise Fenced
+        heard = self._heard.copy()
+        events = [event for one in said for event in heard.events(tx, one, now)]
+        return heard.write(tx, events, now)
+
+    def heard(self, recorded: "Recorded") -> None:
+        """What was recorded is on disk."""
+        self._heard = recorded.heard
+
+    def ask_about(self, task_id: str | None) -> None:
+        """The agent named its task without saying anything new of it."""
+        if task_id is not None and self._heard.task_id is None:
+            self._heard = replace(self._heard, task_id=task_id)
+
+    def resume(self, *, forgotten: bool = False) -> None:
+        """What comes next may have been told before; an agent that forgot its task begins a new one."""
+        task_id = None if forgotten else self.task_id
+        self._heard = replace(self._heard, task_id=task_id, task=None, resumed=True)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was written: the events with their numbers, and what is known after them."""
+
+    key: TaskKey
+    events: list[TaskEvent]
+    heard: "_Heard"
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What is known; a copy is changed inside a transaction, which may run twice."""
+
+    message: Message
+    task_id: str | None
+    resumed: bool
+    state: str | None = None
+    bare: Said | None = None
+    task: Task | None = None
+    artifacts: set[str] = field(default_factory=set[str])
+
+    def copy(self) -> "_Heard":
+        """The same, to be changed."""
+        return replace(self, artifacts=set(self.artifacts))
+
+    @property
+    def reader(self) -> str:
+        """The name under which this reader appends."""
+        return f"{self.message.id}/{self.message.lease_epoch}"
+
+    def events(self, tx: Transaction, said: Said, now: datetime) -> list[TaskEvent]:
+        """The events to append for one thing said."""
+        self._check(said)
+        begins = self.task is None
+        if begins:
+            self._meet(tx, said, now)
+        if said.kind == "message":
+            return self._bare(said, now)
+        assert self.task is not None
+        if said.append and not self.artifacts.issuperset(said.artifact_ids):
+            raise EventRefused("append-to-unknown-artifact", "the first chunk of this artifact never came")
+        known_before = self.task.last_seq > 0
+        events = self._told(tx, said, known_before and (begins or self.resumed))
+        self._note(said)
+        if begins and not known_before and said.kind != "task":
+            events = [self._missing_task(now), *events]
+        return events
+
+    def write(self, tx: Transaction, events: list[TaskEvent], now: datetime) -> Recorded:
+        """Append the events to the task, or keep the one bare message."""
+        if self.task is None:
+            key = TaskKey(self.message.target_id, self.message.tenant, self.message.id)
+            numbered = [event.numbered(1, self.message.id, now) for event in events]
+            for event in numbered:
+                tx.tasks.note(key, self.message.org_id, event)
+            return Recorded(key, numbered, self)
+        key = self.task.key
+        if events:
+            self.task = task_log.append(tx, key, self.reader, events, now)
+        first = self.task.last_seq - len(events) + 1
+        numbered = [event.numbered(first + n, self.message.id, now) for n, event in enumerate(events)]
+        return Recorded(key, numbered, self)
+
+    def _check(self, said: Said) -> None:
+        if self.bare is not None:
+            raise EventRefused("event-after-message", "something came after the Message that ends a stream")
+        if self.state in tasks.TERMINAL:
+            raise EventRefused("event-after-terminal", "something came after the task had ended")
+        if said.kind == "message" and self.state is not None:
+            raise EventRefused("message-after-task", "a stream that began with a Task holds no bare Message")
+        if self.task is not None and said.task_id not in (None, self.task_id):
+            raise EventRefused("foreign-task", "the event names another task than its stream")
+
+    def _meet(self, tx: Transaction, said: Said, now: datetime) -> None:
+        """Find the task, or make the agent's own known."""
+        task = task_log.task_of(tx, self.message)
+        if task is None and said.kind == "message":
+            return
+        if task is None:
+            if not said.task_id:
+                raise EventRefused("malformed-event", "an event names no task")
+            task = conclusions.adopt(tx, self.message, said.task_id, said.context_id, now)
+        elif said.task_id and task.agent_task_id not in (None, said.task_id) and self.task_id is not None:
+            raise EventRefused("foreign-task", "the agent answered for another task than it was asked about")
+        if task is None:
+            raise EventRefused("foreign-task", "the agent named a task that belongs to somebody else")
+        self.task_id = said.task_id or task.agent_task_id or task.id
+        tx.tasks.change(
+            task.key, reader=self.reader, message_id=self.message.id, agent_task_id=self.task_id, look_at=None
+        )
+        if task.agent_task_id is None:
+            tx.mailbox.belongs_to(self.message.id, task.id, self.task_id, task.context_id)
+        if task.last_seq:
+            listed: list[dict[str, Any]] = task_log.folded(tx, task).get("artifacts") or []
+            self.artifacts |= {str(artifact.get("artifactId")) for artifact in listed}
+        self.task = task
+
+    def _told(self, tx: Transaction, said: Said, known_before: bool) -> list[TaskEvent]:
+        assert self.task is not None
+        if said.kind == "task" and known_before:
+            known = task_log.folded(tx, self.task)
+            snapshot = self._named(modern_task(said))
+            return [
+                task_log.event_from(cast("dict[str, Any]", event), self.message.id)
+                for event in differences.difference(known, snapshot)
+            ]
+        payload = said.payload if self._is_named_right(said) else self._renamed(said)
+        return [TaskEvent(said.kind, payload, said.dialect, 0, self.message.id, None, said.state)]
+
+    def _is_named_right(self, said: Said) -> bool:
+        assert self.task is not None
+        return said.task_id in (None, self.task.id) and said.context_id == self.task.context_id
+
+    def _renamed(self, said: Said) -> bytes:
+        """The event under the ids that its sender knows."""
+        value = jsontext.decode(said.payload)
+        wrapped = value if said.dialect == "1.0" else convert.FROM_0_3.event(cast("dict[str, Any]", value))
+        ((member, body),) = cast("dict[str, Any]", wrapped).items()
+        named: Any = {member: self._named(body)}
+        return jsontext.encode(named if said.dialect == "1.0" else convert.TO_0_3.event(named))
+
+    def _named(self, body: dict[str, Any]) -> dict[str, Any]:
+        assert self.task is not None
+        name = "id" if "id" in body and "taskId" not in body else "taskId"
+        return {**body, name: self.task.id, "contextId": self.task.context_id}
+
+    def _note(self, said: Said) -> None:
+        self.state = said.state or self.state or "working"
+        self.artifacts.update(said.artifact_ids)
+
+    def _bare(self, said: Said, now: datetime) -> list[TaskEvent]:
+        """A bare message ends the stream; for a sender that knows a task it is the task's last word."""
+        self.bare = said
+        if self.task is None:
+            return [TaskEvent("message", said.payload, said.dialect, 0, self.message.id)]
+        self.state = "completed"
+        words = task_log.modern(TaskEvent("message", said.payload, said.dialect)).get("message")
+        return [task_log.status_event(self.task, "completed", now, self.message.id, words)]
+
+    def _missing_task(self, now: datetime) -> TaskEvent:
+        """A stream begins with its Task; one whose agent forgot gets it from us."""
+        assert self.task is not None
+        shown = {
+            "id": self.task.id,
+            "contextId": self.task.context_id,
+            "status": task_log.status_of("submitted", now),
+        }
+        return task_log.event_of("task", shown, self.message.id, "submitted")
+
+
+def modern_task(said: Said) -> dict[str, Any]:
+    """The 1.0 task inside a task event."""
+    return task_log.modern(TaskEvent("task", said.payload, said.dialect))["task"]
+
+
+def result_of(tx: Transaction, hearing: Hearing) -> bytes | None:
+    """What the message is answered with: the whole task, or the bare message, in its sender's dialect."""
+    message, said = hearing.message, hearing.bare
+    task = task_log.task_of(tx, tx.mailbox.get(message.id) or message)
+    if task is not None:
+        payload = b'{"task":' + conclusions.whole(tx, task) + b"}"
+        return _spelled(payload, "1.0", message.dialect)
+    return None if said is None else _spelled(said.payload, said.dialect, message.dialect)
+
+
+def _spelled(payload: bytes, dialect: Dialect, wanted: str) -> bytes:
+    if dialect == wanted:
+        return payload
+    modern: Any = task_log.modern(TaskEvent("message", payload, dialect))
+    return jsontext.encode(modern if wanted == "1.0" else convert.TO_0_3.event(modern))

@@ -1,0 +1,103 @@
+"""Messages as their parties and operators look at them afterwards: lists, history, another try."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from molecule_platform.domain import correspondence, cursors, results
+from molecule_platform.domain.events import Transition
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.mailbox import MailFilter
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import bells, inbox_leases, task_log, waking
+from molecule_platform.services.delivery import Delivery
+from molecule_wire import ids, times
+
+
+class Messages:
+    """Looks back at messages, and lets dead letters begin anew."""
+
+    def __init__(self, storage: Storage, clock: Clock, deliveries: Delivery) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._deliveries = deliveries
+
+    async def page(
+        self, wanted: MailFilter, limit: int, cursor: str | None
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """A workspace's messages, the newest first, and where the next page begins."""
+        place = wanted if cursor is None else replace(wanted, before_seq=_place(cursor))
+
+        def work(tx: Transaction) -> tuple[list[dict[str, Any]], str | None]:
+            found, more = tx.mailbox.page(place, limit)
+            modes = {target: _mode(tx, target) for target in {message.target_id for message in found}}
+            rows = [results.message_row(message, modes[message.target_id]) for message in found]
+            return rows, cursors.written(str(found[-1].seq)) if more else None
+
+        return await self._storage.read(work)
+
+    async def history(self, message_id: str) -> list[dict[str, Any]]:
+        """The steps of a message so far."""
+        steps = await self._storage.read(lambda tx: tx.mailbox.transitions(message_id, 0))
+        return [told(step) for step in steps]
+
+    async def redeliver(self, workspace: Workspace, name: str) -> Message:
+        """Give a dead letter all its attempts again, and as long to wait as it had at first."""
+        now = self._clock.now()
+        return await self._storage.write(lambda tx: self._redeliver(tx, workspace, name, now))
+
+    def _redeliver(self, tx: Transaction, workspace: Workspace, name: str, now: datetime) -> Message:
+        dead = inbox_leases.addressed(tx, workspace, name)
+        _check_dead(dead)
+        if not self._deliveries.has_room(tx, workspace.id):
+            raise correspondence.mailbox_full(workspace)
+        # A task that has failed stays so: whoever knows it keeps its end, and the new cycle has its own.
+        task_id = dead.task_id if task_log.task_of(tx, dead) is None else ids.uuid7()
+        until = now + (dead.waits_until - dead.created_at)
+        again = tx.mailbox.redeliver(dead.id, now, until, task_id)
+        if again is None:
+            raise _not_dead(dead)
+        tx.activity.finish(again.activity_id, "pending", 0, "")
+        waking.wake(tx, workspace, now)
+        for subject in (bells.mail(workspace.id), bells.EVENTS):
+            tx.signal(subject)
+        return again
+
+
+def told(step: Transition) -> dict[str, Any]:
+    """A step of a message, for the wire."""
+    return {
+        "kind": step.kind,
+        "message_id": step.message_id,
+        "attempt": step.attempt,
+        "lease_epoch": step.lease_epoch,
+        "at": times.format_time(step.created_at),
+    }
+
+
+def _check_dead(message: Message) -> None:
+    if not message.dead_letter:
+        raise _not_dead(message)
+    if message.delegation_id is not None:
+        sentence = "this message carried a delegation, which has ended with it: delegate the task again"
+        raise Refusal("conflict", sentence)
+
+
+def _not_dead(message: Message) -> Refusal:
+    sentence = f"only a dead letter is delivered again: this message is {message.status}"
+    return Refusal("conflict", sentence)
+
+
+def _mode(tx: Transaction, workspace_id: str) -> str:
+    workspace = tx.workspaces.get(workspace_id)
+    return "" if workspace is None else workspace.delivery_mode
+
+
+def _place(cursor: str) -> int:
+    [seq] = cursors.read(cursor, 1)
+    if not (seq.isascii() and seq.isdigit() and len(seq) <= 18):
+        raise cursors.unknown()
+    return int(seq)

@@ -1,0 +1,59 @@
+"""Patience with one agent: a wait ends when nothing was heard for too long and nobody vouches for it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from molecule_platform.ports.storage import StorageDown
+
+Vouch = Callable[[datetime], Awaitable[datetime | None]]
+"""Given since when nothing was heard: when the agent last showed that it works, None when it did not."""
+
+
+AGAIN_SECONDS = 1.0
+
+
+class Patience:
+    """Watches a wait; costs nothing but a timer until it runs out."""
+
+    __slots__ = ("_checking", "_heard_at", "_limit", "_loop", "_seconds", "_since", "_timer", "_vouch")
+
+    def __init__(self, seconds: float, limit: asyncio.Timeout, vouch: Vouch, now: datetime) -> None:
+        self._seconds = seconds
+        self._limit = limit
+        self._vouch = vouch
+        self._since = now
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = self._loop.time()
+        self._checking: asyncio.Task[None] | None = None
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def heard(self, now: datetime) -> None:
+        """The agent said something."""
+        self._since = now
+        self._heard_at = self._loop.time()
+
+    def end(self) -> None:
+        """The wait is over."""
+        self._timer.cancel()
+        if self._checking is not None:
+            self._checking.cancel()
+
+    def _look(self) -> None:
+        left = self._heard_at + self._seconds - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self._checking = self._loop.create_task(self._check())
+
+    async def _check(self) -> None:
+        try:
+            sign = await self._vouch(self._since)
+        except StorageDown:
+            self._timer = self._loop.call_later(AGAIN_SECONDS, self._look)
+            return
+        if sign is None or sign <= self._since:
+            self._limit.reschedule(self._loop.time())
+            return
+        self.heard(sign)
+        self._timer = self._loop.call_later(self._seconds, self._look)

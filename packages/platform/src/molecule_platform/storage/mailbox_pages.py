@@ -1,0 +1,87 @@
+"""Lists of messages: each page is a few short index scans, however long the mailbox is."""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, func, literal, select, union_all
+
+from molecule_platform.domain import principals
+from molecule_platform.domain.messages import OPEN, STATUSES
+from molecule_platform.ports.mailbox import InboxFilter, MailFilter
+from molecule_platform.storage import mailbox_sql as sql
+from molecule_platform.storage.tables import messages
+
+# What one page may weigh; a single message may weigh more.
+PAGE_MOST_BYTES = 8 * 1024 * 1024
+
+_WITHOUT_BODY = [
+    literal(b"", messages.c.body.type).label("body") if name == "body" else messages.c[name]
+    for name in sql.COLUMNS
+]
+
+
+def inbox(target_id: str, limit: int, wanted: InboxFilter) -> Select[*tuple[Any, ...]]:
+    """The items of an inbox, all columns."""
+    column = messages.c
+    conditions = [column.target_id == target_id, *_given(kind=wanted.kind, caller=wanted.caller)]
+    conditions += _given(context_id=wanted.context_id)
+    every = select(*(column[name] for name in sql.COLUMNS))
+    if wanted.status == "dead":
+        dead = (column.status == "failed") & column.dead_letter
+        return every.where(*conditions, dead).order_by(column.seq.desc()).limit(limit)
+    waiting = column.status.in_(sorted(OPEN))
+    return every.where(*conditions, waiting).order_by(column.priority.desc(), column.seq).limit(limit)
+
+
+def page(connection: Connection, wanted: MailFilter, limit: int) -> tuple[Sequence[Mapping[Any, Any]], bool]:
+    """The newest messages that fit into one page, and whether there are more."""
+    scans = [_newest(conditions, limit + 1) for conditions in _ranges(wanted)]
+    found = union_all(*(select(scan.subquery()) for scan in scans)).subquery()
+    newest = select(found.c.id, found.c.seq, found.c.size).distinct().order_by(found.c.seq.desc())
+    rows = connection.execute(newest.limit(limit + 1)).all()
+    weights = accumulate(row.size for row in rows)
+    fitting = sum(1 for place, weight in enumerate(weights) if place == 0 or weight <= PAGE_MOST_BYTES)
+    shown = [row.id for row in rows[: min(fitting, limit)]]
+    every = select(*_WITHOUT_BODY).where(messages.c.id.in_(shown)).order_by(messages.c.seq.desc())
+    return connection.execute(every).mappings().all(), len(rows) > len(shown)
+
+
+def _newest(conditions: Sequence[ColumnElement[bool]], limit: int) -> Select[*tuple[Any, ...]]:
+    size = func.coalesce(func.length(messages.c.result), 0).label("size")
+    chosen = select(messages.c.id, messages.c.seq, size).where(*conditions)
+    return chosen.order_by(messages.c.seq.desc()).limit(limit)
+
+
+def _ranges(wanted: MailFilter) -> list[list[ColumnElement[bool]]]:
+    """Conditions that each begin with a whole prefix of an index."""
+    column = messages.c
+    more = _filters(wanted)
+    statuses = sorted(wanted.statuses or STATUSES)
+    ranges: list[list[ColumnElement[bool]]] = []
+    if wanted.direction != "out":
+        peer = _given(caller=None if wanted.peer_id is None else _caller(wanted.peer_id))
+        received = column.target_id == wanted.workspace_id
+        ranges += [[received, column.status == status, *peer, *more] for status in statuses]
+    if wanted.direction != "in":
+        sent = [column.caller == _caller(wanted.workspace_id), column.status.in_(statuses)]
+        ranges.append([*sent, *_given(target_id=wanted.peer_id), *more])
+    return ranges
+
+
+def _filters(wanted: MailFilter) -> list[ColumnElement[bool]]:
+    column = messages.c
+    conditions = _given(context_id=wanted.context_id, delegation_id=wanted.delegation_id)
+    if wanted.since is not None:
+        conditions.append(column.created_at >= wanted.since)
+    if wanted.before_seq is not None:
+        conditions.append(column.seq < wanted.before_seq)
+    return conditions
+
+
+def _given(**values: str | None) -> list[ColumnElement[bool]]:
+    return [messages.c[name] == value for name, value in values.items() if value is not None]
+
+
+def _caller(workspace_id: str) -> str:
+    return principals.workspace_principal(workspace_id)

@@ -1,0 +1,151 @@
+"""Progress from the inbox: numbered events of the message's task, and a lease that lasts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.tasks import Task, TaskKey
+from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.services import task_log
+from molecule_platform.services.inbox_answers import Answer
+from molecule_platform.services.inbox_progress import FOLDED_MOST, InboxProgress, Report
+
+if TYPE_CHECKING:
+    from packages.platform.tests.services.conftest import Refuses, Rig
+
+
+class Work:
+    """A message that a worker holds, and its task."""
+
+    def __init__(self, rig: Rig, ada: Workspace, item: dict[str, Any]) -> None:
+        self.rig, self.ada = rig, ada
+        self.id: str = item["message_id"]
+        self.token: str = item["lease"]["token"]
+        self.progress = InboxProgress(rig.storage, rig.clock)
+
+    async def report(self, **report: Any) -> int:
+        return (await self.progress.report(self.ada, self.id, self.token, Report(**report))).seq
+
+    async def chunk(self, name: str, words: str, **flags: bool) -> int:
+        return await self.report(artifact={"artifactId": name, "parts": [{"text": words}]}, **flags)
+
+    async def answer(self, *artifacts: dict[str, Any]) -> Message:
+        answer = Answer([{"text": "done"}], artifacts=artifacts)
+        return await self.rig.inbox.answer(self.ada, self.id, self.token, answer)
+
+    async def message(self) -> Message:
+        return await self.rig.message(self.id)
+
+    async def task(self) -> tuple[Task, dict[str, Any]]:
+        def work(tx: Transaction) -> tuple[Task, dict[str, Any]]:
+            found = tx.tasks.get(TaskKey(self.ada.id, "", self.id))
+            assert found is not None
+            return found, task_log.folded(tx, found)
+
+        return await self.rig.storage.read(work)
+
+
+@pytest.fixture
+async def work(rig: Rig) -> Work:
+    ada = await rig.agent()
+    await rig.send(ada, "two and two?", dialect="1.0")
+    [item] = await rig.lease(ada, lease_seconds=30)
+    return Work(rig, ada, item)
+
+
+async def test_a_report_is_the_next_numbered_event_of_the_task(work: Work) -> None:
+    # 1: the task, submitted; 2: that it is being worked on.
+    assert await work.report(parts=[{"text": "thinking"}]) == 3
+    assert await work.report(parts=[{"text": "still thinking"}], metadata={"percent": 50}) == 4
+    _, whole = await work.task()
+    assert whole["status"]["state"] == "TASK_STATE_WORKING"
+    assert whole["status"]["message"]["parts"] == [{"text": "still thinking"}]
+    assert whole["metadata"] == {"percent": 50}
+
+
+async def test_pieces_of_an_artifact_grow_together(work: Work) -> None:
+    await work.chunk("a", "one ")
+    assert await work.chunk("a", "two", append=True, last_chunk=True) == 4
+    _, whole = await work.task()
+    assert whole["artifacts"] == [{"artifactId": "a", "parts": [{"text": "one "}, {"text": "two"}]}]
+
+
+async def test_a_piece_of_an_artifact_that_was_never_begun_is_refused_without_effect(
+    work: Work, refuses: Refuses
+) -> None:
+    refusal = await refuses(work.chunk("never", "x", append=True), "invalid-request")
+    assert refusal.extras["field"] == "artifact"
+    assert await work.report(parts=[{"text": "goes on"}]) == 3
+
+
+async def test_an_artifact_and_words_are_two_events_and_the_last_number_is_told(work: Work) -> None:
+    assert await work.report(artifact={"artifactId": "a", "parts": []}, parts=[{"text": "see"}]) == 4
+
+
+async def test_a_report_without_content_only_renews_the_lease(work: Work) -> None:
+    work.rig.clock.advance(20)
+    assert await work.report() == await work.report() == 2
+    assert (await work.message()).lease_expires_at == work.rig.clock.now() + timedelta(seconds=60)
+
+
+async def test_a_report_never_shortens_a_lease_and_never_passes_the_deadline(rig: Rig) -> None:
+    ada = await rig.agent()
+    await rig.send(ada, timeout_seconds=90)
+    [item] = await rig.lease(ada, lease_seconds=80)
+    work = Work(rig, ada, item)
+    ends = (await work.message()).lease_expires_at
+    await work.report()
+    assert (await work.message()).lease_expires_at == ends
+    rig.clock.advance(75)
+    await work.report()
+    assert (await work.message()).lease_expires_at == (await work.message()).deadline_at
+
+
+@pytest.mark.parametrize("state", ["completed", "input-required", "dreaming"])
+async def test_a_state_that_ends_a_message_is_no_progress(work: Work, refuses: Refuses, state: str) -> None:
+    refusal = await refuses(work.report(state=state), "invalid-request")
+    assert "answer" in refusal.sentence
+
+
+async def test_whoever_lost_the_lease_reports_nothing(work: Work, refuses: Refuses) -> None:
+    await work.rig.inbox.release(work.ada, work.id, work.token)
+    await work.rig.lease(work.ada)
+    await refuses(work.report(parts=[{"text": "late"}]), "lease-lost")
+
+
+async def test_after_a_cancel_the_worker_learns_it_from_its_next_report(work: Work, refuses: Refuses) -> None:
+    await work.rig.cancelling.cancel_message(work.rig.admin, work.id, "enough")
+    refusal = await refuses(work.report(parts=[{"text": "more"}]), "lease-lost")
+    assert refusal.extras["status"] == "cancelled"
+
+
+async def test_the_answer_holds_all_artifacts_also_those_that_were_streamed(work: Work) -> None:
+    await work.chunk("a", "streamed")
+    await work.chunk("b", "first draft")
+    better = {"artifactId": "b", "parts": [{"text": "better"}]}
+    ended = await work.answer(better, {"parts": [{"text": "nameless"}]})
+    result = ended.result_json()["task"]
+    assert [(one["artifactId"], one["parts"][0]["text"]) for one in result["artifacts"]] == [
+        ("a", "streamed"),
+        ("b", "better"),
+        ("artifact-2", "nameless"),
+    ]
+    _, whole = await work.task()
+    assert whole["artifacts"] == result["artifacts"]
+    assert whole["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert await work.answer(better, {"parts": [{"text": "nameless"}]}) == ended
+
+
+async def test_a_long_log_is_kept_as_a_whole_from_time_to_time(work: Work) -> None:
+    await work.chunk("a", "0")
+    for number in range(1, FOLDED_MOST):
+        await work.chunk("a", f" {number}", append=True)
+    task, whole = await work.task()
+    assert FOLDED_MOST <= task.snapshot_seq < task.last_seq
+    words = "".join(part["text"] for part in whole["artifacts"][0]["parts"])
+    assert words == " ".join(str(number) for number in range(FOLDED_MOST))
