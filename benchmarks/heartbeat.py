@@ -4,26 +4,18 @@ import http.client
 import json
 import socket
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from benchmarks import figure
-from molecule_platform.testing import servers
+from benchmarks import figure, processes
 from scripts import live_platform
 
 AGENTS = 4
 ROUNDS = 9
 REQUESTS = 8_000
-START_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +35,8 @@ def measure() -> figure.Figure:
         live_platform.running(Path(folder) / "data", "--no-demo", RATE_LIMIT="0") as platform,
     ):
         ours = Target(platform.port, "/registry/heartbeat", platform.pid, _agents(platform))
-        with _bare_echo(ours.requests) as bare:
+        with processes.running("benchmarks.bare_echo") as server:
+            bare = Target(server.port, "/echo", server.pid, ours.requests)
             for target in (ours, bare):
                 _spent(target)
             pairs = [(_spent(ours), _spent(bare)) for _ in range(ROUNDS)]
@@ -98,39 +91,15 @@ def _post(connection: http.client.HTTPConnection, path: str, body: object, token
     return json.loads(said)
 
 
-@contextmanager
-def _bare_echo(requests: Sequence[tuple[bytes, dict[str, str]]]) -> Generator[Target]:
-    port = servers.free_port()
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.bare_echo", str(port)])
-    try:
-        _until_open(port)
-        yield Target(port, "/echo", process.pid, requests)
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _until_open(port: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            http.client.HTTPConnection("127.0.0.1", port, timeout=1).connect()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise TimeoutError(f"nothing listens on {port}")
-
-
 def _spent(target: Target) -> float:
     """Seconds of the server's processor for one request. The client is as light as it can be made."""
     wire = [_on_the_wire(target, body, headers) for body, headers in target.requests]
     with socket.create_connection(("127.0.0.1", target.port)) as connection:
-        before = _cpu(target.pid)
+        before = processes.cpu_seconds(target.pid)
         for number in range(REQUESTS):
             connection.sendall(wire[number % len(wire)])
             _read_ok(connection)
-        return (_cpu(target.pid) - before) / REQUESTS
+        return (processes.cpu_seconds(target.pid) - before) / REQUESTS
 
 
 def _on_the_wire(target: Target, body: bytes, headers: dict[str, str]) -> bytes:
@@ -149,11 +118,6 @@ def _read_ok(connection: socket.socket) -> None:
     length = int(head.lower().split(b"content-length: ", 1)[1].split(b"\r\n", 1)[0])
     while len(body) < length:
         body += connection.recv(65536)
-
-
-def _cpu(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
 
 
 if __name__ == "__main__":

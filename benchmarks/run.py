@@ -3,18 +3,36 @@
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import events_replay, figure, group_commit, heartbeat, import_agent, listing, start
+from benchmarks import (
+    card,
+    events_replay,
+    figure,
+    gateway_stream,
+    gateway_unary,
+    group_commit,
+    heartbeat,
+    held_streams,
+    import_agent,
+    listing,
+    start,
+)
 
 BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "start": start.measure,
     "group_commit": group_commit.measure,
     "import_agent": import_agent.measure,
     "heartbeat": heartbeat.measure,
+    "card": card.measure,
     "events_first_byte": events_replay.first_byte,
     "events_memory": events_replay.memory,
     "list_page": listing.measure_list,
     "list_page_of_a_lead": listing.measure_list_of_a_lead,
     "peers_page": listing.measure_peers,
+    "gateway_unary": gateway_unary.against_echo,
+    "gateway_unary_sdk": gateway_unary.against_sdk,
+    "gateway_stream": gateway_stream.against_echo,
+    "gateway_stream_sdk": gateway_stream.against_sdk,
+    "held_streams": held_streams.measure,
 }
 
 

@@ -13,7 +13,7 @@ from molecule_wire.calls import Reply, Request, a2a, activity, inbox, registry, 
 from tests.spec.house import Platform, message
 
 GOLDEN = Path(__file__).parents[2] / "contracts" / "calls"
-NOT_SERVED_YET = {"inbox-progress"}
+NOT_SERVED_YET: set[str] = set()
 
 SELF = "3f1c2d4e-5a6b-4c7d-8e9f-0a1b2c3d4e5f"
 PEER = "7b8c9d0e-1f2a-4b3c-9d4e-5f6a7b8c9d0e"
@@ -46,6 +46,7 @@ READERS: dict[str, Callable[[Reply], object]] = {
     "inbox-fail": workspaces.read_nothing,
     "inbox-lease": inbox.read_leased,
     "inbox-peek": inbox.read_peeked,
+    "inbox-progress": inbox.read_progress,
     "inbox-release": workspaces.read_nothing,
     "notify": workspaces.read_nothing,
     "peers": registry.read_peers,
@@ -86,7 +87,14 @@ class Stage:
 
     def prepare(self, name: str) -> None:
         """What must have happened before a call makes sense."""
-        if name in ("inbox-ack", "inbox-answer", "inbox-extend", "inbox-fail", "inbox-release"):
+        if name in (
+            "inbox-ack",
+            "inbox-answer",
+            "inbox-extend",
+            "inbox-fail",
+            "inbox-progress",
+            "inbox-release",
+        ):
             request = inbox.lease(self.agent.workspace_id, limit=1, wait=0, lease=60, worker="w")
             lease = self.agent._perform(request, inbox.read_leased).messages[0].lease
             assert lease is not None

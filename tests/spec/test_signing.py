@@ -1,6 +1,10 @@
 """The platform's public keys are for everyone, and stay the same across restarts, replicas and new seals."""
 
+import time
+
 from tests.spec.house import Platform, Start
+
+PATIENCE_SECONDS = 20.0
 
 
 def test_anyone_may_fetch_the_keys_and_keep_them_for_five_minutes(platform: Platform) -> None:
@@ -33,3 +37,18 @@ def test_the_keys_stay_the_same_after_a_restart_and_under_a_new_seal(start: Star
     assert keys(again) == before
     again.ok("POST", "/admin/secrets/rotate-key")
     assert again.call("GET", "/ready", "").status_code == 200
+
+
+def test_keys_that_no_longer_open_are_replaced_by_a_rotation(start: Start) -> None:
+    first = start(SECRETS_ENCRYPTION_KEY="a" * 32)
+    workspace_id = first.create("shown", visibility="public")["id"]
+    first.stop()
+    again = start(SECRETS_ENCRYPTION_KEY="b" * 32)
+    path = f"/agents/{workspace_id}/.well-known/agent-card.json"
+    assert again.call("GET", "/ready", "").json()["checks"]["keys"] == "failed"
+    assert again.call("GET", path, "").status_code == 503
+    assert again.ok("POST", "/admin/keys/rotate")["status"] == "rotated"
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not all(again.call("GET", asked, "").status_code == 200 for asked in ("/ready", path)):
+        assert time.monotonic() < deadline, "the platform did not become well"
+        time.sleep(0.05)

@@ -1,0 +1,176 @@
+"""What the figures of the gateway share: the platform with its echo agents, the baselines, and the turns."""
+
+import functools
+import http.client
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import figure, load, processes
+from scripts import live_platform
+
+CONNECTIONS = 16
+CAPACITY = 64
+ROUNDS = 5
+SETTINGS = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0"}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One server under load: how it is asked, how often in a turn, and into how much the cost is divided."""
+
+    server: processes.Server
+    request: Callable[[int], bytes]
+    requests: int
+    events_each: int = 1
+
+    def turn(self) -> "Cost":
+        """Load it once."""
+        before = processes.cpu_seconds(self.server.pid)
+        done = load.run(self.server.port, self.request, self.requests, CONNECTIONS)
+        spent = processes.cpu_seconds(self.server.pid) - before
+        pieces = self.requests * self.events_each
+        if self.events_each > 1:
+            assert done.frames == pieces, f"{done.frames} events came, not {pieces}"
+        return Cost(spent / pieces, pieces / done.seconds)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Processor seconds of the server for one piece, and how many pieces came in a second."""
+
+    cpu: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Ours against a baseline, each median over all turns."""
+
+    ours: Cost
+    baseline: Cost
+
+    @property
+    def value(self) -> float:
+        return self.ours.cpu / self.baseline.cpu
+
+    def figure(self, name: str, bound: float, piece: str) -> figure.Figure:
+        """The ratio with the absolute costs beside it."""
+        limits = (
+            f"{ROUNDS} turns, {CONNECTIONS} connections, SQLite, no rate limit; CPU "
+            f"{self.ours.cpu * 1e6:.0f} us against {self.baseline.cpu * 1e6:.0f} us, "
+            f"{self.ours.rate:.0f} against {self.baseline.rate:.0f} {piece}/s"
+        )
+        return figure.Figure(name, self.value, "x", figure.Ceiling(bound), limits)
+
+
+def take_turns(sides: Sequence[Side]) -> list[Cost]:
+    """The median cost of each side; they take turns, so that a busy machine slows all of them."""
+    for side in sides:
+        side.turn()
+    rounds = [[side.turn() for side in sides] for _ in range(ROUNDS)]
+    return [_median(costs) for costs in zip(*rounds, strict=True)]
+
+
+def _median(costs: Sequence[Cost]) -> Cost:
+    return Cost(statistics.median(cost.cpu for cost in costs), statistics.median(cost.rate for cost in costs))
+
+
+def message(text: str, method: str) -> Callable[[int], bytes]:
+    """The bodies of A2A 1.0 requests with that text, each with a messageId of its own and equally long."""
+    marker = "#" * 16
+    said = {"messageId": marker, "role": "ROLE_USER", "parts": [{"text": text}]}
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": said}}
+    before, after = json.dumps(request).encode().split(marker.encode())
+    turns = iter(range(1 << 62))  # every round must say something new: a repeat is not carried again
+
+    def body(_number: int) -> bytes:
+        return before + b"%016x" % next(turns) + after
+
+    return body
+
+
+def bare_echo(server: processes.Server, body: Callable[[int], bytes], requests: int) -> Side:
+    """The same body, said back by Starlette."""
+    return Side(server, lambda number: load.post("/echo", body(number)), requests)
+
+
+def sdk(server: processes.Server, body: Callable[[int], bytes], requests: int, events_each: int = 1) -> Side:
+    """The reference server, asked directly."""
+    request = functools.partial(_rpc, "/rpc", body)
+    return Side(server, request, requests, events_each)
+
+
+def _rpc(path: str, body: Callable[[int], bytes], number: int) -> bytes:
+    return load.post(path, body(number), A2A_Version="1.0")
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The platform with workspaces whose agent is the echo agent."""
+
+    platform: live_platform.LivePlatform
+    token: str
+    workspaces: Sequence[str]
+
+    def side(self, body: Callable[[int], bytes], requests: int, events_each: int = 1) -> Side:
+        """The platform, asked for its first agent."""
+        server = processes.Server(self.platform.port, self.platform.pid)
+        return Side(server, lambda number: self.request(0, body(number)), requests, events_each)
+
+    def request(self, workspace: int, body: bytes) -> bytes:
+        """A request for an agent as it goes over the wire."""
+        path = door_of(self.workspaces[workspace])
+        return load.post(path, body, A2A_Version="1.0", Authorization=f"Bearer {self.token}")
+
+
+def door_of(workspace_id: str) -> str:
+    """Where an agent is reached by the standard."""
+    return f"/agents/{workspace_id}/"
+
+
+@contextmanager
+def running(workspaces: int = 1, capacity: int = CAPACITY) -> Generator[Gateway]:
+    """The platform and its echo agent, each in a process of its own."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        processes.running("benchmarks.echo_agent") as agent,
+        live_platform.running(Path(folder) / "data", "--no-demo", **SETTINGS) as platform,
+    ):
+        url = f"http://127.0.0.1:{agent.port}/"
+        joined = [_join(platform, f"echo-{number}", url, capacity) for number in range(workspaces)]
+        yield Gateway(platform, platform.admin_token(), joined)
+
+
+def _join(platform: live_platform.LivePlatform, name: str, url: str, capacity: int) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", platform.port, timeout=30)
+    body = {"name": name, "runtime": "external", "max_concurrent_tasks": capacity}
+    made = _post(connection, "/workspaces", body, platform.admin_token())
+    card = {
+        "name": name,
+        "description": "Says hello",
+        "version": "1.0.0",
+        "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": True},
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "echo", "name": "Echo", "description": "Says hello", "tags": ["demo"]}],
+    }
+    register = {"id": made["id"], "url": url, "agent_card": card}
+    _post(connection, "/registry/register", register, made["connection"]["auth_token"])
+    connection.close()
+    return made["id"]
+
+
+def _post(connection: http.client.HTTPConnection, path: str, body: object, token: str) -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    connection.request("POST", path, json.dumps(body), headers)
+    answer = connection.getresponse()
+    said = answer.read()
+    assert answer.status < 300, said
+    return json.loads(said)
