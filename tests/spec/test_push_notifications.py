@@ -1,0 +1,178 @@
+"""Push notifications: whoever asked for them is told every event, however rude its webhook is."""
+
+import http.server
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from molecule_wire.a2a import operations
+from tests.spec.a2a import ASYNC, Problem, polled, pushed
+from tests.spec.house import Platform, Start
+
+PATIENCE_SECONDS = 20.0
+
+
+class Webhook:
+    """A loopback server that keeps what it is told, and answers by a script."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self.script: list[int] = []
+        self.slow_seconds = 0.0
+        hook = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                time.sleep(hook.slow_seconds)
+                status = hook.script.pop(0) if hook.script else 204
+                if status < 300:
+                    headers = {name.lower(): value for name, value in self.headers.items()}
+                    hook.told.append((headers, json.loads(body)))
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Say nothing."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/hook"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def hook() -> Iterator[Webhook]:
+    """A webhook of the caller's."""
+    webhook = Webhook()
+    yield webhook
+    webhook.close()
+
+
+@pytest.fixture
+def open_platform(start: Start) -> Platform:
+    """A platform that may call webhooks on this machine."""
+    return start(MOLECULE_PUSH_ALLOW_PRIVATE=True)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def config(hook: Webhook, **more: Any) -> dict[str, Any]:
+    return {"url": hook.url, "token": "t0ken", **more}
+
+
+def test_every_event_is_told_in_order_with_what_the_receiver_needs_to_trust_it(
+    open_platform: Platform, hook: Webhook
+) -> None:
+    agent = polled(open_platform)
+    caller = agent.caller()
+    task = caller.send(caller.message(), **ASYNC)["task"]
+    authentication = {"scheme": "Bearer", "credentials": "s3cret"}
+    made = caller.result(
+        operations.PUSH_CREATE, {"taskId": task["id"], **config(hook, authentication=authentication)}
+    )
+    assert made["url"] == hook.url
+    agent.answer("done")
+    eventually(lambda: len(hook.told) == 2)
+    assert [int(headers["x-molecule-sequence"]) for headers, _ in hook.told] == [2, 3]
+    headers, body = hook.told[-1]
+    assert body["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert headers["authorization"] == "Bearer s3cret"
+    assert headers["x-a2a-notification-token"] == "t0ken"
+    assert headers["content-type"] == "application/a2a+json"
+    assert len({headers["x-molecule-delivery"] for headers, _ in hook.told}) == 2
+
+
+def test_a_config_inside_a_send_never_reaches_the_agent_and_is_told_from_the_first_event(
+    open_platform: Platform, hook: Webhook
+) -> None:
+    with pushed(open_platform) as agent:
+        caller = agent.caller()
+        inline: dict[str, Any] = {"configuration": {"taskPushNotificationConfig": config(hook)}}
+        task = caller.send(caller.message("x", "chunked-1"), **inline)["task"]
+        eventually(lambda: bool(hook.told) and "COMPLETED" in json.dumps(hook.told[-1][1]))
+        assert "taskPushNotificationConfig" not in json.dumps(json.loads(agent.agent.received[-1].body))
+        listed = caller.result(operations.PUSH_LIST, {"taskId": task["id"]})
+        assert [one["url"] for one in listed["configs"]] == [hook.url]
+
+
+def test_a_0_3_receiver_gets_the_whole_task(open_platform: Platform, hook: Webhook) -> None:
+    agent = polled(open_platform)
+    caller = agent.caller("rpc", "0.3")
+    task = caller.send(caller.message(), configuration={"returnImmediately": True})["task"]
+    caller.result(operations.PUSH_CREATE, {"taskId": task["id"], "pushNotificationConfig": {"url": hook.url}})
+    agent.answer("done")
+    eventually(lambda: len(hook.told) == 2)
+    headers, body = hook.told[-1]
+    assert (body["kind"], body["status"]["state"]) == ("task", "completed")
+    assert headers["content-type"] == "application/json"
+
+
+def test_a_webhook_that_fails_is_told_again_with_the_same_delivery(
+    open_platform: Platform, hook: Webhook
+) -> None:
+    agent = polled(open_platform)
+    caller = agent.caller()
+    hook.script = [500, 302]
+    task = caller.send(caller.message(), **ASYNC)["task"]
+    caller.result(operations.PUSH_CREATE, {"taskId": task["id"], **config(hook)})
+    agent.lease()
+    eventually(lambda: len(hook.told) == 1)
+    assert not hook.script
+    assert hook.told[0][1]["statusUpdate"]["status"]["state"] == "TASK_STATE_WORKING"
+
+
+def test_a_slow_webhook_delays_no_event(open_platform: Platform, hook: Webhook) -> None:
+    hook.slow_seconds = 2.0
+    with pushed(open_platform) as agent:
+        caller = agent.caller()
+        began = time.monotonic()
+        inline: dict[str, Any] = {"configuration": {"taskPushNotificationConfig": config(hook)}}
+        frames = caller.stream(caller.message("x", "chunked-1"), **inline)
+        assert time.monotonic() - began < 1.9
+        assert "COMPLETED" in json.dumps(frames[-1].event)
+
+
+def test_an_address_inside_the_house_is_refused_when_it_is_named(platform: Platform, hook: Webhook) -> None:
+    agent = polled(platform)
+    caller = agent.caller()
+    task = caller.send(caller.message(), **ASYNC)["task"]
+    with pytest.raises(Problem) as refused:
+        caller.result(operations.PUSH_CREATE, {"taskId": task["id"], **config(hook)})
+    assert refused.value.error["code"] == -32602
+
+
+def test_a_config_belongs_to_its_creator(open_platform: Platform, hook: Webhook) -> None:
+    lead = open_platform.create("lead")
+    agent = polled(open_platform, lead["id"])
+    one, two = (open_platform.create(name, lead["id"])["connection"]["auth_token"] for name in "ab")
+    mine, other = agent.caller(token=one), agent.caller(token=two)
+    task = mine.send(mine.message(), **ASYNC)["task"]
+    made = mine.result(operations.PUSH_CREATE, {"taskId": task["id"], **config(hook)})
+    asked = {"taskId": task["id"], "id": made["id"]}
+    with pytest.raises(Problem) as refused:
+        other.result(operations.PUSH_GET, asked)
+    assert refused.value.error["code"] == -32001
+    mine.result(operations.PUSH_DELETE, asked)
+    mine.result(operations.PUSH_DELETE, asked)
+    with pytest.raises(Problem) as gone:
+        mine.result(operations.PUSH_GET, asked)
+    assert gone.value.error["code"] == -32001
