@@ -244,7 +244,8 @@ class Rig:
         await self.storage.write(lambda tx: self.lives.restarts.because(tx, workspace.id, reason))
 
     async def changed(self, workspace: Workspace, **columns: Any) -> Workspace:
-        await self.storage.write(lambda tx: tx.workspaces.touch(workspace.id, **columns))
+        version = (await self.workspace(workspace.id)).version + 1
+        await self.storage.write(lambda tx: tx.workspaces.touch(workspace.id, **columns, version=version))
         return await self.workspace(workspace.id)
 
     async def workspace(self, workspace_id: str) -> Workspace:

@@ -191,3 +191,12 @@ async def test_what_a_lost_process_left_half_asleep_is_finished(rig: Rig, eventu
     rig.clock.advance(61)
     await rig.lives.hibernation.tick()
     assert await has_status(rig, ada, "hibernated")
+
+
+async def test_a_sender_who_would_not_wait_wakes_a_sleeper_all_the_same(
+    rig: Rig, eventually: Eventually, refuses: Refuses
+) -> None:
+    ada = await asleep(rig, eventually)
+    refusal = await refuses(rig.send(ada, never_queue=True), "peer-waking")
+    assert (refusal.extras["waking"], refusal.extras["retry_after"]) == (True, 15)
+    await eventually(lambda: ada.id in rig.provisioner.running)

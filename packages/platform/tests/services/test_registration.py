@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from molecule_platform.domain import credentials
+from molecule_platform.domain.authorisation import org_with
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import Wanted
@@ -265,3 +266,13 @@ async def test_a_new_card_is_kept_and_announced(rig: Rig) -> None:
     await rig.registration().update_card(workspace, {"name": "Ada the second"})
     assert (await rig.workspace(workspace.id)).agent_card == {"name": "Ada the second"}
     assert (await rig.events())[-1] == "AGENT_CARD_UPDATED"
+
+
+async def test_whoever_knew_the_old_card_sees_the_new_one(rig: Rig) -> None:
+    ada = await rig.agent(url="http://agent/a2a")
+    rules = (org_with("org.read"),)
+    await rig.authority.admit(rig.admin, rules, ada.id)
+    await rig.registration().update_card(ada, {"name": "Ada", "version": "2"})
+    seen = (await rig.authority.admit(rig.admin, rules, ada.id)).workspace
+    assert seen is not None
+    assert seen.agent_card == {"name": "Ada", "version": "2"}

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Table, func, insert, select
 
 from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.tasks import Task
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
 from molecule_platform.ports.audit import Deed
 from molecule_platform.ports.storage import Transaction
@@ -96,27 +97,52 @@ async def test_a_message_made_after_the_line_is_kept_whatever_its_row_says(
     assert await store.storage.write(work) == 0
 
 
-async def test_the_log_of_a_task_outlives_it_while_anybody_may_come_back_to_it(
-    store: Store, make_message: MakeMessage
-) -> None:
-    outcomes: dict[str, Outcome | None] = {
-        "open": None,
-        "asks": Outcome("answered", task_state="input-required"),
-        "done": Outcome("answered", task_state="completed"),
+def a_task(tx: Transaction, store: Store, name: str, **more: Any) -> None:
+    told = {
+        "state": "working",
+        "status_at": LONG_AGO,
+        "created_at": LONG_AGO,
+        "last_seq": 1,
+        "snapshot_seq": 1,
     }
+    made = Task(
+        store.ada.id,
+        "",
+        name,
+        store.org.id,
+        "user:ann",
+        "c",
+        name,
+        **(told | more),  # pyright: ignore[reportArgumentType]
+    )
+    tx.tasks.insert(made)
 
+
+async def test_the_log_of_a_task_outlives_it_while_anybody_may_come_back_to_it(store: Store) -> None:
     def work(tx: Transaction) -> list[Any]:
-        for number, (name, outcome) in enumerate(outcomes.items()):
-            tx.mailbox.insert(make_message(id=name, target_id=store.ada.id, seq=10**9 + number))
-            if outcome is not None:
-                tx.mailbox.settle(name, outcome, LONG_AGO)
-        for task in (*outcomes, "gone"):
+        a_task(tx, store, "open")
+        a_task(tx, store, "asks", state="input-required")
+        a_task(tx, store, "lately", state="completed", finished_at=NOW)
+        a_task(tx, store, "not in one piece", state="completed", finished_at=LONG_AGO, snapshot_seq=0)
+        a_task(tx, store, "done", state="completed", finished_at=LONG_AGO)
+        for task in ("open", "asks", "lately", "not in one piece", "done", "a bare message"):
             said = {"message_id": task, "kind": "status", "payload": b"{}", "created_at": LONG_AGO}
             place = {"workspace_id": store.ada.id, "org_id": store.org.id}
             add(tx, tables.message_events, task_id=task, seq=1, tenant="", **place, **said)
-        return [tx.retention.message_events(NOW, 10), left(tx, tables.message_events)]
+        pruned = tx.retention.message_events(NOW, 10)
+        return [pruned, left(tx, tables.message_events)]
 
-    assert await store.storage.write(work) == [2, 2]
+    assert await store.storage.write(work) == [2, 4]
+
+
+async def test_only_tasks_that_are_over_are_forgotten(store: Store) -> None:
+    def work(tx: Transaction) -> list[int]:
+        a_task(tx, store, "asks", state="input-required")
+        a_task(tx, store, "lately", state="failed", finished_at=NOW)
+        a_task(tx, store, "done", state="completed", finished_at=LONG_AGO)
+        return [tx.retention.tasks(NOW, 10), left(tx, tables.tasks)]
+
+    assert await store.storage.write(work) == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,11 @@ async def send(send: Send, reply: Reply, arrival: Arrival, extra: dict[str, str]
 
 
 def _headers(reply: Reply, arrival: Arrival, extra: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    headers = [*_SECURITY, (b"x-request-id", arrival.request_id.encode())]
+    name = (b"x-request-id", arrival.request_id.encode())
+    is_plain = reply.status == 200 and reply.content_type == "application/json"
+    if is_plain and not (extra or reply.headers or arrival.is_secure):
+        return [*PLAIN, name]
+    headers = [*_SECURITY, name]
     own = {**extra, **dict(reply.headers)} if extra or reply.headers else {}
     if "vary" in extra and own["vary"] != extra["vary"]:
         own["vary"] += f", {extra['vary']}"

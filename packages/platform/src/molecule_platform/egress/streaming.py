@@ -39,7 +39,6 @@ class Answer:
 
     __slots__ = (
         "_connection",
-        "_headers",
         "_most_bytes",
         "_outbound",
         "_request",
@@ -51,7 +50,6 @@ class Answer:
     )
 
     _connection: Connection
-    _headers: list[tuple[bytes, bytes]]
     status: int
     is_stream: bool
 
@@ -76,7 +74,6 @@ class Answer:
             connection.close()
             raise
         self._connection = connection
-        self._headers = connection.headers
         self.status, self.is_stream = connection.status, connection.is_stream
         return self
 
@@ -89,7 +86,10 @@ class Answer:
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers by their names in small letters."""
-        return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in self._headers}
+        return {
+            name.lower().decode("latin-1"): value.decode("latin-1")
+            for name, value in self._connection.headers
+        }
 
     async def body(self) -> bytes:
         """The whole body. Raises `NoAnswer` or `AnswerTooLarge`."""

@@ -15,6 +15,10 @@ class Retention(Protocol):
         """Messages that ended before that time."""
         ...
 
+    def tasks(self, before: datetime, limit: int) -> int:
+        """Tasks that were over before that time."""
+        ...
+
     def message_events(self, before: datetime, limit: int) -> int:
         """Event logs of tasks whose messages are gone, or all ended before that time and wait for nobody."""
         ...

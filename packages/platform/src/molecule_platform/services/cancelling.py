@@ -18,7 +18,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.links import AgentLink, Dispatch
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import settlement, task_log
+from molecule_platform.services import conclusions, settlement, task_log
 from molecule_platform.services.courier import Courier
 from molecule_platform.services.desk import Desk
 from molecule_wire.a2a import errors
@@ -124,8 +124,7 @@ def end_waiting(tx: Transaction, task: Task, sentence: str, now: datetime) -> No
     """End a task that waits for its next message."""
     said = {"messageId": f"{task.id}-canceled", "role": "ROLE_AGENT", "parts": [{"text": sentence}]}
     event = task_log.status_event(task, "canceled", now, task.message_id, said, {"code": "cancelled"})
-    task_log.append(tx, task.key, None, [event], now)
-    tx.tasks.change(task.key, look_at=None)
+    conclusions.whole(tx, task_log.append(tx, task.key, None, [event], now))
 
 
 def by(principal: Principal, reason: str | None) -> str:

@@ -8,7 +8,7 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services.signing import PRIVATE_KEPT, RETIRED_SHOWN
 
-BATCH = 500
+BATCH = 100
 SECURITY_LOG = timedelta(days=365)
 ENDED_CREDENTIALS = timedelta(days=90)
 # For a day it can still be told from one that never was.
@@ -38,6 +38,7 @@ class Retention:
         self._rules: tuple[tuple[timedelta, Prune], ...] = (
             (kept.activity, lambda tx, before, most: tx.retention.activity(before, most)),
             (kept.messages, lambda tx, before, most: tx.retention.messages(before, most)),
+            (kept.messages, lambda tx, before, most: tx.retention.tasks(before, most)),
             (kept.messages, lambda tx, before, most: tx.push_configs.prune(before, most)),
             (kept.message_events, lambda tx, before, most: tx.retention.message_events(before, most)),
             (kept.delegations, lambda tx, before, most: tx.retention.delegations(before, most)),

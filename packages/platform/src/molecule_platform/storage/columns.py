@@ -1,8 +1,10 @@
 """Column types that read the same on both dialects."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import JSON, TIMESTAMP, BigInteger, CheckConstraint, Dialect, Integer, String, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -49,6 +51,15 @@ class Words(TypeDecorator[str]):
 LogNumber = BigInteger().with_variant(Integer, "sqlite")
 
 Json = JSON(none_as_null=True)
+
+
+def json_text(value: Any) -> str:
+    """What a JSON column keeps of a value."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        # Half a surrogate pair is no text, but can be kept as its escape.
+        return json.dumps(value)
 
 
 def one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:

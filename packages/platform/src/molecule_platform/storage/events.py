@@ -24,11 +24,11 @@ class SqlEventLog:
 
     def append(self, event: Event) -> Event:
         """Keep an event under the next number."""
-        numbered = replace(event, id=counters.draw(self._connection))
+        number = counters.draw(self._connection)
         _INSERT.run(
             self._connection,
             {
-                "id": numbered.id,
+                "id": number,
                 "org_id": event.org_id,
                 "event_type": event.event_type,
                 "workspace_id": event.workspace_id,
@@ -37,7 +37,7 @@ class SqlEventLog:
                 "created_at": event.created_at,
             },
         )
-        return numbered
+        return replace(event, id=number)
 
     def after(
         self,

@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, exc, text
+from sqlalchemy import Connection, event, exc, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.storage import batches, outages, schema
 from molecule_platform.storage.batches import Job
+from molecule_platform.storage.columns import json_text
 from molecule_platform.storage.transaction import SqlTransaction
 
 T = TypeVar("T")
@@ -38,7 +39,8 @@ class PostgresStorage:
     def __init__(self, url: str, ring: Ring) -> None:
         self._ring = ring
         driver_url = "postgresql+asyncpg://" + url.split("://", 1)[1]
-        self._writer = _engine(driver_url, pool_size=1, connect_args={"server_settings": _VANISHING})
+        self._writer = _engine(driver_url, pool_size=1)
+        event.listen(self._writer.sync_engine, "connect", _mind_vanishing)
         self._reader = _engine(driver_url, pool_size=POOL, isolation_level="REPEATABLE READ")
         self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
@@ -131,4 +133,15 @@ class PostgresStorage:
 
 
 def _engine(url: str, **options: Any) -> AsyncEngine:
-    return create_async_engine(url, pool_pre_ping=True, hide_parameters=True, **options)
+    return create_async_engine(
+        url, pool_pre_ping=True, hide_parameters=True, json_serializer=json_text, **options
+    )
+
+
+def _mind_vanishing(connection: Any, _record: Any) -> None:
+    """Said to the session and not at its start, where a pooler in between would refuse it."""
+    cursor = connection.cursor()
+    for name, value in _VANISHING.items():
+        cursor.execute(f"SET {name} = {value}")
+    cursor.close()
+    connection.commit()

@@ -14,11 +14,14 @@ from molecule_platform.storage.tables import (
     login_codes,
     message_events,
     messages,
+    outbox,
+    push_configs,
     replicas,
     security_log,
     sessions,
     signing_keys,
     stream_tickets,
+    tasks,
     tokens,
 )
 
@@ -49,17 +52,26 @@ class SqlRetention:
         ended = column.status.not_in(sorted(OPEN)) & (column.finished_at < before) & over
         return self._forget(messages, and_(column.id < _first_id(before), ended), limit)
 
+    def tasks(self, before: datetime, limit: int) -> int:
+        """Tasks that are over."""
+        return self._forget(tasks, tasks.c.finished_at < before, limit)
+
     def message_events(self, before: datetime, limit: int) -> int:
-        """Event logs of tasks that are over."""
-        message = messages.c
-        kept = or_(
-            message.status.in_(sorted(OPEN)),
-            message.finished_at >= before,
-            message.task_state.in_(INTERRUPTED),
+        """Event logs of tasks that are over, kept in one piece, and told to everyone who wanted to know."""
+        event, task, config = message_events.c, tasks.c, push_configs.c
+        lives = exists().where(
+            task.id == event.task_id,
+            task.workspace_id == event.workspace_id,
+            task.tenant == event.tenant,
+            or_(task.finished_at.is_(None), task.finished_at >= before, task.snapshot_seq < task.last_seq),
         )
-        lives = exists().where(message.task_id == message_events.c.task_id, kept)
-        old = and_(message_events.c.created_at < before, ~lives)
-        return self._forget(message_events, old, limit)
+        untold = exists().where(
+            config.task_id == event.task_id,
+            config.workspace_id == event.workspace_id,
+            config.tenant == event.tenant,
+            outbox.c.push_config_id == config.id,
+        )
+        return self._forget(message_events, and_(event.created_at < before, ~lives, ~untold), limit)
 
     def delegations(self, before: datetime, limit: int) -> int:
         """Delegations that ended."""

@@ -23,6 +23,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, exc
 from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.storage import batches, outages, schema
 from molecule_platform.storage.batches import Job
+from molecule_platform.storage.columns import json_text
 from molecule_platform.storage.transaction import SqlTransaction
 
 T = TypeVar("T")
@@ -31,7 +32,8 @@ Ring = Callable[[Sequence[str]], None]
 READERS = 4
 BEGIN_WRITING = "BEGIN IMMEDIATE"
 BUSY_TIMEOUT_MS = 5000
-CACHE_KB = 8192
+# Each reader has a cache of its own; the writer's holds the pages that every message changes.
+READER_CACHE_KB, WRITER_CACHE_KB = 2048, 8192
 BUSY_SECONDS, BUSY_LOOK_SECONDS = 5.0, 0.01
 # How long one batch may keep the event loop.
 BATCH_SECONDS = 0.005
@@ -42,8 +44,8 @@ class SqliteStorage:
 
     def __init__(self, path: Path, ring: Ring) -> None:
         self._ring = ring
-        self._writer = _engine(path, busy_ms=0)
-        self._reader = _engine(path, "BEGIN")
+        self._writer = _engine(path, None, busy_ms=0, cache_kb=WRITER_CACHE_KB)
+        self._reader = _engine(path, "BEGIN", busy_ms=BUSY_TIMEOUT_MS, cache_kb=READER_CACHE_KB)
         self._waiting: deque[Job] = deque()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
@@ -214,9 +216,12 @@ def _driver(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def _engine(path: Path, begin: str | None = None, busy_ms: int = BUSY_TIMEOUT_MS) -> Engine:
+def _engine(path: Path, begin: str | None, *, busy_ms: int, cache_kb: int) -> Engine:
     engine = create_engine(
-        f"sqlite:///{path}", connect_args={"check_same_thread": False}, hide_parameters=True
+        f"sqlite:///{path}",
+        connect_args={"check_same_thread": False},
+        hide_parameters=True,
+        json_serializer=json_text,
     )
 
     @event.listens_for(engine, "connect")
@@ -227,8 +232,7 @@ def _engine(path: Path, begin: str | None = None, busy_ms: int = BUSY_TIMEOUT_MS
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(f"PRAGMA busy_timeout={busy_ms}")
-        connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
-        connection.execute("PRAGMA secure_delete=OFF")
+        connection.execute(f"PRAGMA cache_size=-{cache_kb}")
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:

@@ -213,10 +213,16 @@ def _with_message(request: Request, tenant: str) -> Request:
     assert isinstance(message, dict)
     references = message.get("referenceTaskIds")
     listed = cast("list[str]", references) if isinstance(references, list) else []
-    return replace(
-        request,
+    return Request(
+        request.id,
+        request.method,
+        request.operation,
+        request.dialect,
+        request.params,
+        request.body,
         message=message,
         message_id=_text(message, "messageId"),
+        given_message_id=request.given_message_id,
         context_id=_text(message, "contextId"),
         task_id=_text(message, "taskId"),
         role=checks.ROLES[str(message["role"])],
