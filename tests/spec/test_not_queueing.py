@@ -74,3 +74,20 @@ def test_the_refusal_answers_the_request_whatever_the_spelling(platform: Platfor
     body = platform.send(client.workspace_id, "x", headers={"X-Molecule-Queue": spelling}).json()
     assert body["error"]["data"][0]["reason"] == "PEER_UNAVAILABLE"
     assert body["id"] == "1"
+
+
+def test_an_agent_with_sessions_of_its_own_says_itself_that_it_is_busy(
+    platform: Platform, agent: ScriptedAgent
+) -> None:
+    client = join_push(platform, agent)
+    beat = {
+        "workspace_id": client.workspace_id,
+        "runtime_metadata": {"capabilities": {"session": True}},
+    }
+    platform.ok("POST", "/registry/heartbeat", token=client.load_token(), json=beat)
+    agent.script.append((503, {}))
+    answer = platform.send(client.workspace_id, "hello")
+    body = answer.json()
+    assert (answer.status_code, body["code"], answer.headers["Retry-After"]) == (503, "peer-busy", "30")
+    assert (body["busy"], body["native_session"]) == (True, True)
+    assert open_messages(platform, client) == 0

@@ -14,7 +14,7 @@ from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.links import Answered, Dispatch, Said, Unanswered, Working
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import task_log
+from molecule_platform.services import hearing, task_log
 from molecule_platform.services.hearing import Hearing
 from molecule_platform.services.task_follower import TaskFollower
 from molecule_wire.a2a.errors import A2AError
@@ -485,3 +485,13 @@ async def test_one_answer_to_the_next_message_ends_the_task_that_it_continues(ri
     assert second.status == "answered"
     known = await kept(rig, ada, "t1")
     assert (known.state, known.last_seq, known.message_id) == ("completed", 2, second.id)
+
+
+async def test_a_task_without_end_is_ended(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hearing, "MOST_EVENTS", 3)
+    ada = await rig.agent(url=URL)
+    rig.link.answers = [[task("working"), *(status("working", said=str(n)) for n in range(5))]]
+    message = await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
+    assert message.error is not None
+    assert "at most 3 events" in message.error["message"]
+    assert (await kept(rig, ada, "t1")).state == "failed"

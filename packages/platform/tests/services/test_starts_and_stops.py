@@ -189,8 +189,10 @@ async def test_a_sleep_that_failed_on_a_slow_replica_does_not_undo_a_later_one(
     rig: Rig, eventually: Eventually, refuses: Refuses
 ) -> None:
     ada = await running(rig, eventually)
-    slow = rig.new_lives(stuck := Stuck(), replica="slow").hibernation
-    going = asyncio.ensure_future(refuses(slow.hibernate(ada, force=False), "internal"))
+    slow = rig.new_lives(stuck := Stuck(), replica="slow")
+    # It takes on no start: the agent is to be woken by the other one.
+    await slow.provisioning.close()
+    going = asyncio.ensure_future(refuses(slow.hibernation.hibernate(ada, force=False), "internal"))
     await stuck.asked.wait()
     rig.clock.advance(61)
     await rig.lives.hibernation.tick()

@@ -75,3 +75,22 @@ def test_an_artifact_that_grew_is_told_by_what_was_added() -> None:
         "artifact": {"artifactId": "a", "parts": [{"text": "two"}]},
         "append": True,
     }
+
+
+def test_what_the_user_said_meanwhile_is_told_with_the_whole_task() -> None:
+    said: list[Any] = [{"messageId": name, "role": "ROLE_USER", "parts": [_part(name)]} for name in "xy"]
+    artifacts: list[Any] = [{"artifactId": name, "parts": [_part(name)]} for name in "ab"]
+    known: dict[str, Any] = {
+        "id": "t",
+        "contextId": "c",
+        "status": {"state": "TASK_STATE_INPUT_REQUIRED"},
+        "history": said[:1],
+        "artifacts": artifacts[:1],
+    }
+    done = {"state": "TASK_STATE_COMPLETED"}
+    later: dict[str, Any] = {**known, "status": done, "history": said, "artifacts": artifacts[1:]}
+    found: list[Any] = list(differences.difference(known, later))
+    (event,) = found
+    assert event == {"task": {**later, "artifacts": artifacts}}
+    assert tasks.fold(known, event) == event["task"]
+    assert differences.difference({**later, "artifacts": artifacts}, later) == []

@@ -161,3 +161,11 @@ def test_a_peer_cannot_borrow_the_status_of_a_platform_error(
 def test_whatever_a_peer_says_its_status_is_one_of_the_protocol(code: str) -> None:
     forged = errors.gateway_error(code, "no").to_rest()["error"]
     assert errors.from_object(forged).http_status in {kind.http_status for kind in errors.KINDS}
+
+
+def test_the_details_of_a_peer_are_a_list_in_rest_whatever_they_were() -> None:
+    own = errors.from_object({"code": -32050, "message": "own", "data": {"n": 9007199254740993}})
+    assert own.to_object()["data"] == {"n": 9007199254740993}
+    shape = own.to_rest()["error"]
+    assert isinstance(shape, dict)
+    assert shape["details"] == [{"@type": errors.ANY_VALUE, "value": {"n": 9007199254740993}}]

@@ -129,3 +129,48 @@ def test_extensions_are_those_that_both_sides_know() -> None:
         extensions.check_required(card, ["b"])
     assert (caught.value.code, caught.value.metadata["extension"]) == (-32008, "a")
     assert extensions.activated(None, wanted) == ()
+
+
+def test_the_field_names_of_protocol_buffers_are_names_too() -> None:
+    file = {"file_with_uri": "https://example.com/x", "mime_type": "text/plain"}
+    parts = [{"file": file}, {"data": {"data": {"message_id": 1}}}]
+    said = {"message_id": "m", "context_id": "c", "task_id": "t", "role": "ROLE_USER", "content": parts}
+    config = {"history_length": 2, "push_notification": {"url": "https://example.com"}}
+    body = {"request": {**said, "metadata": {"task_id": 1}}, "configuration": config}
+    request = rest.parse_request(_asked(operations.SEND, "0.3", body))
+    assert (request.message_id, request.context_id, request.task_id) == ("m", "c", "t")
+    assert request.params["configuration"] == {
+        "historyLength": 2,
+        "taskPushNotificationConfig": {"url": "https://example.com"},
+    }
+    assert request.message is not None
+    assert request.message["metadata"] == {"task_id": 1}
+    assert request.message["parts"] == [
+        {"url": "https://example.com/x", "mediaType": "text/plain"},
+        {"data": {"message_id": 1}},
+    ]
+
+
+def test_of_two_names_for_a_field_the_json_name_counts() -> None:
+    said = {"messageId": "m", "message_id": "n", "role": "ROLE_USER", "content": [{"text": "x"}]}
+    assert rest.parse_request(_asked(operations.SEND, "0.3", {"message": said})).message_id == "m"
+    said = {"message_id": "n", "messageId": "m", "role": "ROLE_USER", "content": [{"text": "x"}]}
+    assert rest.parse_request(_asked(operations.SEND, "0.3", {"message": said})).message_id == "m"
+
+
+def test_a_push_config_may_be_named_as_in_protocol_buffers() -> None:
+    body = {"config_id": "c", "config": {"push_notification_config": {"url": "https://example.com"}}}
+    made = rest.parse_request(_asked(operations.PUSH_CREATE, "0.3", body, task_id="t"))
+    config = {"url": "https://example.com", "id": "c"}
+    assert made.params == {"taskId": "t", "pushNotificationConfig": config}
+
+
+def test_the_tenant_of_the_path_is_a_param_of_the_request() -> None:
+    said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    request = rest.parse_request(_asked(operations.SEND, body={"message": said}, tenant="acme"))
+    assert (request.tenant, json.loads(request.body)["params"]) == (
+        "acme",
+        {"message": said, "tenant": "acme"},
+    )
+    other = rest.parse_request(_asked(operations.SEND, body={"message": said, "tenant": "b"}, tenant="acme"))
+    assert other.tenant == "b"

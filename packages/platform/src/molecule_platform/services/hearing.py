@@ -17,6 +17,9 @@ from molecule_wire.a2a import convert, differences
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
 
+# More is no conversation but a fault, and would cost everyone who reads it.
+MOST_EVENTS = 100_000
+
 
 class Hearing:
     """What one reader has heard of the task of one message.
@@ -61,6 +64,8 @@ class Hearing:
         if not self.outlives_lease and not tx.mailbox.is_held(self.message.id, self.message.lease_epoch):
             raise Fenced
         heard = self._heard.copy()
+        if heard.task is not None and heard.task.last_seq + len(said) > MOST_EVENTS:
+            raise EventRefused("malformed-event", f"a task has at most {MOST_EVENTS} events")
         events = [event for one in said for event in heard.events(tx, one, now)]
         return heard.write(tx, events, now)
 

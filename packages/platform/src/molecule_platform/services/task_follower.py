@@ -24,7 +24,7 @@ from molecule_wire.a2a import differences
 from molecule_wire.a2a.tasks import EventRefused
 
 AT_ONCE = 32
-LOOK_SECONDS = 15.0
+LOOK_SECONDS = 5.0
 READER = "follower"
 
 

@@ -28,7 +28,7 @@ class Job:
 def run(connection: Connection, job: Job) -> None:
     """Run one job on an open transaction, and keep what came of it."""
     transaction = SqlTransaction(connection)
-    job.problem = None
+    job.problem, job.signals = None, []
     try:
         job.value = job.work(transaction)
     except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it

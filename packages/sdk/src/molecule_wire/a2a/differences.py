@@ -9,7 +9,12 @@ from molecule_wire.a2a import tasks
 
 
 def difference(known: JSONObject, snapshot: JSONObject) -> list[JSONObject]:
-    """The 1.0 events that turn the known task into the snapshot: artifacts first, then the status."""
+    """The 1.0 events that turn the known task into the snapshot: artifacts first, then the status.
+
+    What the user said meanwhile only a Task can tell: then there is one event, the whole of it.
+    """
+    if len(_words_of_user(snapshot)) > len(_words_of_user(known)):
+        return [_retold(known, snapshot)]
     events = [
         event
         for artifact in _listed(snapshot, "artifacts")
@@ -22,6 +27,22 @@ def difference(known: JSONObject, snapshot: JSONObject) -> list[JSONObject]:
             update["metadata"] = metadata
         events.append({"statusUpdate": update})
     return events
+
+
+def _words_of_user(task: JSONObject) -> list[JSON]:
+    history = _listed(task, "history")
+    return [said for said in history if isinstance(said, dict) and said.get("role") == "ROLE_USER"]
+
+
+def _retold(known: JSONObject, snapshot: JSONObject) -> JSONObject:
+    """The snapshot as an event; artifacts that it leaves out are still there."""
+    told = _listed(snapshot, "artifacts")
+    kept = [
+        artifact
+        for artifact in _listed(known, "artifacts")
+        if isinstance(artifact, dict) and _artifact(snapshot, artifact.get("artifactId")) is None
+    ]
+    return {"task": {**snapshot, "artifacts": [*kept, *told]} if kept else snapshot}
 
 
 def _artifact_event(known: JSONObject, artifact: JSONObject) -> JSONObject | None:

@@ -17,6 +17,8 @@ from molecule_wire.a2a.errors import A2AError
 
 WAKING_SECONDS = 15
 
+# What is known of a failure and repeated beside the envelope, for clients that look nowhere else.
+_TOLD_BESIDE = ("delivery_confirmed", "busy", "retry_after", "native_session")
 _CODE_OF_RPC = {-32700: "invalid-json", -32600: "invalid-request", -32602: "invalid-request"}
 
 
@@ -49,8 +51,9 @@ def ended(ask: Ask, message: Message, headers: Headers) -> Reply:
     body: dict[str, Any] = envelopes.error_envelope(request.id, error, request.dialect)
     known = message.error or {}
     body |= {"code": known.get("code"), "request_id": ask.call.request_id, "message_id": message.id}
-    if "delivery_confirmed" in known:
-        body["delivery_confirmed"] = known["delivery_confirmed"]
+    body |= {name: known[name] for name in _TOLD_BESIDE if name in known}
+    if "retry_after" in known:
+        headers = (*headers, ("retry-after", str(known["retry_after"])))
     return Reply(body, error.http_status, headers)
 
 

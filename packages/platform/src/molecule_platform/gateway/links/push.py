@@ -155,12 +155,16 @@ class _Ear:
         self._spoken: Dialect = spoken
         self._tell = tell
         self._frames = Frames(most_bytes)
+        self._left = most_bytes
         self._task_id: str | None = None
         self._began = False
 
     async def hear(self, answer: Answer) -> Answered | Working | Unanswered:
         """Tell what comes until the task is settled or the stream ends."""
         while chunk := await answer.piece():
+            self._left -= len(chunk)
+            if self._left < 0:
+                raise StreamTooLarge("the agent's stream is larger than an answer may be")
             ended = await self._chunk(chunk)
             if ended is not None:
                 return ended

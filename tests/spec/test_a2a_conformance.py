@@ -1,0 +1,48 @@
+"""What an independent conformance kit found wrong at the standard door, so that it stays right."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.spec.a2a import FRAMINGS, polled, pushed
+from tests.spec.house import Platform
+
+NEW = {"A2A-Version": "1.0"}
+
+
+def test_a_client_of_0_3_may_write_the_field_names_of_protocol_buffers(platform: Platform) -> None:
+    with pushed(platform) as agent:
+        body = {
+            "request": {"message_id": "complete-1", "role": "ROLE_USER", "content": [{"text": "hi"}]},
+            "configuration": {"accepted_output_modes": ["text/plain"], "history_length": 1},
+        }
+        task = platform.ok("POST", f"/agents/{agent.id}/v1/message:send", json=body)["task"]
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert [said["messageId"] for said in task["history"]] == ["complete-1"]
+
+
+def test_the_tenant_of_a_path_is_told_to_the_agent(platform: Platform) -> None:
+    with pushed(platform) as agent:
+        body = {"message": agent.caller().message("hi")}
+        platform.ok("POST", f"/agents/{agent.id}/acme/message:send", json=body, headers=NEW)
+        assert json.loads(agent.agent.received[-1].body)["params"]["tenant"] == "acme"
+
+
+@pytest.mark.parametrize(("binding", "dialect"), FRAMINGS)
+def test_the_answer_of_an_agent_that_polls_has_the_history_asked_for(
+    platform: Platform, binding: Any, dialect: Any
+) -> None:
+    agent = polled(platform)
+    caller = agent.caller(binding, dialect)
+    with ThreadPoolExecutor() as pool:
+
+        def answered(**configuration: Any) -> dict[str, Any]:
+            waiting = pool.submit(caller.send, caller.message("hi", "m"), configuration=configuration)
+            agent.answer("done")
+            return waiting.result()["task"]
+
+        assert [said["messageId"] for said in answered()["history"]] == ["m"]
+        assert len(answered(historyLength=1)["history"]) == 1
+        assert "history" not in answered(historyLength=0)
