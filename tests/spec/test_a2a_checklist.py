@@ -321,7 +321,7 @@ def read_until(connection: socket.socket, mark: bytes) -> bytes:
     return read
 
 
-# - keep-alive lines, gapless `id:` lines over several messages of one task, no number spent on mailbox transitions
+# - keep-alive lines, gapless `id:` lines over several messages of one task, no number spent on the mailbox
 
 
 def test_a_quiet_stream_says_that_it_lives(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.spec.a2a import FRAMINGS, polled, pushed
+from tests.spec.a2a import FRAMINGS, Problem, polled, pushed
 from tests.spec.house import Platform
 
 NEW = {"A2A-Version": "1.0"}
@@ -46,3 +46,21 @@ def test_the_answer_of_an_agent_that_polls_has_the_history_asked_for(
         assert [said["messageId"] for said in answered()["history"]] == ["m"]
         assert len(answered(historyLength=1)["history"]) == 1
         assert "history" not in answered(historyLength=0)
+
+
+@pytest.mark.parametrize(("binding", "dialect"), FRAMINGS)
+def test_a_task_continued_without_streams_is_whole_at_once(
+    platform: Platform, binding: Any, dialect: Any
+) -> None:
+    with pushed(platform) as agent:
+        caller = agent.caller(binding, dialect)
+        task_id = caller.send(caller.message("one", "input-required-1"))["task"]["id"]
+        caller.send(caller.message("two", "input-required-1", taskId=task_id))
+        caller.send(caller.message("three", "complete-1", taskId=task_id))
+        task = caller.get(task_id)
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        said = [one["messageId"] for one in task["history"] if one["role"] == "ROLE_USER"]
+        assert said == ["input-required-1", "input-required-1", "complete-1"]
+        with pytest.raises(Problem) as refused:
+            caller.send(caller.message("four", taskId=task_id))
+        assert refused.value.reason == "UNSUPPORTED_OPERATION"

@@ -75,6 +75,7 @@ class ScriptedLink:
         self.followed: list[str] = []
         self.looks: list[Said | Unanswered] = []
         self.stopped: list[str] = []
+        self.in_one_piece = False
         self.free = asyncio.Event()
         self.free.set()
 
@@ -94,8 +95,8 @@ class ScriptedLink:
     async def _played(self, answer: Scripted, tell: Tell) -> Answered | Working | Unanswered:
         if not isinstance(answer, list):
             return answer
-        for said in answer:
-            await tell([said])
+        for said in [answer] if self.in_one_piece else [[one] for one in answer]:
+            await tell(said)
         settled = answer[-1].kind == "message" or answer[-1].state in tasks.SETTLED
         return (
             Answered(task_state=answer[-1].state or "completed") if settled else Working(answer[-1].task_id)

@@ -495,3 +495,40 @@ async def test_a_task_without_end_is_ended(rig: Rig, monkeypatch: pytest.MonkeyP
     assert message.error is not None
     assert "at most 3 events" in message.error["message"]
     assert (await kept(rig, ada, "t1")).state == "failed"
+
+
+async def test_what_was_in_order_is_told_before_what_was_not_fails_the_task(rig: Rig) -> None:
+    ada = await rig.agent(url=URL)
+    rig.link.in_one_piece = True
+    rig.link.answers = [[task("working"), chunk("never began", append=True)]]
+    message = await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
+    assert message.status == "failed"
+    assert [event.kind for event in await log(rig, ada, "t1")] == ["task", "status"]
+    assert (await kept(rig, ada, "t1")).state == "failed"
+
+
+async def test_a_renamed_task_has_no_other_name_anywhere_in_it(rig: Rig, eventually: Eventually) -> None:
+    ada = await rig.agent(url=URL)
+    rig.link.free.clear()
+    words: dict[str, Any] = {
+        "messageId": "a",
+        "role": "ROLE_AGENT",
+        "taskId": "t1",
+        "contextId": "c1",
+        "parts": [],
+    }
+    body: dict[str, Any] = {
+        "id": "t1",
+        "contextId": "c1",
+        "history": [words],
+        "status": {"state": wire("completed"), "message": words},
+    }
+    rig.link.answers = [Answered(json.dumps({"task": body}).encode(), None, "completed", "t1")]
+    sent = (await rig.send(ada, dialect="1.0")).message
+    await eventually(lambda: len(rig.link.carried) == 1)
+    await rig.delivery.show(sent.id)
+    rig.link.free.set()
+    message = await ended(rig, sent.id)
+    assert b'"t1"' not in (message.result or b"")
+    for event in await log(rig, ada, sent.id):
+        assert b'"t1"' not in event.payload

@@ -184,6 +184,8 @@ class Carrier:
         recorded = await self._storage.write(work)
         heard.heard(recorded)
         self._streams.publish(recorded.key, recorded.events)
+        if recorded.refused is not None:
+            raise recorded.refused
         if heard.state == "auth-required" and not heard.outlives_lease:
             # The caller has its answer; the agent may go on by itself once it has the credential.
             self.outliving.add(heard.message.id)

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, cast
 
-from molecule_platform.domain import results, tasks
+from molecule_platform.domain import naming, results, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.ports.storage import Transaction
@@ -23,7 +23,7 @@ def as_told(tx: Transaction, message: Message, result: bytes | None) -> bytes | 
     answered = _task_in(result, message.dialect)
     if answered is None or (answered["id"], answered.get("contextId")) == (task.id, task.context_id):
         return result
-    again = answered | {"id": task.id, "contextId": task.context_id}
+    again = naming.under(task, answered)
     return jsontext.encode({"task": again} if message.dialect == "1.0" else convert.TO_0_3.task(again))
 
 
@@ -32,7 +32,7 @@ def is_old(tx: Transaction, message: Message, result: bytes | None) -> bool:
     task, answered = task_log.task_of(tx, message), _task_in(result, message.dialect)
     if task is None or answered is None:
         return False
-    named = answered | {"id": task.id, "contextId": task.context_id}
+    named = naming.under(task, answered)
     return not differences.difference(task_log.folded(tx, task), named)
 
 
@@ -126,7 +126,7 @@ def _closing(tx: Transaction, task: Task, message: Message, now: datetime) -> li
         words = _modern(message.result, message.dialect).get("message")
         return [] if state == task.state else [task_log.status_event(task, state, now, message.id, words)]
     known = task_log.folded(tx, task)
-    named = answered | {"id": task.id, "contextId": task.context_id}
+    named = naming.under(task, answered)
     return [
         task_log.event_from(cast("dict[str, Any]", event), message.id)
         for event in differences.difference(known, named)

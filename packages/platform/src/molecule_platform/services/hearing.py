@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from molecule_platform.domain import tasks
+from molecule_platform.domain import naming, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.ports.links import Said
@@ -66,8 +66,18 @@ class Hearing:
         heard = self._heard.copy()
         if heard.task is not None and heard.task.last_seq + len(said) > MOST_EVENTS:
             raise EventRefused("malformed-event", f"a task has at most {MOST_EVENTS} events")
-        events = [event for one in said for event in heard.events(tx, one, now)]
-        return heard.write(tx, events, now)
+        events: list[TaskEvent] = []
+        refused = None
+        for one in said:
+            try:
+                events += heard.events(tx, one, now)
+            except EventRefused as problem:
+                if not events:
+                    raise
+                # What was said before it was in order, and is told before the task fails.
+                refused = problem
+                break
+        return replace(heard.write(tx, events, now), refused=refused)
 
     def heard(self, recorded: "Recorded") -> None:
         """What was recorded is on disk."""
@@ -91,6 +101,8 @@ class Recorded:
     key: TaskKey
     events: list[TaskEvent]
     heard: "_Heard"
+    # What came after them and broke the order.
+    refused: EventRefused | None = None
 
 
 @dataclass(slots=True)
@@ -185,7 +197,7 @@ class _Heard:
         assert self.task is not None
         if said.kind == "task" and known_before:
             known = task_log.folded(tx, self.task)
-            snapshot = self._named(modern_task(said))
+            snapshot = naming.under(self.task, modern_task(said))
             return [
                 task_log.event_from(cast("dict[str, Any]", event), self.message.id)
                 for event in differences.difference(known, snapshot)
@@ -199,16 +211,12 @@ class _Heard:
 
     def _renamed(self, said: Said) -> bytes:
         """The event under the ids that its sender knows."""
+        assert self.task is not None
         value = jsontext.decode(said.payload)
         wrapped = value if said.dialect == "1.0" else convert.FROM_0_3.event(cast("dict[str, Any]", value))
         ((member, body),) = cast("dict[str, Any]", wrapped).items()
-        named: Any = {member: self._named(body)}
+        named: Any = {member: naming.under(self.task, body)}
         return jsontext.encode(named if said.dialect == "1.0" else convert.TO_0_3.event(named))
-
-    def _named(self, body: dict[str, Any]) -> dict[str, Any]:
-        assert self.task is not None
-        name = "id" if "id" in body and "taskId" not in body else "taskId"
-        return {**body, name: self.task.id, "contextId": self.task.context_id}
 
     def _note(self, said: Said) -> None:
         self.state = said.state or self.state or "working"

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from molecule_platform.domain import dispatch, tasks
+from molecule_platform.domain import dispatch, naming, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task
 from molecule_platform.domain.workspaces import Workspace
@@ -107,7 +107,7 @@ def _apply(tx: Transaction, task: Task, said: Said | None, now: datetime) -> Non
 
 
 def _news(tx: Transaction, task: Task, said: Said) -> list[tasks.TaskEvent]:
-    snapshot = {**modern_task(said), "id": task.id, "contextId": task.context_id}
+    snapshot = naming.under(task, modern_task(said))
     known = task_log.folded(tx, task)
     try:
         found = differences.difference(known, snapshot)

@@ -15,6 +15,7 @@ from molecule_wire import times
 from molecule_wire.a2a import errors, operations
 from molecule_wire.a2a.operations import Dialect, Operation
 from molecule_wire.a2a.sse_reading import Frames, StreamTooLarge
+from molecule_wire.a2a.tasks import EventRefused
 
 SHORT_SECONDS = 15.0
 
@@ -173,18 +174,25 @@ class _Ear:
     async def _chunk(self, chunk: bytes) -> Answered | Unanswered | None:
         said: list[Said] = []
         error: bytes | None = None
+        refused: EventRefused | None = None
         for data in self._frames.feed(chunk):
-            frame = events.frame(data)
-            if frame.result is None:
-                error = frame.error or b"{}"
+            try:
+                frame = events.frame(data)
+                if frame.result is None:
+                    error = frame.error or b"{}"
+                    break
+                said.append(events.read(frame.result, self._spoken))
+            except EventRefused as problem:
+                refused = problem
                 break
-            said.append(events.read(frame.result, self._spoken))
             if _is_last(said[-1]):
                 break
         if said:
             self._began = True
             self._task_id = next((one.task_id for one in reversed(said) if one.task_id), self._task_id)
             await self._tell(said)
+        if refused is not None:
+            raise refused
         if error is not None:
             return replies.failed(error)
         return Answered(task_state=said[-1].state or "completed") if said and _is_last(said[-1]) else None
