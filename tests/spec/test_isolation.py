@@ -28,6 +28,10 @@ UNKNOWN = {
     "key": "NEVER_KEPT",
     "name": "nora",
     "org": "nowhere",
+    "task_id": "01890000-0000-7000-8000-000000000003",
+    "config_id": "01890000-0000-7000-8000-000000000004",
+    "delegation_id": "01890000-0000-7000-8000-000000000005",
+    "tenant": "acme-tenant",
 }
 ORG_SCOPES = ["org", "metrics.read"]
 REFUSED = (401, 403, 404)
@@ -62,6 +66,7 @@ def furnish(platform: Platform, org: str) -> dict[str, str]:
     ok("POST", "/settings/secrets", {"key": "SHARED", "value": f"of-{org}"})
     asked = platform.send(lead["id"], "hello", headers={"Prefer": "respond-async"} | there).json()
     tokens = f"/workspaces/{lead['id']}/tokens"
+    delegated = ok("POST", f"/workspaces/{lead['id']}/delegate", {"target_id": inner_id, "task": "a task"})
     return {
         "id": lead["id"],
         "inner": inner_id,
@@ -70,6 +75,10 @@ def furnish(platform: Platform, org: str) -> dict[str, str]:
         "org_token": ok("POST", "/org/tokens", {"scopes": ORG_SCOPES})["auth_token"],
         "grant_id": ok("POST", "/access/grants", grant)["id"],
         "message_id": asked["message_id"],
+        "task_id": asked["result"]["id"],
+        "config_id": "a-config",
+        "delegation_id": delegated["delegation_id"],
+        "tenant": "acme-tenant",
         "key": "SHARED",
         "org": org,
         "org_id": ok("GET", f"/orgs/{org}")["id"],

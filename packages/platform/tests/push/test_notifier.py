@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
+from sqlalchemy import delete
 
 from molecule_platform.domain import push
 from molecule_platform.domain.principals import Principal
@@ -17,6 +18,7 @@ from molecule_platform.domain.tasks import TaskEvent
 from molecule_platform.egress import guard
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import notifier as notifier_module
+from molecule_platform.storage.tables import message_events
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -470,7 +472,7 @@ async def test_an_event_that_is_no_longer_kept_is_passed_over(
     await desk.watch(key, hooks.url("/a"), dialect)
     await desk.says(key, "one")
     await desk.ends(key)
-    await desk.storage.write(lambda tx: tx.retention.message_events(desk.clock.advance(1), 10))
+    await desk.storage.write(lambda tx: tx._connection.execute(delete(message_events)))
     desk.notifier().wake()
     await eventually(lambda: desk.is_empty(key))
     assert hooks.heard == []

@@ -64,7 +64,7 @@ async def test_old_activity_is_forgotten_but_not_that_of_open_messages(
         log(tx, store, LONG_AGO, "done")
         log(tx, store, LONG_AGO)
         fresh = log(tx, store, LATER)
-        batches = [tx.retention.activity(NOW + timedelta(minutes=5), 1) for _ in range(3)]
+        batches = [tx.retention.activity(NOW + timedelta(hours=5), 1) for _ in range(3)]
         kept = [row.id for row in tx.activity.rows(store.ada.id, ActivityFilter(oldest_first=True))]
         return [batches, kept == [of_open, fresh]]
 
@@ -81,7 +81,7 @@ async def test_messages_are_forgotten_some_time_after_they_ended(
             tx.mailbox.insert(make_message(id=made[name], target_id=store.ada.id, seq=10**9 + number))
             if at is not None:
                 tx.mailbox.settle(made[name], Outcome("answered"), at)
-        batches = [tx.retention.messages(NOW + timedelta(minutes=5), 1) for _ in range(3)]
+        batches = [tx.retention.messages(NOW + timedelta(hours=5), 1) for _ in range(3)]
         return [batches, [name for name in made if tx.mailbox.get(made[name]) is not None]]
 
     assert await store.storage.write(work) == [[1, 1, 0], ["open", "lately"]]

@@ -45,7 +45,8 @@ def purge(tx: Transaction, removed: Workspace) -> None:
     Who could reach it may learn of its end, and nobody else: that is decided by where it stood.
     """
     tx.upkeep.erase(removed.id)
-    tx.workspaces.touch(removed.id, **_ERASED)
+    current = tx.workspaces.get(removed.id) or removed
+    tx.workspaces.touch(removed.id, version=current.version + 1, **_ERASED)
 
 
 def confirmation_required(children: list[Workspace]) -> Refusal:
