@@ -1,6 +1,7 @@
 """The operator's hand: pause, resume and delete, and how agents learn of it."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -157,3 +158,17 @@ def test_a_silent_agent_goes_offline(start: Start) -> None:
     assert (row["status"], row["status_reason"]) == ("offline", "no heartbeat")
     client.heartbeat()
     assert client.poll_state().status == "online"
+
+
+def test_a_workspace_is_shown_with_the_newest_sign_of_life(platform: Platform) -> None:
+    client = platform.join("alive")
+    path = f"/workspaces/{client.workspace_id}"
+    platform.send(client.workspace_id, "hello", headers={"Prefer": "respond-async"})
+    before = platform.ok("GET", path)["uptime_seconds"]
+    beat = {"workspace_id": client.workspace_id, "uptime_seconds": before + 7}
+    for _ in range(2):
+        platform.ok("POST", "/registry/heartbeat", token=client.load_token(), json=beat)
+    until = time.monotonic() + 10
+    while platform.ok("GET", path)["uptime_seconds"] != before + 7:
+        assert time.monotonic() < until
+        time.sleep(0.05)

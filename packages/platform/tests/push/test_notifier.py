@@ -16,9 +16,10 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.push import LEASE
 from molecule_platform.domain.tasks import TaskEvent
 from molecule_platform.egress import guard
-from molecule_platform.ports.storage import StorageDown
+from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.services import notifier as notifier_module
 from molecule_platform.storage.tables import message_events
+from molecule_platform.storage.transaction import SqlTransaction
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -464,6 +465,11 @@ async def test_credentials_that_cannot_be_opened_are_a_failure_and_shown_nowhere
     assert "very-secret" not in str(desk.log.said)
 
 
+def forget_events(tx: Transaction) -> None:
+    assert isinstance(tx, SqlTransaction)
+    tx._connection.execute(delete(message_events))
+
+
 @pytest.mark.parametrize("dialect", ["1.0", "0.3"])
 async def test_an_event_that_is_no_longer_kept_is_passed_over(
     desk: Desk, hooks: Hooks, eventually: Eventually, dialect: str
@@ -472,7 +478,7 @@ async def test_an_event_that_is_no_longer_kept_is_passed_over(
     await desk.watch(key, hooks.url("/a"), dialect)
     await desk.says(key, "one")
     await desk.ends(key)
-    await desk.storage.write(lambda tx: tx._connection.execute(delete(message_events)))
+    await desk.storage.write(forget_events)
     desk.notifier().wake()
     await eventually(lambda: desk.is_empty(key))
     assert hooks.heard == []

@@ -41,26 +41,28 @@ class Authority:
         workspace_id: str | None,
         *,
         removed_too: bool = False,
+        to_send: bool = False,
     ) -> Admission:
         """Let the principal in, or raise the refusal that says why not.
 
         With `removed_too` operators are let in to a workspace that is gone, and the handler answers for it.
+        With `to_send` it is enough to know of the workspace what delivery decides by.
         """
         if workspace_id is None:
             return Admission(principal, authorisation.permit(principal, rules, None, None))
         own = principal.workspace_id == workspace_id
         ask_tree = not own and any(who.kind == "peer" for who in rules)
         workspace, verdict = await self._storage.glance(
-            lambda tx: self._look(tx, principal, workspace_id, ask_tree)
+            lambda tx: self._look(tx, principal, workspace_id, ask_tree, to_send)
         )
         if workspace.removed and not (removed_too and principal.workspace_id is None):
             raise refusals.workspace_removed(workspace_id, removed_at(workspace))
         return Admission(principal, authorisation.permit(principal, rules, workspace_id, verdict), workspace)
 
     def _look(
-        self, tx: Transaction, principal: Principal, workspace_id: str, ask_tree: bool
+        self, tx: Transaction, principal: Principal, workspace_id: str, ask_tree: bool, to_send: bool
     ) -> tuple[Workspace, Verdict | None]:
-        workspace = self._standing(tx, workspace_id)
+        workspace = self._standing(tx, workspace_id) if to_send else tx.workspaces.get(workspace_id)
         if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
             raise refusals.workspace_not_found(workspace_id)
         if not ask_tree or principal.workspace_id is None:
@@ -68,7 +70,7 @@ class Authority:
         return workspace, verdict(tx, principal.workspace_id, workspace, self._clock)
 
     def _standing(self, tx: Transaction, workspace_id: str) -> Workspace | None:
-        """The workspace as it is now; what is known of it is read again only when it has changed."""
+        """The workspace: what delivery decides by as it is now, the rest of it in its last version."""
         known = self._known.get(workspace_id)
         found = tx.workspaces.get(workspace_id) if known is None else tx.workspaces.standing(known)
         if found is not None:

@@ -116,7 +116,7 @@ async def _rest_request(call: Call, binding: Binding) -> Request:
 async def target_of(authority: Authority, call: Call, request: Request) -> Workspace:
     """The agent. Sending to it needs leave; what else is asked is decided by the task it is about."""
     if request.operation in SENDS:
-        admission = await authority.admit(call.principal, SENDERS, call.path["id"])
+        admission = await authority.admit(call.principal, SENDERS, call.path["id"], to_send=True)
         assert admission.workspace is not None
         return admission.workspace
     workspace = await authority.same_org(call.principal, call.path["id"])
