@@ -9,9 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks import figure, load, processes
+from benchmarks import figure, load, processes, turns
 from scripts import live_platform
 
 CONNECTIONS = 16
@@ -150,7 +149,7 @@ def running(workspaces: int = 1, capacity: int = CAPACITY) -> Generator[Gateway]
 def _join(platform: live_platform.LivePlatform, name: str, url: str, capacity: int) -> str:
     connection = http.client.HTTPConnection("127.0.0.1", platform.port, timeout=30)
     body = {"name": name, "runtime": "external", "max_concurrent_tasks": capacity}
-    made = _post(connection, "/workspaces", body, platform.admin_token())
+    made = turns.post(connection, "/workspaces", body, platform.admin_token())
     card = {
         "name": name,
         "description": "Says hello",
@@ -162,15 +161,6 @@ def _join(platform: live_platform.LivePlatform, name: str, url: str, capacity: i
         "skills": [{"id": "echo", "name": "Echo", "description": "Says hello", "tags": ["demo"]}],
     }
     register = {"id": made["id"], "url": url, "agent_card": card}
-    _post(connection, "/registry/register", register, made["connection"]["auth_token"])
+    turns.post(connection, "/registry/register", register, made["connection"]["auth_token"])
     connection.close()
     return made["id"]
-
-
-def _post(connection: http.client.HTTPConnection, path: str, body: object, token: str) -> Any:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection.request("POST", path, json.dumps(body), headers)
-    answer = connection.getresponse()
-    said = answer.read()
-    assert answer.status < 300, said
-    return json.loads(said)

@@ -47,6 +47,7 @@ def test_a_repeat_gets_the_outcome_that_the_first_one_has_by_now(
     again = keyed(platform, pushed.workspace_id, message("hello", "m1"))
     assert (again.status_code, again.headers["Idempotency-Replayed"]) == (200, "true")
     assert text.text_of(again.json()["result"]) == "re: hello"
+    assert again.headers["X-Molecule-Message-Id"] == sent["message_id"]
     assert len(agent.received) == 1
 
 

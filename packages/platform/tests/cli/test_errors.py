@@ -79,6 +79,19 @@ def test_an_error_of_json_rpc_is_read(molecule: Molecule, scripted: Any) -> None
     assert (told["error"], told["code"], told["retry_after"]) == ("the mailbox is full", "mailbox-full", 3)
 
 
+def test_a_message_that_was_answered_while_the_sender_tried_again_is_told(
+    molecule: Molecule, scripted: Any
+) -> None:
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"kind": "message", "parts": []}}
+    scripted.on("/workspaces", [{"id": "w1", "name": "lead"}])
+    scripted.on("/workspaces/w1/a2a", '{"cut off', 202)
+    scripted.then("/workspaces/w1/a2a", answer, 200, **{"X-Molecule-Message-Id": "m1"})
+    told = {"id": "m1", "status": "answered", "task_state": None}
+    scripted.on("/messages/m1", told | {"result": {"parts": [{"kind": "text", "text": "re: hello"}]}})
+    sent = molecule("send", "lead", "hello", "--no-wait", "--url", scripted.url)
+    assert (sent.code, sent.out.strip()) == (0, "re: hello")
+
+
 def test_a_redirect_is_not_followed(molecule: Molecule, scripted: Any) -> None:
     scripted.on("/workspaces", {"error": "moved", "code": "moved"}, 302, Location=f"{scripted.url}/other")
     assert molecule("workspace", "list", "--url", scripted.url).code == 1

@@ -79,8 +79,10 @@ async def test_a_workspace_that_we_start_cannot_be_claimed_from_outside(rig: Rig
 
 
 async def test_at_most_three_start_at_the_same_time(rig: Rig, eventually: Eventually) -> None:
-    rig.provisioner.seconds = 0.02
+    rig.provisioner.open.clear()
     several = [(await rig.created(f"Ada {n}", runtime="llm")).workspace for n in range(7)]
+    await eventually(lambda: rig.provisioner.starting == 3)
+    rig.provisioner.open.set()
     await eventually(lambda: rig.provisioner.running == {workspace.id for workspace in several})
     assert rig.provisioner.most_starting == 3
 

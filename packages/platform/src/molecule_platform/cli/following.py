@@ -187,7 +187,9 @@ def happenings(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a stream tells, each thing once, until it is over or nobody waits any longer."""
     told: set[tuple[str, str]] = set()
-    follower = sse.Follower(session, path, {}, None, left=waiting.left, is_over=lambda: heard.is_over)
+    follower = sse.Follower(
+        session, path, {}, None, left=waiting.left, is_over=lambda: heard.is_over, met=True
+    )
     for frame in follower.frames():
         # Steps have no number, so a stream that was cut tells them again.
         step = (frame.event, frame.data)

@@ -48,9 +48,9 @@ def send(
     printed at the end.
     """
     row = tree.find(session.client, workspace)
-    receipt = _post(session, row, _said(text, task), PATIENCE_SECONDS if wait is None else wait)
+    accepted = _post(session, row, _said(text, task), PATIENCE_SECONDS if wait is None else wait)
+    receipt, message_id = accepted.object(), accepted.headers["x-molecule-message-id"]
     waiting = _patience(receipt, wait, no_wait)
-    message_id: str = receipt["message_id"]
     try:
         has_said = waiting is not None and _listen(session, message_id, row["name"], waiting)
         message = _look(session, message_id)
@@ -143,8 +143,11 @@ def _said(text: str, task: str | None) -> dict[str, Any]:
     return said if task is None else said | {"taskId": task}
 
 
-def _post(session: Session, row: tree.Row, said: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Hand the message over, also when the platform is away for a moment after it was just there."""
+def _post(session: Session, row: tree.Row, said: dict[str, Any], seconds: float) -> client.Answer:
+    """Hand the message over, also when the platform is away for a moment after it was just there.
+
+    What comes back is a receipt, or, if an earlier try arrived and was answered by now, the answer itself.
+    """
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
     path = tree.path(row["id"], "/a2a")
     # The call itself is not held: the id is known at once, so that an interrupted wait loses nothing.
@@ -152,7 +155,7 @@ def _post(session: Session, row: tree.Row, said: dict[str, Any], seconds: float)
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return session.client.send(request).object()
+            return session.client.send(request)
         except problems.Unreachable as lost:
             if time.monotonic() >= deadline:
                 sentence = f"{lost}; whether it took the message before it went away is not known"

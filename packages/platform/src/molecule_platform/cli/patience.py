@@ -11,9 +11,9 @@ PASSING = (429, 502, 503, 504)
 class Patience:
     """Bears what passes once the platform has answered; says so once for each time it is away."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, met: bool = False) -> None:
         self._session = session
-        self._met = False
+        self._met = met
         self._away = False
 
     def met(self) -> None:

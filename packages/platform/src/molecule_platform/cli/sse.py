@@ -60,7 +60,8 @@ def _never() -> bool:
 class Follower:
     """What a stream tells, also over cuts: each event once, in order.
 
-    `left` is how many seconds the reader still waits; `is_over` whether a stream that ended is complete.
+    `left` is how many seconds the reader still waits; `is_over` whether a stream that ended is complete;
+    `met` whether the platform has answered before, so that its absence is waited out.
     """
 
     def __init__(
@@ -72,12 +73,13 @@ class Follower:
         *,
         left: Callable[[], float] = _endless,
         is_over: Callable[[], bool] = _never,
+        met: bool = False,
     ) -> None:
         self._session = session
         self._path = f"{path}?{urlencode(query)}" if query else path
         self._last_id = since
         self._retry = RETRY_SECONDS
-        self._patience = Patience(session)
+        self._patience = Patience(session, met=met)
         self._left = left
         self._is_over = is_over
 

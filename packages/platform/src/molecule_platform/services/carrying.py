@@ -131,7 +131,7 @@ class Carrier:
         sentence = f"{workspace.name} showed no sign of work for {idle:g} s"
         return Unanswered("peer-unreachable", sentence, True, delivery_confirmed=True)
 
-    async def _sign(self, message: Message, _since: datetime) -> datetime | None:
+    async def _sign(self, message: Message) -> datetime | None:
         return await self._storage.read(lambda tx: _last_sign_of_work(tx, message))
 
     async def _talk(self, heard: Hearing, workspace: Workspace, patience: Patience) -> Reply:

@@ -283,9 +283,8 @@ class Delivery:
         async def look() -> bool | None:
             if slot.ended is not None:
                 return True
-            is_new = slot.looked_at == 0
-            slot.looked_at += 1
-            if is_new or await self._storage.glance(lambda tx: tx.mailbox.is_open(message_id)):
+            is_fresh, slot.is_fresh = slot.is_fresh, False
+            if is_fresh or await self._storage.glance(lambda tx: tx.mailbox.is_open(message_id)):
                 return None
             return False
 

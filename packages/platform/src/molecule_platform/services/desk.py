@@ -13,7 +13,8 @@ class Slot:
 
     rung: asyncio.Event = field(default_factory=asyncio.Event)
     ended: Message | None = None
-    looked_at: int = 0
+    # Nobody has looked yet: it was just accepted, and cannot have ended elsewhere.
+    is_fresh: bool = True
 
 
 class Desk:

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from molecule_platform.ports.storage import StorageDown
 
-Vouch = Callable[[datetime], Awaitable[datetime | None]]
-"""Given since when nothing was heard: when the agent last showed that it works, None when it did not."""
+Vouch = Callable[[], Awaitable[datetime | None]]
+"""When the agent last showed that it works; None when it did not."""
 
 
 AGAIN_SECONDS = 1.0
@@ -48,7 +48,7 @@ class Patience:
 
     async def _check(self) -> None:
         try:
-            sign = await self._vouch(self._since)
+            sign = await self._vouch()
         except StorageDown:
             self._timer = self._loop.call_later(AGAIN_SECONDS, self._look)
             return

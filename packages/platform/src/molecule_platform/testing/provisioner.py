@@ -16,16 +16,19 @@ class FakeProvisioner:
         self.start_problems: list[StartFailed] = []
         self.stop_problems: list[str] = []
         self.seconds = 0.0
+        self.open = asyncio.Event()
+        self.open.set()
         self.starting = 0
         self.most_starting = 0
 
     async def start(self, launch: Launch) -> None:
-        """Remember the launch; take the next problem of the script, if there is one."""
+        """Remember the launch and wait while it is not `open`; take the script's next problem, if there is one."""
         self.launches.append(launch)
         self.starting += 1
         self.most_starting = max(self.starting, self.most_starting)
         try:
             await asyncio.sleep(self.seconds)
+            await self.open.wait()
         finally:
             self.starting -= 1
         if self.start_problems:

@@ -67,7 +67,8 @@ class A2aDoor:
 
     async def _send(self, ask: Ask, submission: Submission) -> Reply:
         receipt, message = await self._sending.unary(ask, submission)
-        headers = (*ask.echoed, *(REPLAYED if receipt.replayed else ()))
+        named = (("x-molecule-message-id", message.id),)
+        headers = (*ask.echoed, *named, *(REPLAYED if receipt.replayed else ()))
         if not message.is_open:
             return outcomes.ended(ask, message, headers)
         message, task = await self._sending.delivery.show(message.id)
