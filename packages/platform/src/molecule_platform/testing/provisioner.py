@@ -22,7 +22,7 @@ class FakeProvisioner:
         self.most_starting = 0
 
     async def start(self, launch: Launch) -> None:
-        """Remember the launch and wait while it is not `open`; take the script's next problem, if there is one."""
+        """Remember the launch, wait while it is not `open`, take the script's next problem if any."""
         self.launches.append(launch)
         self.starting += 1
         self.most_starting = max(self.starting, self.most_starting)
