@@ -4,9 +4,10 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("sdk", "skills", "runtime", "platform")
+PACKAGES = ("sdk", "sdk-alias", "skills", "runtime", "platform")
 DISTRIBUTIONS = {
     "molecule-ai-sdk": ("molecule_wire", "molecule_agent", "molecule_plugin"),
+    "molecule-sdk": (),
     "molecule-ai-skills": ("molecule_skill",),
     "molecule-ai-workspace-runtime": ("molecule_runtime",),
     "molecule-ai-platform": ("molecule_platform",),

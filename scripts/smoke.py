@@ -14,7 +14,11 @@ SDK_BRINGS = {
     "molecule-ai-sdk", "requests", "pyyaml", "certifi", "charset-normalizer", "idna", "urllib3",
 }  # fmt: skip
 CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "molecule-ai-sdk": (("python", "-m", "molecule_agent", "--help"),),
+    "molecule-ai-sdk": (
+        ("python", "-m", "molecule_agent", "--help"),
+        ("python", "-m", "molecule_plugin", "--help"),
+    ),
+    "molecule-sdk": (("python", "-m", "molecule_agent", "--help"),),
     "molecule-ai-skills": (),
     "molecule-ai-workspace-runtime": (),
     "molecule-ai-platform": (("molecule", "version"),),

@@ -1,0 +1,1 @@
+from molecule_plugin import AgentskillsAdaptor as Adaptor  # noqa: F401

@@ -1,0 +1,1 @@
+"""The command line: `molecule-plugin`, or `python -m molecule_plugin`."""

@@ -1,0 +1,33 @@
+"""What agents and the platform share of the plugin SDK loads no more than it needs."""
+
+import subprocess
+import sys
+
+import pytest
+
+SHARED = [
+    "archive",
+    "digest",
+    "errors",
+    "keys",
+    "limits",
+    "lock",
+    "names",
+    "packing",
+    "revocations",
+    "signatures",
+    "trees",
+    "trust",
+]
+
+
+@pytest.mark.parametrize("module", SHARED)
+def test_a_shared_part_loads_without_yaml_and_cryptography(module: str) -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['yaml'] = sys.modules['cryptography'] = None\n"
+        f"import molecule_plugin.{module}\n"
+        "print(sorted({'requests', 'asyncio', 'molecule_agent'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
