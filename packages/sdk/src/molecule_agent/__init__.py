@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from molecule_agent.handlers import MessageHandler
     from molecule_agent.inbound import DEFAULT_POLL_INTERVAL, InboundDelivery, PollDelivery, PushDelivery
     from molecule_agent.inbox import InboxDelivery
+    from molecule_agent.plugin_policy import PluginPolicy
+    from molecule_agent.plugins.managing import InstalledPlugin
+    from molecule_plugin.digest import compute_plugin_sha256, verify_plugin_sha256
 
 __version__ = "0.1.0"
 
@@ -70,9 +73,13 @@ _ON_FIRST_USE = {
     "DEFAULT_POLL_INTERVAL": "molecule_agent.inbound",
     "InboundDelivery": "molecule_agent.inbound",
     "InboxDelivery": "molecule_agent.inbox",
+    "InstalledPlugin": "molecule_agent.plugins.managing",
     "MessageHandler": "molecule_agent.handlers",
+    "PluginPolicy": "molecule_agent.plugin_policy",
     "PollDelivery": "molecule_agent.inbound",
     "PushDelivery": "molecule_agent.inbound",
+    "compute_plugin_sha256": "molecule_plugin.digest",
+    "verify_plugin_sha256": "molecule_plugin.digest",
 }
 """What a program that only calls out never needs, and therefore does not load."""
 
@@ -99,6 +106,7 @@ __all__ = [
     "InboundMessage",
     "InboundSource",
     "InboxDelivery",
+    "InstalledPlugin",
     "Lease",
     "LeaseLostError",
     "LockMismatchError",
@@ -118,6 +126,7 @@ __all__ = [
     "PluginManifestError",
     "PluginNameError",
     "PluginNotAllowedError",
+    "PluginPolicy",
     "PluginRejectedError",
     "PluginRevokedError",
     "PluginSignatureError",
@@ -140,8 +149,10 @@ __all__ = [
     "WorkspaceRemovedError",
     "WorkspaceState",
     "__version__",
+    "compute_plugin_sha256",
     "errors",
     "make_idempotency_key",
+    "verify_plugin_sha256",
 ]
 
 

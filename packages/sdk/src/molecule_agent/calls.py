@@ -14,6 +14,7 @@ from molecule_wire.calls import (
     Request,
     WorkspaceState,
     activity,
+    delegations,
     inbox,
     registry,
     replies,
@@ -40,8 +41,11 @@ class PlatformCalls(ABC):
     _stray_404s: int = 0
 
     @abstractmethod
-    def _perform(self, request: Request, read: Callable[[Reply], T]) -> T:
-        """Send a request with the workspace's credentials and read its answer."""
+    def _perform(self, request: Request, read: Callable[[Reply], T], *, repeatable: bool = False) -> T:
+        """Send a request with the workspace's credentials and read its answer.
+
+        A POST is sent again, where the retry policy says so, only if it is `repeatable`.
+        """
 
     @abstractmethod
     def _persist_token_again(self) -> None:
@@ -146,6 +150,23 @@ class PlatformCalls(ABC):
     def ask_peer(self, target_id: str, message: str, *, timeout: float = 300.0) -> str:
         """Send a peer a text and wait for the text of its answer."""
         return peers.ask(self, target_id, message, timeout)
+
+    def delegate(
+        self, task: str, target_id: str, idempotency_key: str | None = None, timeout: float = 300.0
+    ) -> JSONObject:
+        """Ask a peer for a piece of work; `get_delegation` tells how it ended.
+
+        The same key and task again are the same delegation; without a key that holds within one minute.
+        """
+        key = idempotency_key or delegations.minute_key(task, self._clock.time())
+        request = delegations.delegate(
+            self.workspace_id, target_id, task, idempotency_key=key, timeout=timeout
+        )
+        return self._perform(request, workspaces.read_object, repeatable=True)
+
+    def get_delegation(self, delegation_id: str) -> JSONObject:
+        """One delegation of this workspace, with its outcome once it has one."""
+        return self._perform(delegations.show(self.workspace_id, delegation_id), workspaces.read_object)
 
     def fetch_inbound(
         self,

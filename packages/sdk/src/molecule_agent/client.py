@@ -1,40 +1,41 @@
 """`RemoteAgentClient`: a Python program, anywhere, as a workspace of a Molecule organisation."""
 
-import hashlib
 import logging
 import os
 import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import requests
 
-from molecule_agent import calls, clocks, errors, handlers, living, registration, responses, token_store
+from molecule_agent import clocks, errors, handlers, living, registration, responses, sending, token_store
 from molecule_agent import session as sessions
 from molecule_wire import JSONObject
-from molecule_wire.calls import PeerInfo, Reply, Request, RetryPolicy, WorkspaceState, a2a
+from molecule_wire.calls import PeerInfo, RetryPolicy, WorkspaceState, a2a, delegations
 from molecule_wire.calls import retry as retries
-from molecule_wire.calls.values import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
     from molecule_agent.a2a_server import A2AServer
     from molecule_agent.inbound import InboundDelivery
     from molecule_agent.loops import TaskSupplier
+    from molecule_agent.plugin_policy import PluginPolicy
+    from molecule_agent.plugins.managing import InstalledPlugin
+    from molecule_plugin.digest import compute_plugin_sha256, verify_plugin_sha256
 
 DEFAULT_HEARTBEAT_INTERVAL = 30.0
 DEFAULT_STATE_POLL_INTERVAL = 30.0
 DEFAULT_URL_CACHE_TTL = 300.0
-DEFAULT_GET_MAX_RETRIES = 3
+DEFAULT_GET_MAX_RETRIES = sending.GET_MAX_RETRIES
 
 _WORKSPACE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
-T = TypeVar("T")
 log = logging.getLogger("molecule_agent")
 
 __all__ = [
@@ -45,8 +46,27 @@ __all__ = [
     "PeerInfo",
     "RemoteAgentClient",
     "WorkspaceState",
+    "compute_plugin_sha256",
     "make_idempotency_key",
+    "verify_plugin_sha256",
 ]
+
+
+_OF_PLUGINS = {
+    "_safe_extract_tar": ("molecule_plugin.archive", "_safe_extract_tar"),
+    "_walk_files": ("molecule_plugin.digest", "walk_files"),
+    "_sha256_file": ("molecule_plugin.digest", "sha256_file"),
+    "compute_plugin_sha256": ("molecule_plugin.digest", "compute_plugin_sha256"),
+    "verify_plugin_sha256": ("molecule_plugin.digest", "verify_plugin_sha256"),
+}
+"""Names that programs of the first generation import from here; only they load the plugin SDK."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _OF_PLUGINS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _OF_PLUGINS[name]
+    return getattr(import_module(module), attribute)
 
 
 class _ModuleClock:
@@ -62,7 +82,7 @@ class _ModuleClock:
         time.sleep(seconds)
 
 
-class RemoteAgentClient(calls.PlatformCalls):
+class RemoteAgentClient(sending.Sending):
     """One workspace's connection to the platform; every method may be called from any thread.
 
     `reported_url` is where the platform can reach the agent; without one the agent fetches its messages.
@@ -84,6 +104,7 @@ class RemoteAgentClient(calls.PlatformCalls):
         *,
         enrolment_token: str | None = None,
         retry: RetryPolicy | None = None,
+        plugin_policy: "PluginPolicy | None" = None,
         clock: clocks.Clock | None = None,
     ) -> None:
         self.workspace_id = _checked_id(workspace_id)
@@ -98,9 +119,11 @@ class RemoteAgentClient(calls.PlatformCalls):
         self._store = token_store.TokenStore(_token_dir(token_dir, workspace_id))
         self._session: responses.SessionLike = sessions.PlatformSession() if session is None else session
         self._retry = retry or RetryPolicy()
+        self._plugin_policy = plugin_policy
         self._clock = clock or _ModuleClock()
         self._lock = threading.RLock()
         self._token: str | None = None
+        self._token_is_saved = True
         self._url_cache = {}
         self._dispatch_secret = ""
         self._ladder = registration.Ladder(
@@ -150,7 +173,7 @@ class RemoteAgentClient(calls.PlatformCalls):
             raise ValueError("refusing to save empty token")
         with self._lock:
             self._token = token
-        self._store.save_token(token)
+        self._save_what_is_in_use(token)
 
     def load_token(self) -> str | None:
         """The token in use: from memory, else from disk."""
@@ -185,6 +208,57 @@ class RemoteAgentClient(calls.PlatformCalls):
         from molecule_agent import a2a_server
 
         return a2a_server.start_for(self, handler, public_url=public_url, host=host, port=port, **options)
+
+    def install_plugin(
+        self,
+        name: str,
+        source: str | None = None,
+        run_setup_sh: bool = True,
+        report_to_platform: bool = True,
+        *,
+        sha256: str | None = None,
+        upgrade: bool = False,
+        frozen: bool = False,
+        allow_signer_change: bool = False,
+        setup_env: Mapping[str, str] | Collection[str] | None = None,
+    ) -> Path:
+        """Install a plugin through the platform and return its directory.
+
+        It is verified before it replaces a version that is there. `sha256` is a digest that you have from
+        elsewhere; `upgrade` lets it differ from `plugins.lock`, `frozen` installs only what is locked.
+        `setup_env` names the variables that `setup.sh` may see, among those that the plugin asks for.
+        """
+        from molecule_agent.plugins import installing
+
+        wish = installing.Wish(
+            name=name,
+            source=source,
+            run_setup=run_setup_sh,
+            sha256=sha256,
+            upgrade=upgrade,
+            frozen=frozen,
+            allow_signer_change=allow_signer_change,
+            setup_env=setup_env or (),
+        )
+        return installing.install(self, wish, report=report_to_platform)
+
+    def uninstall_plugin(self, name: str) -> bool:
+        """Remove a plugin, except files that were edited or added; false when it was not installed."""
+        from molecule_agent.plugins import managing
+
+        return managing.uninstall(self, name)
+
+    def list_plugins(self) -> "list[InstalledPlugin]":
+        """The plugins in this agent's directory."""
+        from molecule_agent.plugins import managing
+
+        return managing.list_plugins(self)
+
+    def verify_plugins(self) -> dict[str, list[str]]:
+        """Each installed plugin with what is wrong with it; an empty list is good."""
+        from molecule_agent.plugins import managing
+
+        return managing.verify_plugins(self)
 
     def run_heartbeat_loop(
         self, max_iterations: int | None = None, task_supplier: "TaskSupplier | None" = None
@@ -230,79 +304,13 @@ class RemoteAgentClient(calls.PlatformCalls):
     def _request_headers(self, **extra: str) -> dict[str, str]:
         return self._auth_headers() | self._tenant_headers() | extra
 
-    def _perform(self, request: Request, read: Callable[[Reply], T]) -> T:
-        return responses.read(self._authenticated(lambda: self._send(request)), read)
-
-    def _authenticated(self, send: Callable[[], requests.Response]) -> requests.Response:
-        used = self.load_token()
-        response = send()
-        if response.status_code == 401 and self._adopt_token_other_than(used):
-            return send()
-        return response
-
-    def _send(self, request: Request) -> requests.Response:
-        if request.method == "POST":
-            return self._post(request, headers=self._request_headers(**request.headers))
-        return self._get(request, headers=self._request_headers(**request.headers))
-
-    def _post(self, request: Request, *, headers: Mapping[str, str], url: str = "") -> requests.Response:
-        url = url or self.platform_url + request.path
-        with errors.translated():
-            return self._session.post(url, json=request.json, headers=headers, timeout=request.timeout)
-
-    def _get(self, request: Request, *, headers: Mapping[str, str]) -> requests.Response:
-        url = self.platform_url + request.path
-        with errors.translated():
-            if request.timeout == DEFAULT_TIMEOUT:
-                return self._get_with_retry(
-                    _with_query(url, request.params), headers, self._retry.max_retries
-                )
-            params = dict(request.params)
-            response = self._session.get(url, headers=headers, params=params, timeout=request.timeout)
-            if response.status_code != 429:
-                return response
-            params.pop("wait", None)
-            return self._get_with_retry(_with_query(url, params), headers)
-
-    def _get_with_retry(
-        self,
-        url: str,
-        headers: Mapping[str, str] | None = None,
-        max_retries: int = DEFAULT_GET_MAX_RETRIES,
-    ) -> requests.Response:
-        return self._repeat(lambda: self._session.get(url, headers=headers or {}, timeout=10.0), max_retries)
-
-    def _repeat(self, send: Callable[[], requests.Response], max_retries: int) -> requests.Response:
-        for repeat in range(1, max_retries + 1):
-            retry_after = ""
-            try:
-                response = send()
-            except (requests.ConnectionError, requests.Timeout):
-                if not self._retry.connection_errors:
-                    raise
-            else:
-                if response.status_code not in self._retry.statuses:
-                    return response
-                retry_after = responses.header(response, "Retry-After")
-            self._clock.sleep(self._wait_before(repeat, retry_after))
-        return send()
-
-    def _wait_before(self, repeat: int, retry_after: str) -> float:
-        now, chance = self._clock.time(), random.random()  # noqa: S311 - it spreads retries, no secret
-        return retries.wait_before(self._retry, repeat, retry_after, now=now, chance=chance)
-
-    def _post_message(self, url: str, request: Request) -> JSONObject:
-        if sessions.origin_of(url) != sessions.origin_of(self.platform_url):
-            response = self._post(request, headers=request.headers, url=url)
-            return responses.read(response, a2a.read_envelope)
-        # Only on the platform path is the same message sent twice still one message.
-        repeats = self._retry.max_retries if url == self.platform_url + request.path else 0
-
-        def send() -> requests.Response:
-            return self._post(request, headers=self._request_headers(**request.headers), url=url)
-
-        response = self._authenticated(lambda: self._repeat(send, repeats))
-        return responses.read(response, a2a.read_envelope)
+    def _wait_before(self, repeat: int, refused: requests.Response | None) -> float:
+        told = "" if refused is None else responses.header(refused, "Retry-After")
+        # A date to come back at is one of the platform's clock, which ours need not agree with.
+        there = None if refused is None else retries.moment_of(responses.header(refused, "Date"))
+        now = self._clock.time() if there is None else there
+        chance = random.random()  # noqa: S311 - it spreads retries, no secret
+        return retries.wait_before(self._retry, repeat, told, now=now, chance=chance)
 
     def _adopt_token_other_than(self, used: str | None) -> bool:
         """After a 401: another process, or thread, of this agent may have a newer token."""
@@ -313,14 +321,20 @@ class RemoteAgentClient(calls.PlatformCalls):
             return self._token not in (None, used)
 
     def _persist_token_again(self) -> None:
-        if self._token and not self.token_file.exists():
-            self._store.save_token(self._token)
+        if self._token and not (self._token_is_saved and self.token_file.exists()):
+            self._save_what_is_in_use(self._token)
+
+    def _save_what_is_in_use(self, token: str) -> None:
+        """Write the token; again if another thread has changed it meanwhile, so that the newest stays."""
+        written = ""
+        while token != written and self._store.save_token(token):
+            written, token = token, self._token or token
+        self._token_is_saved = token == written
 
 
 def make_idempotency_key(task_text: str) -> str:
     """A key that is the same for the same text within one minute."""
-    minute = int(time.time()) // 60 * 60
-    return hashlib.sha256(f"{task_text}:{minute}".encode()).hexdigest()
+    return delegations.minute_key(task_text, time.time())
 
 
 def _checked_id(workspace_id: str) -> str:
@@ -346,10 +360,6 @@ def _checked_url(platform_url: str) -> str:
 def _origin(platform_url: str) -> str:
     parts = urlsplit(platform_url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def _with_query(url: str, params: Mapping[str, str]) -> str:
-    return f"{url}?{urlencode(params)}" if params else url
 
 
 def _token_dir(given: str | Path | None, workspace_id: str) -> Path:

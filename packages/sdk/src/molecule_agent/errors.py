@@ -20,13 +20,20 @@ from contextlib import contextmanager
 
 import requests
 
-from molecule_wire import JSON, JSONObject
+from molecule_wire import JSON, JSONObject, exceptions
 from molecule_wire import errors as wire_errors
 from molecule_wire.calls import values
 
-
-class MoleculeError(Exception):
-    """The base of everything the SDK raises."""
+MoleculeError = exceptions.MoleculeError
+PluginError = exceptions.PluginError
+PluginNameError = exceptions.PluginNameError
+UnsafeArchiveError = exceptions.UnsafeArchiveError
+PluginManifestError = exceptions.PluginManifestError
+PluginIntegrityError = exceptions.PluginIntegrityError
+SHA256MismatchError = exceptions.SHA256MismatchError
+PluginSignatureError = exceptions.PluginSignatureError
+PluginRevokedError = exceptions.PluginRevokedError
+LockMismatchError = exceptions.LockMismatchError
 
 
 class ConfigurationError(MoleculeError, ValueError):
@@ -61,42 +68,6 @@ class A2AError(MoleculeError):
 
 class CallerAssertionError(MoleculeError):
     """A request to the agent does not prove that it comes from the platform."""
-
-
-class PluginError(MoleculeError):
-    """A plugin cannot be used."""
-
-
-class PluginNameError(PluginError, ValueError):
-    """Not a plugin name."""
-
-
-class UnsafeArchiveError(PluginError, ValueError):
-    """A plugin archive tries to write outside its place."""
-
-
-class PluginManifestError(PluginError, ValueError):
-    """A plugin's manifest cannot be read."""
-
-
-class PluginIntegrityError(PluginError, ValueError):
-    """A plugin is not what it should be."""
-
-
-class SHA256MismatchError(PluginIntegrityError):
-    """A plugin's content has another digest than promised."""
-
-
-class PluginSignatureError(PluginIntegrityError):
-    """A plugin's signature is missing, wrong, or cannot be checked."""
-
-
-class PluginRevokedError(PluginIntegrityError):
-    """A plugin was revoked by its publisher or the organisation."""
-
-
-class LockMismatchError(PluginIntegrityError):
-    """A plugin differs from what `plugins.lock` pins."""
 
 
 class ApiError(MoleculeError, requests.HTTPError):

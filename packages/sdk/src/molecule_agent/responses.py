@@ -7,11 +7,11 @@ import requests
 
 from molecule_agent import errors
 from molecule_wire import JSON
-from molecule_wire.calls import values
+from molecule_wire.calls import plugins, values
 
 T = TypeVar("T")
 
-_HEADERS = ("Retry-After", "X-Request-Id")
+_HEADERS = ("Retry-After", "X-Request-Id", "Date", *plugins.HEADERS.values())
 
 
 class SessionLike(Protocol):
@@ -37,6 +37,12 @@ def read(response: requests.Response, reader: Callable[[values.Reply], T]) -> T:
         raise errors.from_failure(_explained(failure, refusal), response) from (refusal or failure)
 
 
+def read_head(response: requests.Response, reader: Callable[[values.Reply], T]) -> T:
+    """The same, but the body of an accepted response is left to whoever wants it."""
+    reply, _ = _head_of(response)
+    return reader(reply) if reply.ok else read(response, reader)
+
+
 def header(response: requests.Response, name: str) -> str:
     """A header of a response, which may have none at all."""
     headers: Any = getattr(response, "headers", None)
@@ -46,17 +52,21 @@ def header(response: requests.Response, name: str) -> str:
 
 
 def _reply_of(response: requests.Response) -> tuple[values.Reply, requests.HTTPError | None]:
+    reply, refusal = _head_of(response)
+    body, readable = _json_of(response)
+    return reply._replace(body=body, readable=readable), refusal
+
+
+def _head_of(response: requests.Response) -> tuple[values.Reply, requests.HTTPError | None]:
     refusal: requests.HTTPError | None = None
     try:
         response.raise_for_status()
     except requests.HTTPError as error:
         refusal = error
-    body, readable = _json_of(response)
     reply = values.Reply(
         status=_status_of(response, refusal),
         headers={name: value for name in _HEADERS if (value := header(response, name))},
-        body=body,
-        readable=readable,
+        readable=False,
         accepted=refusal is None and not _is_redirect(response),
     )
     return reply, refusal

@@ -53,7 +53,7 @@ class TokenStore:
     @contextlib.contextmanager
     def locked(self, wait: float) -> Generator[None]:
         """Hold the lock of the directory; `TokenStoreError` after `wait` seconds."""
-        self._make_directory()
+        self.make_directory()
         handle = os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _wait_for_lock(handle, self.lock_file, wait)
@@ -61,7 +61,8 @@ class TokenStore:
         finally:
             os.close(handle)
 
-    def _make_directory(self) -> None:
+    def make_directory(self) -> None:
+        """Make the directory, for this user alone, if it is missing."""
         if not self.directory.is_dir():
             self.directory.parent.mkdir(parents=True, exist_ok=True)
             self.directory.mkdir(mode=0o700, exist_ok=True)

@@ -44,7 +44,7 @@ def uuid7() -> str:
 
 def random_hex(words: int) -> str:
     """Sixteen random hexadecimal digits for each word, never all zero."""
-    return "".join(f"{_randomness.next() or 1:016x}" for _ in range(words))
+    return "".join([f"{_randomness.next() or 1:016x}" for _ in range(words)])
 
 
 def is_uuid(text: str) -> bool:

@@ -110,14 +110,14 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._write(answer)
 
-    do_POST = do_GET
+    do_POST = do_DELETE = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
     def _write(self, answer: Answer) -> None:
         content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        self.send_response(answer.status)
+        self.send_response_only(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))

@@ -24,7 +24,8 @@ class MakeServer(Protocol):
 
 REFUSED: list[tuple[Any, int]] = [
     ({"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": {}}}, -32602),
-    ({"jsonrpc": "2.0", "id": 1, "method": "tasks/cancel", "params": {"id": "t"}}, -32004),
+    ({"jsonrpc": "2.0", "id": 1, "method": "tasks/cancel", "params": {"id": "t"}}, -32001),
+    ({"jsonrpc": "2.0", "id": 1, "method": "agent/getAuthenticatedExtendedCard"}, -32004),
     ({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "t"}}, -32001),
     (
         {"jsonrpc": "2.0", "id": 1, "method": "tasks/pushNotificationConfig/list", "params": {"id": "t"}},
@@ -297,8 +298,12 @@ def test_card_and_health(serve: MakeServer) -> None:
         "protocolBinding": "JSONRPC",
         "protocolVersion": "1.0",
     }
-    assert (card["url"], card["capabilities"]["streaming"]) == (server.url, False)
+    assert (card["url"], card["capabilities"]["streaming"]) == (server.url, True)
+    assert card["additionalInterfaces"][1] == {"url": base, "transport": "HTTP+JSON"}
     assert card["skills"][0]["id"] == "chat"
+    assert response.headers["Cache-Control"] == "max-age=60"
+    again = requests.get(f"{base}/.well-known/agent.json", timeout=5)
+    assert again.headers["Last-Modified"] == response.headers["Last-Modified"]
     etag = {"If-None-Match": response.headers["ETag"]}
     assert requests.get(f"{base}/.well-known/agent.json", headers=etag, timeout=5).status_code == 304
     head = requests.head(f"{base}/.well-known/agent-card.json", timeout=5)
@@ -437,7 +442,7 @@ def test_turns_that_are_old_or_too_many_are_forgotten_and_none_starts_while_stop
     known = turns.Turns(max_concurrency=4)
     for number in range(4):
         known.start(f"turn {number}", number, lambda: "done").wait(5)
-    assert [known.find(f"turn {number}") is not None for number in range(4)] == [False, True, True, True]
+    assert [known.find(f"turn {number}") is not None for number in range(4)] == [False, False, True, True]
     monkeypatch.setattr(turns, "REMEMBER_SECONDS", -1.0)
     known.start("last", "last", lambda: "done").wait(5)
     assert known.find("turn 3") is None

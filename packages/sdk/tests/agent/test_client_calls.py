@@ -1,6 +1,7 @@
 """The client's calls over real HTTP: what is sent, what comes back, what is tried again."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -309,3 +310,91 @@ def test_a_client_closes_only_the_session_it_opened() -> None:
     with RemoteAgentClient("w", "http://127.0.0.1", session=given):
         pass
     assert given.adapters["http://"] is not None
+
+
+def test_a_delegation_names_the_target_in_its_path_and_the_caller_in_a_header(
+    platform: "ScriptedPlatform", make_client: "MakeClient", clock: "FastClock"
+) -> None:
+    client = make_client(clock=clock)
+    platform.ok("POST", "/workspaces/peer-1/delegate", {"delegation_id": "d1", "status": "delegated"})
+    assert client.delegate("index the docs", "peer-1")["delegation_id"] == "d1"
+    seen = platform.seen[0]
+    assert seen.json == {
+        "task": "index the docs",
+        "idempotency_key": "167a44af3a455f3586be898cc0f74a799a258b0429931a23db1ac0c6ae4c242b",
+    }
+    assert seen.headers["x-workspace-id"] == WORKSPACE
+    client.delegate("other", "peer-1", "my-key")
+    assert platform.seen[1].json == {"task": "other", "idempotency_key": "my-key"}
+    platform.ok("GET", f"{ME}/delegations/d1", {"delegation_id": "d1", "outcome": "completed"})
+    assert client.get_delegation("d1")["outcome"] == "completed"
+
+
+def test_a_delegation_that_is_sent_again_has_the_same_body(
+    platform: "ScriptedPlatform", make_client: "MakeClient", answer: "type[Answer]", clock: "FastClock"
+) -> None:
+    made = answer(202, {"delegation_id": "d1"})
+    path = "/workspaces/peer-1/delegate"
+    platform.on(
+        "POST", path, answer(429, headers={"Retry-After": "70"}), answer(drop=True), answer(503), made
+    )
+    client = make_client(clock=clock, retry=RetryPolicy.resilient())
+    assert client.delegate("index the docs", "peer-1") == {"delegation_id": "d1"}
+    assert len(platform.seen) == 4
+    assert all(seen.json == platform.seen[0].json for seen in platform.seen)
+    assert clock.slept[0] == 30.0
+
+
+def test_a_key_that_was_used_for_another_task_is_told_with_its_delegation(
+    platform: "ScriptedPlatform", client: RemoteAgentClient, answer: "type[Answer]"
+) -> None:
+    refusal = {"error": "used", "code": "idempotency-conflict", "existing_id": "d0"}
+    platform.on("POST", "/workspaces/peer-1/delegate", answer(409, refusal))
+    with pytest.raises(errors.IdempotencyConflictError) as raised:
+        client.delegate("other", "peer-1", "my-key")
+    assert raised.value.extras == {"existing_id": "d0"}
+
+
+def test_other_posts_are_never_sent_again(
+    platform: "ScriptedPlatform", make_client: "MakeClient", answer: "type[Answer]"
+) -> None:
+    platform.on("POST", f"{ME}/notify", answer(503), answer(200))
+    with pytest.raises(errors.UnavailableError):
+        make_client(retry=RetryPolicy.resilient()).notify("hello")
+    assert len(platform.seen) == 1
+
+
+def test_a_date_to_come_back_at_is_read_by_the_clock_of_whoever_wrote_it(
+    platform: "ScriptedPlatform", make_client: "MakeClient", answer: "type[Answer]", clock: "FastClock"
+) -> None:
+    later = {"Retry-After": "Sat, 02 May 2026 10:00:07 GMT"}
+    fine = answer(200, STATE)
+    platform.on(
+        "GET", f"{ME}/state", answer(429, headers=later | {"Date": "Sat, 02 May 2026 10:00:00 GMT"}), fine
+    )
+    make_client(clock=clock).poll_state()
+    platform.on("GET", f"{ME}/state", answer(429, headers=later), fine)
+    make_client(clock=clock).poll_state()
+    assert clock.slept == [7.0, 30.0]
+
+
+def test_one_client_serves_many_threads_at_once(
+    platform: "ScriptedPlatform", client: RemoteAgentClient
+) -> None:
+    platform.ok("GET", f"{ME}/secrets/values", {"KEY": "value"})
+    platform.ok("GET", f"{ME}/state", STATE)
+    platform.ok("GET", f"/registry/{WORKSPACE}/peers", [{"id": "p1", "url": "http://127.0.0.1:9/"}])
+    platform.ok("POST", "/registry/heartbeat", {})
+
+    def work(number: int) -> None:
+        client.save_token(f"token-{number}")
+        assert client.pull_secrets() == {"KEY": "value"}
+        assert client.poll_state().status == "online"
+        assert client.get_peers()[0].id == "p1"
+        client.invalidate_peer_url("p1")
+        client.heartbeat()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(32)))
+    assert client.token_file.read_text() == client.load_token()
+    assert len(platform.seen) == 4 * 32

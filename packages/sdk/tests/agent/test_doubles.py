@@ -1,5 +1,7 @@
 """Test doubles of existing programs: sessions and responses that have hardly anything."""
 
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, patch
@@ -7,9 +9,10 @@ from unittest.mock import MagicMock, patch
 import pytest
 import requests
 
-from molecule_agent import RemoteAgentClient, errors
+from molecule_agent import A2AServer, RemoteAgentClient, errors
 from molecule_agent import client as client_module
 from molecule_agent import inbound as inbound_module
+from molecule_agent.testing import make_tarball
 
 
 class Bare:
@@ -133,3 +136,35 @@ def test_private_names_of_the_original_are_there(client: RemoteAgentClient) -> N
     client._session = replaced = MagicMock()
     replaced.get.return_value = Bare(200, None)
     assert client.pull_secrets() == {}
+
+
+def test_plugin_names_of_the_original_are_there(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "a.txt").write_text("hello\n")
+    digest = "e869ce07cf8aad51109fad329f5f6a0c367d579b326f70442d260dadaa185641"
+    original: Any = client_module
+    assert original.verify_plugin_sha256(tmp_path / "demo", digest)
+    assert original._walk_files(tmp_path / "demo") == [tmp_path / "demo" / "a.txt"]
+    assert original._sha256_file(tmp_path / "demo" / "a.txt") == (
+        "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"
+    )
+    with tarfile.open(fileobj=io.BytesIO(make_tarball({"x/y": b"1"}))) as archive:
+        original._safe_extract_tar(archive, tmp_path / "out")
+    assert (tmp_path / "out" / "x" / "y").read_bytes() == b"1"
+    with (
+        tarfile.open(fileobj=io.BytesIO(make_tarball({"../y": b"1"}))) as archive,
+        pytest.raises(ValueError, match="refusing tar entry escaping dest"),
+    ):
+        original._safe_extract_tar(archive, tmp_path / "out")
+    with pytest.raises(AttributeError):
+        original._no_such_name  # noqa: B018 - reading it is the test
+
+
+def test_private_parts_of_the_deliveries_and_the_server_can_be_read(client: RemoteAgentClient) -> None:
+    delivery = inbound_module.PollDelivery(client)
+    delivery._cursor = "row-7"
+    assert delivery.cursor == "row-7"
+    with A2AServer("w1", "http://127.0.0.1/a2a/inbound", lambda task: task, host="127.0.0.1") as server:
+        server.start_in_background()
+        assert server._server is not None
+        assert server._server.server_address == ("127.0.0.1", server.port)

@@ -13,7 +13,10 @@ from molecule_wire.calls import (
     Request,
     a2a,
     activity,
+    delegations,
     inbox,
+    platform,
+    plugins,
     registry,
     workspaces,
 )
@@ -48,6 +51,13 @@ CALLS: dict[str, tuple[Callable[..., Request], Callable[[Reply], object]]] = {
     "inbox-release": (inbox.release, workspaces.read_nothing),
     "inbox-extend": (inbox.extend, inbox.read_extended),
     "inbox-progress": (inbox.progress, inbox.read_progress),
+    "health": (platform.health, platform.read_time),
+    "delegate": (delegations.delegate, workspaces.read_object),
+    "get-delegation": (delegations.show, workspaces.read_object),
+    "plugin-download": (plugins.download, plugins.read_delivered),
+    "plugin-report": (plugins.report, workspaces.read_nothing),
+    "plugin-forget": (plugins.forget, workspaces.read_nothing),
+    "plugin-revocations": (plugins.revocations, workspaces.read_object),
 }
 
 

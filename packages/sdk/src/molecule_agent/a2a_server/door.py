@@ -3,7 +3,7 @@
 import logging
 import socket
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -150,6 +150,8 @@ class Connection(BaseHTTPRequestHandler):
         for name, value in outgoing.headers.items():
             self.send_header(name, value)
         self.send_header("X-Content-Type-Options", "nosniff")
+        if outgoing.stream is not None:
+            return self._write_pieces(outgoing.stream)
         self.send_header("Content-Length", str(len(outgoing.body)))
         if outgoing.close or self.close_connection:
             self.close_connection = True
@@ -157,6 +159,19 @@ class Connection(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(outgoing.body)
+        return None
+
+    def _write_pieces(self, pieces: Iterator[bytes]) -> None:
+        """Write a stream; whoever hangs up ends only this."""
+        chunked = self.request_version != "HTTP/1.0"
+        name, value = ("Transfer-Encoding", "chunked") if chunked else ("Connection", "close")
+        self.close_connection = self.close_connection or not chunked
+        self.send_header(name, value)
+        self.end_headers()
+        for piece in pieces:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+        if chunked:
+            self.wfile.write(b"0\r\n\r\n")
 
 
 def _closing(outgoing: web.Outgoing) -> web.Outgoing:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from molecule_agent import handlers, living, session
-from molecule_agent.a2a_server import admission, app, callers, card, door, rpc, turns, web
+from molecule_agent.a2a_server import admission, app, callers, card, door, payloads, turns, web
 from molecule_wire import JSONObject
 from molecule_wire.calls import InboundMessage, InboundSource, values
 
 if TYPE_CHECKING:
     from molecule_agent.client import RemoteAgentClient
 
-PayloadHandler: TypeAlias = Callable[[rpc.Payload], Any]
+PayloadHandler: TypeAlias = Callable[[payloads.Payload], Any]
 
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})
 _SOURCES: dict[str, InboundSource] = {
@@ -108,7 +108,7 @@ class A2AServer:
             if self._server is not None:
                 return
             self._admission.check_at_start()
-            self._turns = turns.Turns(self._max_concurrency)
+            self._turns = turns.Turns(self._max_concurrency, self._timeout)
             self._server = door.Server(self.host, self.port, self._app().answer, self._max_body_bytes)
             self.port = int(self._server.server_address[1])
             arguments = {"poll_interval": 0.05}
@@ -138,7 +138,6 @@ class A2AServer:
             admission=self._admission,
             respond=self._respond,
             running=self._turns,
-            handler_timeout=self._timeout,
             inbound_url=self.inbound_url,
             card=self._card,
         )
@@ -148,7 +147,7 @@ class A2AServer:
         public = self.inbound_url if urlsplit(self.inbound_url).scheme else self.url
         return card.build(given, self.agent_id, public)
 
-    def _respond(self, payload: rpc.Payload, request: web.Incoming) -> Any:
+    def _respond(self, payload: payloads.Payload, request: web.Incoming) -> Any:
         session.traceparent.set(request.header("traceparent"))  # each turn has a context of its own
         _deadline.set(request.header("X-Molecule-Deadline"))
         return handlers.resolve(self._handler(payload), self._client or self)
@@ -169,7 +168,7 @@ def start_for(
 ) -> A2AServer:
     """Start a server whose handler gets `(InboundMessage, client)`, and report its URL."""
 
-    def answer(payload: rpc.Payload) -> Any:
+    def answer(payload: payloads.Payload) -> Any:
         return handler(_inbound_message(payload), client)
 
     inbound_url = public_url or app.LEGACY_PATH
@@ -179,7 +178,7 @@ def start_for(
     return server
 
 
-def _inbound_message(payload: rpc.Payload) -> InboundMessage:
+def _inbound_message(payload: payloads.Payload) -> InboundMessage:
     message: JSONObject = payload
     source, source_id = _source(values.text_of(message.get("sender")))
     key = values.text_of(message.get("idempotency_key"))
@@ -196,6 +195,7 @@ def _inbound_message(payload: rpc.Payload) -> InboundMessage:
         parts=parts if isinstance(parts, list) else [],
         deadline=_deadline.get() or None,
         caller=values.object_of(message.get("caller")) or None,
+        cancelled=turns.cancelled.get() or threading.Event(),
     )
 
 

@@ -2,6 +2,7 @@
 
 import contextvars
 import logging
+import math
 import os
 import threading
 import time
@@ -9,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
-from molecule_wire import JSONObject
+from molecule_agent.a2a_server.task_log import TaskLog
 
 REMEMBER_SECONDS = 600.0
 REMEMBER_COUNT = 1000
@@ -17,6 +18,11 @@ REMEMBER_COUNT = 1000
 Run: TypeAlias = Callable[[], Any]
 
 log = logging.getLogger("molecule_agent")
+
+cancelled: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar(
+    "molecule_cancelled", default=None
+)
+"""Set, in the thread of a handler, once nobody wants its result any more."""
 
 
 class AgentBusy(Exception):
@@ -27,16 +33,26 @@ class AgentStopping(Exception):
     """The server is being stopped."""
 
 
-class Turn:
-    """One run of the handler. `failure` is what others may know of an exception: class and reference."""
+class KeyReused(Exception):
+    """Another message was sent under the same key; the text is the name of its turn."""
 
-    def __init__(self, name: str, about: JSONObject) -> None:
+
+class Turn:
+    """One run of the handler. `failure` is what others may know of an exception: class and reference.
+
+    A turn of A2A tells its task how it ends; one that takes longer than `seconds` has failed, whatever it
+    still says.
+    """
+
+    def __init__(self, name: str, task: TaskLog | None = None, seconds: float = math.inf) -> None:
         self.name = name
-        self.about = about
+        self.task = task
         self.result: Any = None
         self.failure = ""
         self.timed_out = False
         self.started_at = time.monotonic()
+        self.cancelled = threading.Event()
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._done = threading.Event()
 
@@ -45,47 +61,81 @@ class Turn:
         """Whether the result is there."""
         return self._done.is_set()
 
-    def wait(self, seconds: float) -> None:
-        """Wait for the result; a handler that takes longer has failed, whatever it still says."""
-        if not self._done.wait(seconds):
-            self.timed_out = True
-            self._finish(failure=_reference("TimeoutError"))
+    def time_left(self) -> float:
+        """Seconds until it has failed; one whose time is over fails by this."""
+        left = self.started_at + self._seconds - time.monotonic()
+        if left <= 0 and not self.finished:
+            self._time_out()
+        return max(left, 0.0)
+
+    def wait(self, seconds: float = math.inf) -> None:
+        """Wait for the result; one that does not come in time is a failure."""
+        left = min(seconds, self.time_left())
+        if not self._done.wait(None if left == math.inf else left):
+            self._time_out()
+
+    def cancel(self) -> None:
+        """End the turn without a result; its handler may learn that nobody waits for it."""
+        self.cancelled.set()
+        self._finish("CANCELED")
 
     def run(self, run: Run) -> None:
         """Run the handler to its end."""
+        cancelled.set(self.cancelled)
+        if self.task is not None:
+            self.task.tell("WORKING")
         try:
-            self._finish(result=run())
+            self._finish("COMPLETED", result=run())
         except Exception as error:
             failure = _reference(type(error).__name__)
             log.error("the handler failed on %s: %s", self.name, failure, exc_info=error)
-            self._finish(failure=failure)
+            self._finish("FAILED", failure=failure)
 
-    def _finish(self, result: Any = None, failure: str = "") -> None:
+    def _time_out(self) -> None:
+        self.timed_out = True
+        self._finish("FAILED", failure=_reference("TimeoutError"))
+        self.cancelled.set()
+
+    def _finish(self, state: str, result: Any = None, failure: str = "") -> None:
         with self._lock:
-            if not self._done.is_set():
-                self.result, self.failure = result, failure
-                self._done.set()
+            if self._done.is_set():
+                return
+            self.result, self.failure = result, failure
+            if self.task is not None:
+                self.task.tell(state, [{"text": f"internal error: {failure}"}] if failure else result)
+            self._done.set()
 
 
 class Turns:
     """Starts turns, at most so many at once, and finds them again by the key of their message."""
 
-    def __init__(self, max_concurrency: int) -> None:
+    def __init__(self, max_concurrency: int, seconds: float = math.inf) -> None:
         self._max = max_concurrency
+        self._seconds = seconds
         self._condition = threading.Condition()
         self._running = 0
         self._stopping = False
-        self._known: OrderedDict[Hashable, Turn] = OrderedDict()
+        self._known: OrderedDict[Hashable, tuple[Turn, str]] = OrderedDict()
 
-    def start(self, name: str, key: Hashable | None, run: Run, about: JSONObject | None = None) -> Turn:
-        """Start a turn, or attach to the one that has this key; raises AgentBusy or AgentStopping."""
+    def start(
+        self,
+        name: str,
+        key: Hashable | None,
+        run: Run,
+        task: TaskLog | None = None,
+        fingerprint: str = "",
+    ) -> Turn:
+        """Start a turn, or attach to the one that has this key.
+
+        Raises AgentBusy, AgentStopping, or KeyReused when the turn with that key has another fingerprint.
+        """
         with self._condition:
             self._forget_old()
             if key is not None and key in self._known:
-                return self._known[key]
+                return self._attached(key, fingerprint)
             self._take_place()
-            turn = Turn(name, about or {})
-            self._known[key if key is not None else turn] = turn
+            turn = Turn(name, task, self._seconds)
+            self._known[key if key is not None else turn] = (turn, fingerprint)
         context = contextvars.copy_context()
         arguments = (self._run, turn, run)
         threading.Thread(target=context.run, args=arguments, name="molecule-turn", daemon=True).start()
@@ -93,8 +143,13 @@ class Turns:
 
     def find(self, name: str) -> Turn | None:
         """The turn of this name, while it is remembered."""
+        return next((turn for turn in self.remembered() if turn.name == name), None)
+
+    def remembered(self) -> list[Turn]:
+        """Every turn that is not forgotten yet."""
         with self._condition:
-            return next((turn for turn in self._known.values() if turn.name == name), None)
+            self._forget_old()
+            return [turn for turn, _ in self._known.values()]
 
     def forget(self, key: Hashable | None) -> None:
         """Let the next delivery of a message run again."""
@@ -106,6 +161,12 @@ class Turns:
         with self._condition:
             self._stopping = True
             self._condition.wait_for(lambda: self._running == 0, seconds)
+
+    def _attached(self, key: Hashable, fingerprint: str) -> Turn:
+        turn, before = self._known[key]
+        if before != fingerprint:
+            raise KeyReused(turn.name)
+        return turn
 
     def _take_place(self) -> None:
         if self._stopping:
@@ -126,7 +187,7 @@ class Turns:
         oldest = time.monotonic() - REMEMBER_SECONDS
         old = [
             key
-            for index, (key, turn) in enumerate(self._known.items())
+            for index, (key, (turn, _)) in enumerate(self._known.items())
             if turn.finished and (turn.started_at < oldest or index < len(self._known) - REMEMBER_COUNT)
         ]
         for key in old:

@@ -1,7 +1,7 @@
 """A request to the agent's door and its answer, as values."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from molecule_wire import JSON, JSONObject
@@ -27,12 +27,13 @@ class Incoming:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """One answer."""
+    """One answer; with a `stream` it is told piece by piece instead of by `body`."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     close: bool = False
+    stream: Iterator[bytes] | None = None
 
 
 def answer(status: int, value: JSON, **headers: str) -> Outgoing:

@@ -4,15 +4,22 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable
+from typing import TypeAlias
 
 import requests
 
 from molecule_agent import errors
 from molecule_agent.cli import connect, flags
 from molecule_agent.client import RemoteAgentClient
+from molecule_agent.registration import PREFIX
 from molecule_wire.a2a import text
+from molecule_wire.calls import inbox as inbox_calls
+from molecule_wire.calls import workspaces
+
+Command: TypeAlias = Callable[[RemoteAgentClient, object], int | None]
 
 _SHOWN = ("id", "name", "role", "status", "delivery_mode", "url", "parent_id", "pending")
+_LISTED = 100
 
 
 def whoami(client: RemoteAgentClient, args: object) -> None:
@@ -45,16 +52,58 @@ def call(client: RemoteAgentClient, args: object) -> None:
     print(answer or "queued; --wait waits for the answer")
 
 
-def run(command: Callable[[RemoteAgentClient, object], None], args: object) -> int:
+def inbox(client: RemoteAgentClient, args: object) -> None:
+    """Print what waits for this agent, without touching it."""
+    found = client._perform(inbox_calls.peek(client.workspace_id, limit=_LISTED), inbox_calls.read_peeked)
+    if flags.plain(args, "json") is True:
+        print(json.dumps([message.raw for message in found.messages], indent=2))
+        return
+    for message in found.messages:
+        sender = message.peer_name or message.source
+        print(
+            f"{message.message_id or message.activity_id}  {sender}: {' '.join(message.text.split())[:100]}"
+        )
+    print(f"{found.pending} waiting, {found.leased} in hand, {found.dead} dead")
+
+
+def reply(client: RemoteAgentClient, args: object) -> None:
+    """Answer a message that waits in the inbox."""
+    request = inbox_calls.answer(
+        client.workspace_id, flags.text(args, "message"), text=flags.text(args, "text")
+    )
+    client._perform(request, workspaces.read_nothing)
+    print("answered")
+
+
+def notify(client: RemoteAgentClient, args: object) -> None:
+    """Tell the people of the organisation something."""
+    client.notify(flags.text(args, "text"))
+    print("sent")
+
+
+def delegate(client: RemoteAgentClient, args: object) -> None:
+    """Ask a peer for a piece of work; print under which id."""
+    made = client.delegate(flags.text(args, "task"), flags.text(args, "peer"))
+    print(f"{made.get('delegation_id', '')}  {made.get('status', '')}")
+
+
+def enrol(client: RemoteAgentClient, args: object) -> None:
+    """Exchange an enrolment token for a token of the workspace."""
+    token = client.reenrol(flags.required(args, flags.by_name("--enrolment-token")))
+    print(f"enrolled {client.workspace_id}; token {token[:PREFIX]}…")
+
+
+def run(command: Command, args: object) -> int:
     """Run a command; returns the exit code."""
     try:
         with connect.open_client(args) as client:
-            command(client, args)
-    except (flags.UsageError, errors.ConfigurationError) as error:
+            return command(client, args) or 0
+    except (flags.UsageError, errors.ConfigurationError, errors.PluginNameError) as error:
         return _fail(error, 2)
     except (errors.MoleculeError, requests.RequestException) as error:
         return _fail(error, 1)
-    return 0
+    except ValueError as error:
+        return _fail(error, 2)
 
 
 def _fail(error: Exception, code: int) -> int:

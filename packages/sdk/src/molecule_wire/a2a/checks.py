@@ -41,14 +41,16 @@ def _all_violations(
 ) -> Iterator[Violation]:
     if operation in (operations.SEND, operations.STREAM):
         yield from _message(params.get("message"))
-        yield from _configuration(params.get("configuration"))
+        if "configuration" in params:
+            yield from _configuration(params["configuration"])
     elif operation is operations.LIST:
         yield from task_lists.violations(params)
     else:
         yield from _named(operation.required(dialect), params)
         yield from members.history_length(params)
-    yield from members.member_object(params, "metadata")
-    if dialect == "1.0":
+    if "metadata" in params:
+        yield from members.member_object(params, "metadata")
+    if dialect == "1.0" and "tenant" in params:
         yield from tenants.violations(params)
 
 
@@ -68,11 +70,14 @@ def _message(message: JSON) -> Iterator[Violation]:
         return
     yield from members.named(message, "messageId", "message.")
     for name in ("contextId", "taskId"):
-        yield from members.named_if_given(message, name, "message.")
+        if name in message:
+            yield from members.named_if_given(message, name, "message.")
     yield from _role(message.get("role"))
     yield from _parts(message.get("parts"))
-    yield from _references(message.get("referenceTaskIds"))
-    yield from members.member_object(message, "metadata", "message.")
+    if "referenceTaskIds" in message:
+        yield from _references(message["referenceTaskIds"])
+    if "metadata" in message:
+        yield from members.member_object(message, "metadata", "message.")
 
 
 def _role(role: JSON) -> Iterator[Violation]:

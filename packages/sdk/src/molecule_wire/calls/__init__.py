@@ -5,7 +5,20 @@ a refusal is raised as `CallFailed`. Nothing here opens a connection, reads a cl
 sends the requests (`molecule_agent` blocking, the runtime asynchronously) brings those.
 """
 
-from molecule_wire.calls import a2a, activity, failures, inbound, inbox, registry, replies, retry, workspaces
+from molecule_wire.calls import (
+    a2a,
+    activity,
+    delegations,
+    failures,
+    inbound,
+    inbox,
+    platform,
+    plugins,
+    registry,
+    replies,
+    retry,
+    workspaces,
+)
 from molecule_wire.calls.inbound import InboundMessage, InboundSource, Lease
 from molecule_wire.calls.registry import PeerInfo, Registration
 from molecule_wire.calls.retry import RetryPolicy
@@ -25,9 +38,12 @@ __all__ = [
     "WorkspaceState",
     "a2a",
     "activity",
+    "delegations",
     "failures",
     "inbound",
     "inbox",
+    "platform",
+    "plugins",
     "registry",
     "replies",
     "retry",

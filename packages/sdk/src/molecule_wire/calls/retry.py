@@ -44,10 +44,15 @@ def seconds_of(retry_after: str, *, now: float | None = None) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _seconds_until(date: str, now: float) -> float | None:
+def moment_of(date: str) -> float | None:
+    """Read the date of an HTTP header as seconds since the epoch; rubbish is `None`."""
     try:
         moment = parsedate_to_datetime(date)
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return max(0.0, aware.timestamp() - now)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def _seconds_until(date: str, now: float) -> float | None:
+    moment = moment_of(date)
+    return None if moment is None else max(0.0, moment - now)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from molecule_wire import JSON, JSONObject, times
 
-Method: TypeAlias = Literal["GET", "POST"]
+Method: TypeAlias = Literal["GET", "POST", "DELETE"]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

@@ -1,0 +1,42 @@
+"""Takes a secret out of the command line that other users of the machine can see."""
+
+import sys
+from pathlib import Path
+
+_ARG_START, _ARG_END = 45, 46  # of /proc/self/stat, counted from behind the name of the program
+_LONGEST = 1 << 21
+
+
+def hide(secret: str) -> None:
+    """Overwrite a secret among the arguments of this process; does nothing where that is not possible."""
+    if not secret or not sys.platform.startswith("linux"):
+        return
+    try:
+        start, end = _arguments()
+    except (OSError, ValueError, IndexError):
+        return
+    if 0 < end - start <= _LONGEST and _is_writable(start, end):
+        _overwrite(start, end - start, secret.encode())
+
+
+def _arguments() -> tuple[int, int]:
+    numbers = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return int(numbers[_ARG_START]), int(numbers[_ARG_END])
+
+
+def _is_writable(start: int, end: int) -> bool:
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        place, rights, *_ = line.split()
+        first, last = (int(number, 16) for number in place.split("-"))
+        if first <= start and end <= last:
+            return rights.startswith("rw")
+    return False
+
+
+def _overwrite(start: int, length: int, secret: bytes) -> None:
+    import ctypes
+
+    found = ctypes.string_at(start, length).find(secret)
+    while found >= 0:
+        ctypes.memset(start + found, ord("*"), len(secret))
+        found = ctypes.string_at(start, length).find(secret)

@@ -1,0 +1,246 @@
+"""`install_plugin`: fetch, unpack and verify in staging, swap, set up, record, report."""
+
+import logging
+import os
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from molecule_agent.errors import ConfigurationError
+from molecule_agent.plugin_policy import PluginPolicy
+from molecule_agent.plugins import fetching, records
+from molecule_agent.plugins.records import Home
+from molecule_plugin import archive as archives
+from molecule_plugin import lock, names, setup_script, swapping, trust
+from molecule_plugin.digest import SIGNATURE_FILE, check_digest
+from molecule_plugin.errors import SHA256MismatchError
+from molecule_plugin.ledger import InstallLedger, SetupRecord
+from molecule_plugin.lock import LockEntry
+from molecule_plugin.placing import free_name, new_paths, sha256_of
+from molecule_plugin.revocations import Revocations
+from molecule_plugin.rooted import is_plain_file, write_atomically
+from molecule_plugin.verifying import Verified, verify_plugin
+from molecule_wire import times
+from molecule_wire.calls import plugins, workspaces
+
+if TYPE_CHECKING:
+    from molecule_agent.client import RemoteAgentClient
+
+LOCK_WAIT = 30.0
+RUNTIME = "external"
+
+log = logging.getLogger("molecule_agent")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to install, and how strictly."""
+
+    name: str
+    source: str | None = None
+    run_setup: bool = True
+    sha256: str | None = None
+    upgrade: bool = False
+    frozen: bool = False
+    allow_signer_change: bool = False
+    setup_env: Mapping[str, str] | Collection[str] = ()
+
+    @property
+    def full_source(self) -> str:
+        """The source as the lock and the platform name it."""
+        return self.source or f"local://{self.name}"
+
+
+def install(client: "RemoteAgentClient", wish: Wish, *, report: bool) -> Path:
+    """Install a plugin and return its directory; the version that was there stays until all is verified."""
+    names.check_name(wish.name)
+    if wish.sha256 is not None:
+        check_digest(wish.sha256)
+    request = plugins.download(client.workspace_id, wish.name, wish.source)
+    with tempfile.TemporaryFile() as archive:
+        fetched = fetching.fetch(client, request, archive)
+        installer = Installer(client, wish, fetched, Demands.of(client, fetched))
+        with client._store.locked(LOCK_WAIT):
+            installer.install(archive)
+    if report:
+        _report(client, wish.full_source)
+    return client.plugins_dir / wish.name
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What a plugin must satisfy here and now."""
+
+    policy: trust.Policy
+    trusted: tuple[trust.TrustedKey, ...]
+    revocations: Revocations
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, client: "RemoteAgentClient", fetched: fetching.Fetched) -> "Demands":
+        """The demands of a program and its user, with the platform's list of revocations."""
+        policy, trusted = policy_of(client._plugin_policy)
+        return cls(policy, trusted, *fetching.revoked(client, policy, ask=fetched.genuine))
+
+
+class Installer:
+    """One install, from an archive that was fetched; the caller holds the lock of the directory."""
+
+    def __init__(
+        self, client: "RemoteAgentClient", wish: Wish, fetched: fetching.Fetched, demands: Demands
+    ) -> None:
+        self._client = client
+        self._wish = wish
+        self._fetched = fetched
+        self._demands = demands
+        self._home = Home(client.token_file.parent)
+        self._target = self._home.tree(wish.name)
+
+    def install(self, archive: BinaryIO) -> None:
+        """Take the archive through staging to its place, or leave everything as it was."""
+        with swapping.change(self._home.directory, self._home.trees) as change:
+            staging = change.staging(self._wish.name)
+            archives.safe_extract(archive, staging)
+            locked = self._home.locked()
+            verified = self._verify(staging, locked.get(self._wish.name))
+            entry = self._entry(verified)
+            is_new = self._check_lock(locked.get(self._wish.name), entry)
+            self._keep_signature(staging)
+            ledger = self._place(change, staging, verified)
+            if is_new:
+                change.write(self._home.lock_file, lock.lock_content(locked | {self._wish.name: entry}))
+            change.write(self._home.ledger_file(self._wish.name), ledger.content())
+
+    def _check_lock(self, pinned: LockEntry | None, found: LockEntry) -> bool:
+        wish = self._wish
+        return lock.check(wish.name, pinned, found, upgrade=wish.upgrade, frozen=wish.frozen)
+
+    def _verify(self, staging: Path, locked: LockEntry | None) -> Verified:
+        demands = self._demands
+        verified = verify_plugin(
+            staging,
+            self._wish.name,
+            expected=self._wish.sha256,
+            archive_sha256=self._fetched.archive_sha256,
+            signature=self._fetched.signature,
+            trusted=demands.trusted,
+            policy=demands.policy,
+            previous_signers=locked.signed_by if locked else (),
+            allow_signer_change=self._wish.allow_signer_change,
+            revocations=demands.revocations,
+        )
+        promised = self._fetched.said.content_sha256
+        if promised not in ("", verified.content_sha256):
+            raise SHA256MismatchError(
+                f"plugin {self._wish.name} sha256 mismatch — expected {promised}, as the platform says,"
+                f" found {verified.content_sha256}; setup.sh was NOT run.",
+                promised,
+                verified.content_sha256,
+            )
+        for warning in (*demands.warnings, *verified.warnings):
+            log.warning("plugin %s: %s", self._wish.name, warning)
+        return verified
+
+    def _entry(self, verified: Verified) -> LockEntry:
+        return LockEntry(
+            version=verified.version,
+            source=self._wish.full_source,
+            resolved=self._fetched.said.source or self._wish.full_source,
+            content_sha256=verified.content_sha256,
+            manifest_sha256=verified.manifest_sha256,
+            archive_sha256=self._fetched.archive_sha256,
+            signed_by=verified.signed_by,
+            installed_at=self._now(),
+        )
+
+    def _keep_signature(self, staging: Path) -> None:
+        if self._fetched.signature is not None:
+            write_atomically(staging / SIGNATURE_FILE, self._fetched.signature, 0o644)
+
+    def _place(self, change: swapping.Change, staging: Path, verified: Verified) -> InstallLedger:
+        ledger = self._ledger(staging, verified)
+        previous = self._home.ledgers().get(self._wish.name)
+        if previous is not None and self._is_here(previous, ledger):
+            ledger.setup = previous.setup
+            return ledger
+        if previous is not None:
+            self._keep_edits(staging, previous)
+        change.replace_tree(staging, self._target)
+        ledger.setup = self._set_up(verified, ledger)
+        return ledger
+
+    def _is_here(self, previous: InstallLedger, ledger: InstallLedger) -> bool:
+        """Whether the very same files are here, and set up: then nothing is moved and nothing is run."""
+        has_setup = self._home.root.relative(self._target / setup_script.SETUP_FILE) in ledger.files
+        is_set_up = not (has_setup and self._wish.run_setup) or previous.setup.exit_code == 0
+        is_same = previous.files == ledger.files
+        return is_same and is_set_up and records.differences(self._home, previous).intact
+
+    def _keep_edits(self, staging: Path, previous: InstallLedger) -> None:
+        """Put files that the user edited beside the new ones."""
+        for path in records.differences(self._home, previous).changed:
+            edited = self._home.root.path(path)
+            if not is_plain_file(edited):
+                continue
+            beside = free_name(staging / edited.relative_to(self._target))
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_bytes(edited.read_bytes())
+            log.warning("%s was edited; your version is kept as %s", path, beside.name)
+
+    def _ledger(self, staging: Path, verified: Verified) -> InstallLedger:
+        ledger = InstallLedger(
+            name=self._wish.name,
+            version=verified.version,
+            runtime=RUNTIME,
+            source=self._wish.full_source,
+            content_sha256=verified.content_sha256,
+            installed_at=self._now(),
+            warnings=list(verified.warnings),
+        )
+        for path, file, mode in records.own_files(self._home, staging, self._wish.name):
+            ledger.add_file(path, sha256_of(file), mode & 0o777)
+        return ledger
+
+    def _set_up(self, verified: Verified, ledger: InstallLedger) -> SetupRecord:
+        if not self._wish.run_setup:
+            return SetupRecord()
+        before = set(self._target.rglob("*"))
+        outcome = setup_script.run_setup(
+            setup_script.Setup(
+                self._wish.name,
+                self._target,
+                self._home.directory,
+                self._client.workspace_id,
+                declared=verified.manifest.permissions.env,
+                approved=self._wish.setup_env,
+            )
+        )
+        if outcome.warning:
+            log.warning("plugin %s: %s", self._wish.name, outcome.warning)
+            ledger.warnings.append(outcome.warning)
+        created = records.recordable(self._home, new_paths(self._target, before))
+        return SetupRecord(outcome.ran, outcome.exit_code, outcome.seconds, created)
+
+    def _now(self) -> str:
+        return times.format_time(datetime.fromtimestamp(self._client._clock.time(), UTC))
+
+
+def policy_of(given: PluginPolicy | None) -> tuple[trust.Policy, tuple[trust.TrustedKey, ...]]:
+    """How signatures count for this program, and whose: what it says itself, then what the user has set."""
+    chosen = given or PluginPolicy()
+    try:
+        policy = trust.parse_policy(chosen.signatures or os.environ.get(trust.POLICY_VARIABLE))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    of_the_user = trust.read_trusted_keys(Path.home() / ".molecule" / "trusted_keys")
+    return policy, (*trust.parse_trusted_keys("\n".join(chosen.trusted_keys)), *of_the_user)
+
+
+def _report(client: "RemoteAgentClient", source: str) -> None:
+    try:
+        client._perform(plugins.report(client.workspace_id, source), workspaces.read_nothing)
+    except Exception as error:  # noqa: BLE001 - the plugin is installed; the platform may learn it later
+        log.warning("the platform could not be told of %s: %s", source, error)

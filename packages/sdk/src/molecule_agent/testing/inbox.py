@@ -1,0 +1,263 @@
+"""The routes of the inbox: look, lease, keep the lease, settle."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from molecule_agent.testing import answers, bodies, shown
+from molecule_agent.testing.bodies import Shape
+from molecule_agent.testing.clock import FakeClock
+from molecule_agent.testing.mailbox import Mailbox, Wish, failure, status_event
+from molecule_agent.testing.organisation import Organisation
+from molecule_agent.testing.records import Message, Workspace
+from molecule_agent.testing.web import (
+    Answered,
+    Asked,
+    Refused,
+    Visit,
+    invalid,
+    moment,
+    moment_or_none,
+    object_in,
+)
+from molecule_wire import JSON, JSONObject
+from molecule_wire.a2a import convert, tasks
+
+WAIT_MOST, LEASE_SHORTEST, LEASE_LONGEST, LIMIT_MOST = 60.0, 10.0, 3600.0, 100
+RENEWED_SECONDS = 60.0
+DELAY_MOST = 3600.0
+ERROR_LONGEST = 4000
+AGENT_CODES = ("skill-failed", "skill-timeout", "skill-output-invalid", "agent-busy", "agent-stopping")
+KINDS = ("message", "reply", "delegation", "delegation_result", "schedule", "channel", "system")
+PROGRESS_STATES = ("working", "submitted")
+
+_LEASE = Shape(
+    {
+        "limit": "int",
+        "wait": "float",
+        "lease": "float",
+        "kinds": "array",
+        "peer_id": "str | null",
+        "context_id": "str | null",
+        "worker": "str | null",
+        "parallel_contexts": "bool",
+    }
+)
+_ANSWER = Shape(
+    {
+        "lease_token": "str | null",
+        "text": "str | null",
+        "parts": "array | null",
+        "message": "object | null",
+        "task": "object | null",
+        "state": "str | null",
+        "artifacts": "array",
+        "evidence": "array",
+        "usage": "object | null",
+    }
+)
+_ACK = Shape({"lease_token": "str | null"})
+_FAIL = Shape(
+    {
+        **dict.fromkeys(("lease_token", "error", "reason", "code"), "str | null"),
+        "retryable": "bool",
+        "delay_seconds": "float | null",
+    }
+)
+_RELEASE = Shape({"lease_token": "str"}, required=("lease_token",))
+_EXTEND = Shape({"lease_token": "str", "seconds": "float"}, required=("lease_token",))
+_PROGRESS = Shape(
+    {
+        "lease_token": "str",
+        "state": "str | null",
+        "text": "str | null",
+        "artifact": "object | null",
+        "metadata": "object | null",
+    },
+    required=("lease_token",),
+)
+
+
+class Inbox:
+    """Answers the inbox routes of one organisation."""
+
+    def __init__(self, organisation: Organisation, mailbox: Mailbox, clock: FakeClock) -> None:
+        self._organisation = organisation
+        self._mailbox = mailbox
+        self._clock = clock
+
+    # Handing out
+
+    def peek(self, visit: Visit) -> Answered:
+        """What is open, or dead, without any effect; with a wait, as soon as there is something."""
+        asked, workspace = visit.asked, visit.workspace
+        limit = int(bodies.asked_number(asked.query, "limit", 10, 1, LIMIT_MOST))
+        wait = bodies.asked_number(asked.query, "wait", 0, 0, WAIT_MOST)
+        bodies.asked_choice(asked.query, "kind", KINDS)
+        bodies.asked_choice(asked.query, "status", ("open", "dead"))
+
+        def look() -> list[Message] | None:
+            self._mailbox.catch_up()
+            return [] if asked.left() else self._found(asked, workspace)[:limit] or None
+
+        found = self._clock.wait_for(look, wait) or []
+        return Answered(200, self._page(workspace, found, asked.base, leased=False))
+
+    def _found(self, asked: Asked, workspace: Workspace) -> list[Message]:
+        kinds = tuple(filter(None, (asked.query.get("kind"),)))
+        peer_id, context_id = (asked.query.get(name, "") for name in ("peer_id", "context_id"))
+        wish = Wish(LIMIT_MOST, 0, kinds=kinds, peer_id=peer_id.lower(), context_id=context_id)
+        mine = [message for message in self._mailbox.of(workspace.id) if wish.fits(message)]
+        if asked.query.get("status") == "dead":
+            return [message for message in reversed(mine) if message.dead_letter]
+        return sorted((one for one in mine if one.is_open), key=lambda one: (-one.priority, one.seq))
+
+    def lease(self, visit: Visit) -> Answered:
+        """Claim the next messages; waits for one when there is none yet."""
+        asked, workspace = visit.asked, visit.workspace
+        body = bodies.read(asked.body, _LEASE)
+        wish = Wish(
+            limit=int(bodies.bounded("limit", bodies.number(body, "limit", 10), 1, LIMIT_MOST)),
+            seconds=bodies.bounded("lease", bodies.number(body, "lease", 60), LEASE_SHORTEST, LEASE_LONGEST),
+            worker=bodies.text(body, "worker"),
+            kinds=tuple(str(kind) for kind in cast("list[JSON]", body.get("kinds", []))),
+            peer_id=bodies.text(body, "peer_id"),
+            context_id=bodies.text(body, "context_id"),
+        )
+
+        def look() -> list[Message] | None:
+            self._mailbox.catch_up()
+            return [] if asked.left() else self._mailbox.lease(workspace, wish) or None
+
+        wait = min(max(bodies.number(body, "wait"), 0.0), WAIT_MOST)
+        leased = self._clock.wait_for(look, wait) or []
+        return Answered(200, self._page(workspace, leased, asked.base, leased=True))
+
+    def _page(self, workspace: Workspace, found: Sequence[Message], base: str, *, leased: bool) -> JSONObject:
+        known = self._organisation.workspaces
+        items: list[JSON] = [
+            shown.inbox_item(message, known.get(message.peer_id), base, leased=leased) for message in found
+        ]
+        return {"messages": items, **self._mailbox.counts(workspace.id)}
+
+    # Keeping and settling
+
+    def extend(self, visit: Visit) -> Answered:
+        """Keep a lease longer, never past the deadline."""
+        body = bodies.read(visit.asked.body, _EXTEND)
+        seconds = bodies.bounded("seconds", bodies.number(body, "seconds", 60), 1, LEASE_LONGEST)
+        message = self._held(visit, body)
+        until = min(self._clock.time() + seconds, message.deadline_at)
+        message.lease_expires_at = until
+        return Answered(200, {"expires_at": moment(until), "cancel_requested": message.cancel_requested})
+
+    def progress(self, visit: Visit) -> Answered:
+        """Add to the message's task and renew the lease."""
+        body = bodies.read(visit.asked.body, _PROGRESS)
+        state = bodies.text(body, "state")
+        if state and state not in PROGRESS_STATES:
+            raise invalid(
+                "state",
+                f"state is one of {', '.join(PROGRESS_STATES)}: others end a message, so send an answer",
+            )
+        artifact = None if body.get("artifact") is None else object_in(body["artifact"])
+        if artifact is not None:
+            answers.check_artifact(artifact)
+        message = self._held(visit, body)
+        self._tell(message, body, state, artifact)
+        renewed = max(message.lease_expires_at or 0.0, self._clock.time() + RENEWED_SECONDS)
+        message.lease_expires_at = min(renewed, message.deadline_at)
+        return Answered(200, {"seq": message.events, "cancel_requested": message.cancel_requested})
+
+    def _tell(self, message: Message, body: JSONObject, state: str, artifact: JSONObject | None) -> None:
+        if artifact is not None:
+            self._tell_artifact(message, artifact)
+        if state or body.get("text") is not None or body.get("metadata"):
+            said = None if body.get("text") is None else answers.said([{"text": body["text"]}])
+            now = self._clock.time()
+            self._mailbox.tell(message, status_event(message, state or "working", now, said))
+
+    def _tell_artifact(self, message: Message, given: JSONObject) -> None:
+        artifact = {name: value for name, value in given.items() if name not in ("append", "lastChunk")}
+        update: JSONObject = {
+            "taskId": message.id,
+            "contextId": message.context_id,
+            "artifact": convert.FROM_0_3.artifact(artifact),
+            "append": given.get("append") is True,
+            "lastChunk": given.get("lastChunk") is True,
+        }
+        try:
+            self._mailbox.tell(message, {"artifactUpdate": update})
+        except tasks.EventRefused as refused:
+            raise invalid("artifact", refused.message) from refused
+
+    def answer(self, visit: Visit) -> Answered:
+        """Settle with what the agent said; saying the same again is harmless."""
+        body = bodies.read(visit.asked.body, _ANSWER)
+        task = convert.FROM_0_3.task(object_in(body["task"])) if body.get("task") is not None else None
+        said, state = answers.answer_of(body, task)
+        answers.check_state(state, answers.TASK_STATES if task is not None else answers.STATES)
+        message = self._mailbox.addressed(visit.workspace, visit.name)
+        self._mailbox.catch_up()
+        if not answers.is_same(message, said, state):
+            _check_lease(message, body)
+            for artifact in answers.artifacts_of(body, task):
+                self._tell_artifact(message, artifact)
+            self._mailbox.answer(message, state, said, answers.more_of(body, task))
+        return Answered(200, {"status": "answered", "message_id": message.id})
+
+    def ack(self, visit: Visit) -> Answered:
+        """Settle without words."""
+        body = bodies.read(visit.asked.body, _ACK)
+        message = self._mailbox.addressed(visit.workspace, visit.name)
+        self._mailbox.catch_up()
+        if message.status != "answered":
+            _check_lease(message, body)
+            self._mailbox.answer(message, "completed", None, {})
+        return Answered(200, {"status": "answered", "message_id": message.id})
+
+    def fail(self, visit: Visit) -> Answered:
+        """Give up on this attempt."""
+        body = bodies.read(visit.asked.body, _FAIL)
+        sentence = bodies.text(body, "error") or bodies.text(body, "reason")
+        sentence = (sentence or "the agent could not handle the message")[:ERROR_LONGEST]
+        code = bodies.text(body, "code")
+        retryable = body.get("retryable") is not False
+        error = failure(code if code in AGENT_CODES else "skill-failed", sentence, retryable=retryable)
+        delay = body.get("delay_seconds")
+        message = self._held(visit, body)
+        asked_delay = None if delay is None else min(max(cast(float, delay), 0.0), DELAY_MOST)
+        self._mailbox.fail(message, error, asked_delay)
+        again = moment_or_none(message.not_before)
+        stands: JSONObject = {
+            "status": message.status,
+            "attempts": message.attempts,
+            "next_attempt_at": again,
+        }
+        return Answered(200, stands)
+
+    def release(self, visit: Visit) -> Answered:
+        """Give a message back unstarted."""
+        body = bodies.read(visit.asked.body, _RELEASE)
+        self._mailbox.release(self._held(visit, body))
+        return Answered(200, {"status": "accepted"})
+
+    def _held(self, visit: Visit, body: JSONObject) -> Message:
+        message = self._mailbox.addressed(visit.workspace, visit.name)
+        self._mailbox.catch_up()
+        _check_lease(message, body)
+        return message
+
+
+def _check_lease(message: Message, body: JSONObject) -> None:
+    """Let in the holder of the current lease, or anyone of the workspace while nobody holds one."""
+    given = body.get("lease_token")
+    if not message.is_open:
+        raise _lost(message, f"the message has already ended: {message.status}")
+    if given is None and message.lease_token is not None:
+        raise _lost(message, "a worker holds this message: show its lease_token")
+    if given is not None and given != message.lease_token:
+        raise _lost(message, "this lease is over: the message was offered again")
+
+
+def _lost(message: Message, sentence: str) -> Refused:
+    return Refused("lease-lost", sentence, status=message.status)
