@@ -1,10 +1,14 @@
 """Fixtures of the whole workspace: private real servers and a clean environment."""
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
 
 import pytest
 
+from molecule_platform.storage.postgres import PostgresStorage
+from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing import servers
 
 _OURS = (
@@ -43,10 +47,37 @@ def postgres_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def postgres_database(postgres_url: str) -> Iterator[str]:
+def empty_postgres(postgres_url: str) -> Iterator[str]:
     """A fresh empty database for this test alone."""
     with servers.fresh_database(postgres_url) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_pattern(postgres_url: str) -> Iterator[str]:
+    """The name of a database with our schema and no rows: copying it takes a tenth of the migrations."""
+    with servers.fresh_database(postgres_url) as url:
+        asyncio.run(_opened_once(PostgresStorage.open(url, lambda _subjects: None)))
+        yield url.rpartition("/")[2]
+
+
+@pytest.fixture
+def postgres_database(postgres_url: str, postgres_pattern: str) -> Iterator[str]:
+    """A fresh database with our schema for this test alone."""
+    with servers.fresh_database(postgres_url, postgres_pattern) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with our schema and no rows; tests copy it, which is much faster than the migrations."""
+    path = tmp_path_factory.mktemp("pattern") / "molecule.db"
+    asyncio.run(_opened_once(SqliteStorage.open(path, lambda _subjects: None)))
+    return path
+
+
+async def _opened_once(opening: Awaitable[SqliteStorage | PostgresStorage]) -> None:
+    await (await opening).close()
 
 
 @pytest.fixture(scope="session")

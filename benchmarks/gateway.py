@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks import figure, load, processes, turns
 from scripts import live_platform
 
-CONNECTIONS = 16
+CONNECTIONS = 64
 CAPACITY = 64
 ROUNDS = 5
 SETTINGS = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0"}

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from benchmarks import (
+    call_peer,
     card,
     events_replay,
     figure,
@@ -12,6 +13,7 @@ from benchmarks import (
     group_commit,
     heartbeat,
     held_streams,
+    idle_agent,
     import_agent,
     listing,
     start,
@@ -21,6 +23,9 @@ BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "start": start.measure,
     "group_commit": group_commit.measure,
     "import_agent": import_agent.measure,
+    "call_peer": call_peer.measure,
+    "idle_agent": idle_agent.waiting,
+    "idle_agent_abandoned": idle_agent.abandoned,
     "heartbeat": heartbeat.measure,
     "card": card.measure,
     "events_first_byte": events_replay.first_byte,

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from molecule_platform import settings
 from molecule_platform.api import routes
 from molecule_wire import errors
-from scripts import live_platform, repository
+from scripts import live_platform, python_reference, repository
 
 FOLDER = repository.ROOT / "docs" / "reference"
+PACKAGES = ("molecule_agent", "molecule_agent.testing", "molecule_plugin")
 NOTE = "<!-- Written by `make docs`; edit the table in the code instead. -->"
 
 
@@ -20,7 +21,12 @@ def pages() -> dict[str, str]:
         "settings.md": settings_page(),
         "cli.md": cli_page(),
         "errors.md": errors_page(),
+        **{f"{name}.md": python_page(name) for name in PACKAGES},
     }
+
+
+def python_page(package: str) -> str:
+    return python_reference.page(package, NOTE)
 
 
 def routes_page() -> str:

@@ -1,5 +1,6 @@
-"""Every route, setting, command and error code is documented: the reference says what the tables say."""
+"""Every route, setting, command, error code and public name is documented as the code has it."""
 
+import functools
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": reference.settings_page,
     "cli.md": reference.cli_page,
     "errors.md": reference.errors_page,
+    **{f"{name}.md": functools.partial(reference.python_page, name) for name in reference.PACKAGES},
 }
 
 

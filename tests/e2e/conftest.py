@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Page
 
 from molecule_platform.testing import servers
+from tests.e2e import browsing
 from tests.e2e.platform_process import PlatformProcess
 
 
@@ -20,3 +22,19 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Platform
     yield platform
     if platform._process is not None:
         platform.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real Chromium."""
+    with browsing.chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of its own, without a session."""
+    context = browser.new_context(viewport={"width": 1360, "height": 820})
+    context.set_default_timeout(15_000)
+    yield context.new_page()
+    context.close()

@@ -1,26 +1,15 @@
 """A person opens the printed link and works with the demo organisation in a real browser."""
 
-import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from molecule_platform.testing import servers
+from tests.e2e.browsing import fresh_link, keep_screenshot
 from tests.e2e.platform_process import PlatformProcess
-
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 
 
 @pytest.fixture(scope="module")
@@ -33,25 +22,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
     assert platform.stop() == 0
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no Chromium is installed: apt-get install chromium")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1360, "height": 820})
-    context.set_default_timeout(15_000)
-    yield context.new_page()
-    context.close()
-
-
 def printed_link(demo: PlatformProcess) -> str:
     """The link on the screen that `molecule up` printed."""
     deadline = time.monotonic() + 15
@@ -59,17 +29,6 @@ def printed_link(demo: PlatformProcess) -> str:
         assert time.monotonic() < deadline, demo.log.read_text()
         time.sleep(0.05)
     return found[0]
-
-
-def fresh_link(demo: PlatformProcess) -> str:
-    return demo.ok("POST", "/auth/login-codes", json={"user": "admin", "role": "owner"})["url"]
-
-
-def keep_screenshot(page: Page, name: str) -> None:
-    """For a person who wants to look: `SCREENSHOTS=folder make test`."""
-    folder = os.environ.get("SCREENSHOTS")
-    if folder:
-        page.screenshot(path=str(Path(folder) / name))
 
 
 @pytest.mark.slow  # a real browser and three agent processes start

@@ -1,5 +1,6 @@
 """The whole house in one process, on both engines, driven through HTTP and the SDK."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ def start(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     if engine == "postgres":
         shared["DATABASE_URL"] = request.getfixturevalue("postgres_database")
         shared["NATS_URL"] = request.getfixturevalue("nats_url")
+    else:
+        (tmp_path / "data").mkdir(mode=0o700)
+        shutil.copy(request.getfixturevalue("empty_database"), tmp_path / "data" / "molecule.db")
 
     def begin(provisioner: Provisioner | None = None, **flags: Any) -> Platform:
         port = servers.free_port()

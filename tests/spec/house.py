@@ -13,6 +13,7 @@ import uvicorn
 from molecule_agent import RemoteAgentClient
 from molecule_platform import settings
 from molecule_platform.app import House
+from molecule_platform.cli import serving
 from molecule_platform.ports.provisioner import Provisioner
 from tests.spec import documented
 
@@ -140,15 +141,9 @@ class Running:
     async def _serve(self) -> None:
         chosen, _warnings = settings.load(self._flags, {}, {})
         house = await House.open(chosen, self._provisioner)
-        config = uvicorn.Config(
-            house.asgi,
-            port=chosen.port,
-            interface="asgi3",
-            lifespan="off",
-            log_level="error",
-            ws="websockets-sansio",
-            timeout_graceful_shutdown=1,
-        )
+        config = serving.config(house)
+        config.port = chosen.port
+        config.timeout_graceful_shutdown = 1
         self._server = Announcing(config, self._ready)
         try:
             await self._server.serve()

@@ -52,6 +52,23 @@ def test_a_busy_agent_is_busy_and_gets_nothing_more(platform: Platform, agent: S
     assert len(agent.received) == 1
 
 
+def test_a_conversation_that_the_agent_is_busy_with_is_busy_though_the_agent_has_room(
+    platform: Platform, agent: ScriptedAgent
+) -> None:
+    client = join_push(platform, agent)
+    platform.ok("PATCH", f"/workspaces/{client.workspace_id}", json={"max_concurrent_tasks": 4})
+    busy = agent.keep_busy()
+    path = f"/workspaces/{client.workspace_id}/a2a"
+    one, two = message("one"), message("two")
+    for said in (one, two):
+        said["params"]["message"]["contextId"] = "c1"
+    platform.call("POST", path, json=one, headers={"Prefer": "respond-async"})
+    assert busy.arrived.wait(10)
+    answer = platform.call("POST", path, json=two, headers=NEVER)
+    busy.leave.set()
+    assert (answer.status_code, answer.json()["code"]) == (503, "peer-busy")
+
+
 def test_sending_the_message_again_that_the_agent_is_busy_with_attaches_to_it(
     platform: Platform, agent: ScriptedAgent
 ) -> None:

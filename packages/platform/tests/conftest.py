@@ -4,7 +4,8 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,13 +13,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import create_engine
 
+from molecule_platform.api.exchange import Exchange, Stream, TooLarge
 from molecule_platform.app import House
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.settings import loading
-from molecule_platform.storage import schema
 from molecule_wire import ids
 
 NOON = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
@@ -150,11 +150,77 @@ class Answer:
         )
 
 
+class Knock(Exchange):
+    """One request to the house, without a socket. `leaves` is set when the caller hangs up."""
+
+    def __init__(self, method: str, target: str, headers: Mapping[str, str], content: bytes = b"") -> None:
+        path, _, query = target.partition("?")
+        super().__init__(method, path, query.encode(), headers)
+        self.content = content
+        self.leaves = asyncio.Event()
+        self.started = asyncio.Event()
+        self.status = 0
+        self.lines: dict[str, str] = {}
+        self.said: asyncio.Queue[bytes | None] = asyncio.Queue()
+        # Cleared, the client takes nothing of a stream.
+        self.reads = asyncio.Event()
+        self.reads.set()
+
+    @property
+    def is_gone(self) -> bool:
+        return self.leaves.is_set()
+
+    async def gone(self) -> None:
+        await self.leaves.wait()
+
+    async def body(self, most: int) -> bytes:
+        if len(self.content) > most:
+            raise TooLarge
+        return self.content
+
+    def whole_body(self, most: int) -> bytes | None:
+        return self.content if len(self.content) <= most else None
+
+    def _start(self, status: int, lines: bytes) -> None:
+        self.status = status
+        self.lines = dict(line.split(": ", 1) for line in lines.decode("latin-1").split("\r\n") if line)
+        self.started.set()
+
+    def answer(self, status: int, lines: bytes, body: bytes) -> None:
+        self._start(status, lines + b"content-length: %d\r\n" % len(body))
+        self.said.put_nowait(b"" if self.method == "HEAD" else body)
+
+    async def tell(
+        self, status: int, lines: bytes, chunks: AsyncGenerator[bytes], length: int | None = None
+    ) -> None:
+        self._start(status, lines)
+
+        async def tell_all() -> None:
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    await self.reads.wait()
+                    self.said.put_nowait(chunk)
+
+        telling, leaving = asyncio.ensure_future(tell_all()), asyncio.ensure_future(self.leaves.wait())
+        await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (telling, leaving):
+            task.cancel()
+        await asyncio.gather(telling, leaving, return_exceptions=True)
+        self.said.put_nowait(None)
+
+    def follow(self, status: int, lines: bytes, stream: Stream, ended: Callable[[], None]) -> None:
+        raise NotImplementedError("streams of tasks are tried over a real connection")
+
+
 class Visitor:
     """Speaks to the house as a web server would, without a socket."""
 
     def __init__(self, house: House) -> None:
         self.house = house
+
+    def knocks(self, method: str, target: str, headers: Mapping[str, str]) -> Knock:
+        """A request that the test has answered itself."""
+        return Knock(method, target, headers)
 
     async def __call__(
         self,
@@ -166,38 +232,13 @@ class Visitor:
         headers: Mapping[str, str] | None = None,
         leaves: asyncio.Event | None = None,
     ) -> Answer:
-        path, _, query = target.partition("?")
         sent = {} if token is None else {"authorization": f"Bearer {token}"}
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "query_string": query.encode(),
-            "scheme": "http",
-            "headers": [
-                (name.encode(), value.encode("latin-1"))
-                for name, value in {"host": "platform", **sent, **(headers or {})}.items()
-            ],
-        }
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        return await self._asked(scope, raw, leaves or asyncio.Event())
-
-    async def _asked(self, scope: Mapping[str, Any], raw: bytes, leaves: asyncio.Event) -> Answer:
-        events: list[dict[str, Any]] = [{"type": "http.request", "body": raw}]
-        said: list[dict[str, Any]] = []
-
-        async def receive() -> dict[str, Any]:
-            if events:
-                return events.pop(0)
-            await leaves.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(event: dict[str, Any]) -> None:
-            said.append(event)
-
-        await self.house.asgi(scope, receive, send)
-        headers = {name.decode(): value.decode("latin-1") for name, value in said[0]["headers"]}
-        return Answer(said[0]["status"], headers, said[1]["body"])
+        knock = Knock(method, target, {"host": "platform", **sent, **(headers or {})}, raw)
+        knock.leaves = leaves or knock.leaves
+        if not self.house.at_once(knock):
+            await self.house.serve(knock)
+        return Answer(knock.status, knock.lines, knock.said.get_nowait() or b"")
 
     async def workspace(self, name: str = "Ada", **more: Any) -> tuple[str, str]:
         """A new workspace: its id and its token."""
@@ -210,17 +251,6 @@ class Visitor:
         body = {"id": workspace_id, "url": url, "agent_card": {"name": name}, **more}
         assert (await self("POST", "/registry/register", body, token=token)).status == 200
         return workspace_id, token
-
-
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file with the whole schema and nothing in it, to be copied."""
-    path = tmp_path_factory.mktemp("schema") / "empty.db"
-    engine = create_engine(f"sqlite:///{path}")
-    with engine.begin() as connection:
-        schema.upgrade(connection)
-    engine.dispose()
-    return path
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 
 from molecule_platform.api.admission import Doorkeeper, Gate, Visit
 from molecule_platform.api.arrival import Arrival, Edge
+from molecule_platform.api.exchange import Incoming
 from molecule_platform.api.limits import Limits
 from molecule_platform.api.route import Route
 from molecule_platform.api.routes import TABLE
@@ -34,12 +35,10 @@ class Porch:
         self, *more: tuple[str, str], route: Route = LISTING, query: str = "", **headers: str
     ) -> Principal | str:
         """Who came in, or why nobody did."""
-        sent = [
-            (name.replace("_", "-").encode(), value.encode()) for name, value in (*headers.items(), *more)
-        ]
-        scope = {"path": route.path, "headers": sent, "query_string": query.encode(), "client": ("::1", 1)}
+        sent = {name.replace("_", "-"): value for name, value in (*headers.items(), *more)}
+        came = Incoming("GET", route.path, query.encode(), sent, peer="::1")
         try:
-            return await self.door.know(Visit(Arrival(scope, Edge()), route), route)
+            return await self.door.know(Visit(Arrival(came, Edge()), route), route)
         except Refusal as refusal:
             return refusal.code
 

@@ -1,7 +1,6 @@
 """What a request says of itself, and what of it is believed."""
 
 import ipaddress
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,52 +8,45 @@ from hypothesis import strategies as st
 
 from molecule_platform.api import arrival
 from molecule_platform.api.arrival import Edge
+from molecule_platform.api.exchange import Incoming
 
 PROXY = Edge(trusted_proxies=(ipaddress.ip_network("10.0.0.0/8"),))
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
-def scope(client: str = "192.0.2.7", scheme: str = "http", **headers: str) -> dict[str, Any]:
+def came(client: str = "192.0.2.7", scheme: str = "http", **headers: str) -> Incoming:
     named = {"host": "platform", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return {
-        "type": "http",
-        "method": "GET",
-        "path": "/health",
-        "query_string": b"a=1&a=2&b=",
-        "scheme": scheme,
-        "client": (client, 5000),
-        "headers": [(name.encode(), value.encode()) for name, value in named.items()],
-    }
+    return Incoming("GET", "/health", b"a=1&a=2&b=", named, scheme, client)
 
 
 def test_a_forwarded_address_is_believed_only_from_a_trusted_proxy() -> None:
     said = {"x_forwarded_for": "203.0.113.9, 10.0.0.2"}
-    assert arrival.Arrival(scope("10.0.0.1", **said), PROXY).address == "203.0.113.9"
-    assert arrival.Arrival(scope("192.0.2.7", **said), PROXY).address == "192.0.2.7"
-    assert arrival.Arrival(scope("10.0.0.1", **said), Edge()).address == "10.0.0.1"
+    assert arrival.Arrival(came("10.0.0.1", **said), PROXY).address == "203.0.113.9"
+    assert arrival.Arrival(came("192.0.2.7", **said), PROXY).address == "192.0.2.7"
+    assert arrival.Arrival(came("10.0.0.1", **said), Edge()).address == "10.0.0.1"
 
 
 def test_an_address_that_a_client_put_in_front_is_not_believed() -> None:
-    forged = scope("10.0.0.1", x_forwarded_for="1.1.1.1, 203.0.113.9")
+    forged = came("10.0.0.1", x_forwarded_for="1.1.1.1, 203.0.113.9")
     assert arrival.Arrival(forged, PROXY).address == "203.0.113.9"
 
 
 def test_the_base_url_is_the_setting_else_what_a_trusted_proxy_says_else_the_host() -> None:
     forwarded = {"x_forwarded_host": "molecule.example", "x_forwarded_proto": "https"}
-    assert arrival.Arrival(scope("10.0.0.1", **forwarded), PROXY).base_url == "https://molecule.example"
-    assert arrival.Arrival(scope(**forwarded), PROXY).base_url == "http://platform"
+    assert arrival.Arrival(came("10.0.0.1", **forwarded), PROXY).base_url == "https://molecule.example"
+    assert arrival.Arrival(came(**forwarded), PROXY).base_url == "http://platform"
     told = Edge(external_url="https://agents.example")
-    assert arrival.Arrival(scope(**forwarded), told).base_url == "https://agents.example"
+    assert arrival.Arrival(came(**forwarded), told).base_url == "https://agents.example"
 
 
 @pytest.mark.parametrize(("scheme", "base"), [("ws", "http://platform"), ("wss", "https://platform")])
 def test_a_websocket_comes_from_the_same_origin_as_its_page(scheme: str, base: str) -> None:
-    assert arrival.Arrival(scope(scheme=scheme), Edge()).base_url == base
+    assert arrival.Arrival(came(scheme=scheme), Edge()).base_url == base
 
 
 def test_a_trace_goes_on_with_a_step_of_our_own() -> None:
     given_trace = f"00-{TRACE}-00f067aa0ba902b7-01"
-    read = arrival.Arrival(scope(traceparent=given_trace), Edge())
+    read = arrival.Arrival(came(traceparent=given_trace), Edge())
     version, trace, span, flags = read.traceparent.split("-")
     assert (version, trace, flags, read.trace_id) == ("00", TRACE, "01", TRACE)
     assert span != "00f067aa0ba902b7"
@@ -65,15 +57,15 @@ def test_a_trace_goes_on_with_a_step_of_our_own() -> None:
     ["", "nonsense", f"00-{'0' * 32}-00f067aa0ba902b7-01", f"00-{TRACE}-{'0' * 16}-01", f"01-{TRACE}-x-01"],
 )
 def test_a_broken_trace_begins_anew(broken: str) -> None:
-    read = arrival.Arrival(scope(traceparent=broken), Edge())
+    read = arrival.Arrival(came(traceparent=broken), Edge())
     assert len(read.trace_id) == 32
     assert read.trace_id not in (TRACE, "0" * 32)
 
 
 @given(st.text(max_size=200))
 def test_a_request_id_is_taken_when_it_is_plain_and_made_when_it_is_not(given_id: str) -> None:
-    made = scope()
-    made["headers"].append((b"x-request-id", given_id.encode("utf-8")))
+    made = came()
+    made.headers = {**made.headers, "x-request-id": given_id.encode().decode("latin-1")}
     plain = 1 <= len(given_id) <= 128 and all(c.isascii() and (c.isalnum() or c in "._-") for c in given_id)
     read = arrival.Arrival(made, Edge())
     assert (read.request_id == given_id) is plain
@@ -81,7 +73,7 @@ def test_a_request_id_is_taken_when_it_is_plain_and_made_when_it_is_not(given_id
 
 
 def test_the_session_is_found_among_other_cookies() -> None:
-    read = arrival.Arrival(scope(cookie='a=b; molecule_session="xyz"; c=d'), Edge())
+    read = arrival.Arrival(came(cookie='a=b; molecule_session="xyz"; c=d'), Edge())
     assert (read.session, read.bearer) == ("xyz", None)
 
 

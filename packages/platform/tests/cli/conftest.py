@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import requests
@@ -146,6 +147,20 @@ def at_house(molecule: Molecule, house: Platform) -> Molecule:
         return molecule(*arguments, environ=environ, stdin=stdin)
 
     return call
+
+
+@pytest.fixture
+def offer(house: Platform) -> Callable[[], str]:
+    """Put a new plugin into the platform's folder; its name."""
+
+    def put() -> str:
+        name = f"plugin-{uuid4()}"
+        place = house.data_dir / "plugins" / name
+        place.mkdir(parents=True)
+        (place / "plugin.yaml").write_text(f"name: {name}\nversion: 1.0.0\ndescription: says hello\n")
+        return name
+
+    return put
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def test_an_error_of_json_rpc_is_read(molecule: Molecule, scripted: Any) -> None
 def test_a_message_that_was_answered_while_the_sender_tried_again_is_told(
     molecule: Molecule, scripted: Any
 ) -> None:
-    answer = {"jsonrpc": "2.0", "id": 1, "result": {"kind": "message", "parts": []}}
+    answer: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "result": {"kind": "message", "parts": []}}
     scripted.on("/workspaces", [{"id": "w1", "name": "lead"}])
     scripted.on("/workspaces/w1/a2a", '{"cut off', 202)
     scripted.then("/workspaces/w1/a2a", answer, 200, **{"X-Molecule-Message-Id": "m1"})

@@ -11,6 +11,7 @@ from typer.main import get_command
 from molecule_platform.api.router import Router
 from molecule_platform.api.routes import TABLE
 from molecule_platform.cli import client, main
+from molecule_plugin.keys import generate_key
 
 Molecule = Callable[..., Any]
 
@@ -45,6 +46,23 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "secret list": ((), ("--workspace", "{name}")),
     "secret delete": (("{key}",), ("{own_key}", "--workspace", "{name}")),
     "secret rotate-key": ((),),
+    "plugin list": ((), ("--workspace", "{name}"), ("--runtime", "llm")),
+    "plugin available": (("{name}",),),
+    "plugin check": (("{name}", "llm"),),
+    "plugin sources": ((),),
+    "plugin install": (("{name}", "{plugin}"),),
+    "plugin uninstall": (("{name}", "{installed}"),),
+    "plugin allowlist": ((),),
+    "plugin allow": (("--all",),),
+    "plugin keys": ((),),
+    "plugin trust": (("{publisher}", "--name", "us", "--for", "x-*"),),
+    "plugin distrust": (("{publisher}",),),
+    "plugin revocations": ((),),
+    "plugin revoke": (
+        ("--plugin", "x@1.0.0", "--reason", "a test"),
+        ("--digest", "0" * 64, "--reason", "a test"),
+        ("--key", "0123456789abcdef", "--reason", "a test"),
+    ),
     "model show": (("{name}",),),
     "model set": (("{name}", "sonnet"), ("{name}", "--default")),
     "activity list": (("{name}",),),
@@ -101,7 +119,9 @@ COMMANDS = dict(leaves(get_command(main.app)))
 
 
 @pytest.fixture
-def things(at_house: Molecule, fail: Callable[[str, str], str]) -> Iterator[dict[str, str]]:
+def things(
+    at_house: Molecule, fail: Callable[[str, str], str], offer: Callable[[], str]
+) -> Iterator[dict[str, str]]:
     """Something of each kind that a command can be about."""
     name, paused, key, user = f"w-{uuid4()}", f"p-{uuid4()}", f"K_{uuid4().hex}", f"u-{uuid4()}"
 
@@ -125,6 +145,10 @@ def things(at_house: Molecule, fail: Callable[[str, str], str]) -> Iterator[dict
     found["grant"] = made("grant", "create", name, paused, "--reason", "a test")["id"]
     found["token"] = made("token", "create")["id"]
     found["own_token"] = made("token", "create", "--workspace", name)["id"]
+    found["plugin"], found["installed"] = offer(), offer()
+    made("plugin", "install", name, found["installed"])
+    found["publisher"] = generate_key().public.text
+    made("plugin", "trust", found["publisher"])
     found["org"] = made("org", "create", f"o-{uuid4()}")["slug"]
     yield found
     # An organisation has only so many tokens; the command may have revoked this one itself.

@@ -67,3 +67,12 @@ def test_a_sender_who_would_not_wait_is_told_at_once(
     with pytest.raises(Refusal) as refused:
         dispatch.refuse_to_wait(ada, waiting)
     assert (refused.value.code, refused.value.extras["retry_after"]) == (code, seconds)
+
+
+@pytest.mark.parametrize("reason", [None, "asked"])
+def test_whoever_is_refused_by_an_agent_that_starts_again_is_told_that_it_does(
+    make_workspace: MakeWorkspace, reason: str | None
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        dispatch.refuse_to_wait(make_workspace(status="provisioning", restart_reason=reason), 0)
+    assert refused.value.extras.get("restarting", False) is (reason is not None)

@@ -62,7 +62,7 @@ async def connected(
         "query_string": query.encode(),
         "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()],
     }
-    serving = asyncio.ensure_future(visit.house.asgi(scope, socket.to_server.get, socket.send))
+    serving = asyncio.ensure_future(visit.house.socket(scope, socket.to_server.get, socket.send))
     yield socket
     socket.to_server.put_nowait({"type": "websocket.disconnect"})
     await asyncio.wait_for(serving, SECONDS)

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +15,7 @@ from molecule_platform.gateway.doors import streams
 from molecule_platform.services import feed, followers
 
 if TYPE_CHECKING:
-    from packages.platform.tests.conftest import Eventually, Visitor
+    from packages.platform.tests.conftest import Eventually, Knock, Visitor
 
 ADMIN_TOKEN = "the-administrator-s-token"
 SECONDS = 5.0
@@ -24,39 +24,33 @@ SECONDS = 5.0
 class Stream:
     """One event stream, from the browser's side."""
 
-    def __init__(self) -> None:
-        self.from_server: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.leaves = asyncio.Event()
-        self.reads = asyncio.Event()
-        self.reads.set()
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self._asked = False
+    def __init__(self, knock: Knock) -> None:
+        self.knock = knock
         self._blocks: list[str] = []
 
-    async def receive(self) -> dict[str, Any]:
-        if not self._asked:
-            self._asked = True
-            return {"type": "http.request", "body": b""}
-        await self.leaves.wait()
-        return {"type": "http.disconnect"}
+    @property
+    def status(self) -> int:
+        return self.knock.status
 
-    async def send(self, event: dict[str, Any]) -> None:
-        await self.reads.wait()
-        await self.from_server.put(event)
+    @property
+    def headers(self) -> dict[str, str]:
+        return self.knock.lines
 
-    async def begin(self) -> None:
-        start = await asyncio.wait_for(self.from_server.get(), SECONDS)
-        self.status = start["status"]
-        self.headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    @property
+    def reads(self) -> asyncio.Event:
+        return self.knock.reads
+
+    @property
+    def leaves(self) -> asyncio.Event:
+        return self.knock.leaves
 
     async def block(self) -> dict[str, str]:
         """The next block by its fields; a comment is under the empty name. Empty at the end of the stream."""
         while not self._blocks:
-            event = await asyncio.wait_for(self.from_server.get(), SECONDS)
-            self._blocks += [text for text in event["body"].decode().split("\n\n") if text]
-            if not event.get("more_body"):
+            chunk = await asyncio.wait_for(self.knock.said.get(), SECONDS)
+            if chunk is None:
                 return {}
+            self._blocks += [text for text in chunk.decode().split("\n\n") if text]
         pairs = (line.partition(": ") for line in self._blocks.pop(0).split("\n"))
         return {name: value for name, _, value in pairs}
 
@@ -74,19 +68,11 @@ class Stream:
 async def opened(
     visit: Visitor, target: str = "/events/stream", token: str | None = ADMIN_TOKEN, **headers: str
 ) -> AsyncGenerator[Stream]:
-    stream = Stream()
-    path, _, query = target.partition("?")
     sent = {"host": "platform", **headers} | ({} if token is None else {"authorization": f"Bearer {token}"})
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": path,
-        "scheme": "http",
-        "query_string": query.encode(),
-        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()],
-    }
-    serving = asyncio.ensure_future(visit.house.asgi(scope, stream.receive, stream.send))
-    await stream.begin()
+    knock = visit.knocks("GET", target, {name.replace("_", "-"): value for name, value in sent.items()})
+    stream = Stream(knock)
+    serving = asyncio.ensure_future(visit.house.serve(knock))
+    await asyncio.wait_for(knock.started.wait(), SECONDS)
     yield stream
     stream.leaves.set()
     stream.reads.set()

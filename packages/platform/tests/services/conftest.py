@@ -177,7 +177,7 @@ class Rig:
         self.feed = Feed(storage, bells, self.log)
         self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, bells, 90)
         self.limits = DeliveryLimits(max_open=5, max_attempts=2)
-        self.streams, self.desk = TaskStreams(storage, bells), Desk()
+        self.streams, self.desk = TaskStreams(storage, bells), Desk(bells)
         self.courier = self.new_courier(REPLICA)
         self.delivery = Delivery(storage, bells, clock, REPLICA, self.limits, self.desk, self.courier)
         self.cancelling = Cancelling(storage, clock, self.link, self.courier, self.desk, lambda _: None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
-from molecule_platform.services import task_log
+from molecule_platform.services import task_log, task_streams
 from molecule_platform.services.task_streams import TaskStreams
 
 if TYPE_CHECKING:
@@ -110,3 +110,37 @@ async def test_rings_that_were_lost_are_made_up_for(rig: Rig) -> None:
         await deaf.look()
         await asyncio.sleep(0)
     assert await reading == [1, 2]
+
+
+async def test_what_is_handed_over_is_not_read_again(rig: Rig) -> None:
+    key = await new_task(rig)
+    called = asyncio.Event()
+    follower = rig.streams.join(key, 0, (), called.set)
+    assert await follower.next() == []
+    for n in range(1, 4):
+        called.clear()
+        await say(rig, key, n)
+        await asyncio.wait_for(called.wait(), 5)
+        came = follower.at_hand()
+        assert came is not None
+        assert [event.seq for event in came] == [n]
+        assert follower.at_hand() == []
+    await asyncio.sleep(task_streams.HANDED_OVER_SECONDS * 3)
+    assert follower.at_hand() == []
+    follower.close()
+    assert not rig.streams._recent
+
+
+async def test_what_nobody_hands_over_is_read_after_a_moment(rig: Rig) -> None:
+    key = await new_task(rig)
+    called = asyncio.Event()
+    follower = rig.streams.join(key, 0, (), called.set)
+    assert await follower.next() == []
+    await say(rig, key, 1, publish=False)
+    await asyncio.wait_for(called.wait(), 5)
+    assert follower.at_hand() is None
+    came = await follower.next()
+    assert came is not None
+    assert [event.seq for event in came] == [1]
+    follower.close()
+    follower.close()

@@ -72,6 +72,15 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         interrupted_task_hours=168,
         task_event_retention_hours=24,
         delegation_retention_days=90,
+        plugins_dir=None,
+        plugin_unpinned_policy=None,
+        plugin_allow_unpinned=None,
+        plugin_signatures="if-present",
+        github_token=None,
+        github_api_url="https://api.github.com",
+        plugin_install_body_max_bytes=65536,
+        plugin_install_fetch_timeout=300.0,
+        plugin_install_max_dir_bytes=104857600,
         secrets_encryption_key=None,
     )
 
@@ -331,3 +340,49 @@ def test_roots_of_workspaces_are_absolute_folders() -> None:
     for text in ("srv", "/srv,../x", "/srv/../etc"):
         with pytest.raises(settings.SettingProblem, match="absolute paths"):
             load({"MOLECULE_WORKSPACE_ROOTS": text})
+
+
+@pytest.mark.parametrize(
+    ("environ", "policy"),
+    [
+        ({}, "lock"),
+        ({"PLUGIN_ALLOW_UNPINNED": "true"}, "float"),
+        ({"PLUGIN_ALLOW_UNPINNED": "false"}, "deny"),
+        ({"PLUGIN_UNPINNED_POLICY": "lock", "PLUGIN_ALLOW_UNPINNED": "true"}, "lock"),
+        ({"PLUGIN_UNPINNED_POLICY": "deny"}, "deny"),
+    ],
+)
+def test_the_older_setting_of_pins_counts_where_the_newer_is_not_set(
+    environ: dict[str, str], policy: str
+) -> None:
+    assert load(environ)[0].unpinned_policy == policy
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("300", 300.0), ("300s", 300.0), ("5m", 300.0), ("1h", 3600.0)]
+)
+def test_a_time_may_have_a_unit(text: str, seconds: float) -> None:
+    assert value("PLUGIN_INSTALL_FETCH_TIMEOUT", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "5 m", "-1", "2h", "5d", "soon"])
+def test_a_time_that_is_none_or_too_long_stops_the_start(text: str) -> None:
+    with pytest.raises(settings.SettingProblem, match="PLUGIN_INSTALL_FETCH_TIMEOUT"):
+        load({"PLUGIN_INSTALL_FETCH_TIMEOUT": text})
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9", "http://localhost:9/api/v3", "https://git.example/api/v3/"]
+)
+def test_the_api_of_github_is_https_or_on_this_machine(url: str) -> None:
+    assert value("MOLECULE_GITHUB_API_URL", url) == url.rstrip("/")
+
+
+@pytest.mark.parametrize("url", ["http://git.example", "http://10.0.0.1", "ftp://x", "https://u@git.example"])
+def test_any_other_api_of_github_stops_the_start(url: str) -> None:
+    with pytest.raises(settings.SettingProblem, match="MOLECULE_GITHUB_API_URL"):
+        load({"MOLECULE_GITHUB_API_URL": url})
+
+
+def test_the_token_for_github_is_never_shown() -> None:
+    assert "ghp-secret" not in repr(load({"GITHUB_TOKEN": "ghp-secret"})[0])

@@ -87,13 +87,17 @@ def found(name: str) -> Org:
 async def test_a_database_that_goes_away_is_down_and_the_store_recovers_when_it_is_back(wire: Wire) -> None:
     storage = await PostgresStorage.open(wire.url, lambda _: None)
     await storage.write(lambda tx: tx.people.insert_org(found("before")))
+    assert await storage.glance(lambda tx: tx.people.org("before")) is not None
     await wire.cut()
+    with pytest.raises(StorageDown):
+        await asyncio.wait_for(storage.glance(lambda tx: tx.people.org("before")), SECONDS)
     with pytest.raises(StorageDown):
         await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("during"))), SECONDS)
     with pytest.raises(StorageDown):
         await asyncio.wait_for(storage.read(lambda tx: tx.people.org("before")), SECONDS)
     await wire.mend()
     await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("after"))), SECONDS)
+    assert await storage.glance(lambda tx: tx.people.org("during")) is None
     names = ("before", "during", "after")
     kept = await storage.read(lambda tx: [tx.people.org(name) is not None for name in names])
     assert kept == [True, False, True]

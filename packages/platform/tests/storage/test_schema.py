@@ -39,7 +39,7 @@ async def empty_database(
         yield run
         engine.dispose()
         return
-    url: str = request.getfixturevalue("postgres_database")
+    url: str = request.getfixturevalue("empty_postgres")
     pool = create_async_engine("postgresql+asyncpg://" + url.split("://", 1)[1])
 
     async def run_there(work: Callable[[Connection], Any]) -> Any:
@@ -131,7 +131,7 @@ async def test_a_newer_schema_is_refused_with_what_to_do(run: Run[Any]) -> None:
         await run(schema.upgrade)
 
 
-async def test_a_store_with_a_newer_schema_does_not_open(tmp_path: Path, postgres_database: str) -> None:
+async def test_a_store_with_a_newer_schema_does_not_open(tmp_path: Path, empty_postgres: str) -> None:
     path = tmp_path / "molecule.db"
     await (await SqliteStorage.open(path, lambda _: None)).close()
     connection = sqlite3.connect(path)
@@ -140,18 +140,16 @@ async def test_a_store_with_a_newer_schema_does_not_open(tmp_path: Path, postgre
     connection.close()
     with pytest.raises(schema.SchemaTooNew):
         await SqliteStorage.open(path, lambda _: None)
-    await (await PostgresStorage.open(postgres_database, lambda _: None)).close()
-    pool = create_async_engine("postgresql+asyncpg://" + postgres_database.split("://", 1)[1])
+    await (await PostgresStorage.open(empty_postgres, lambda _: None)).close()
+    pool = create_async_engine("postgresql+asyncpg://" + empty_postgres.split("://", 1)[1])
     async with pool.begin() as there:
         await there.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     await pool.dispose()
     with pytest.raises(schema.SchemaTooNew):
-        await PostgresStorage.open(postgres_database, lambda _: None)
+        await PostgresStorage.open(empty_postgres, lambda _: None)
 
 
-async def test_two_replicas_may_open_an_empty_database_at_once(postgres_database: str) -> None:
-    opened = await asyncio.gather(
-        *(PostgresStorage.open(postgres_database, lambda _: None) for _ in range(3))
-    )
+async def test_two_replicas_may_open_an_empty_database_at_once(empty_postgres: str) -> None:
+    opened = await asyncio.gather(*(PostgresStorage.open(empty_postgres, lambda _: None) for _ in range(3)))
     for storage in opened:
         await storage.close()

@@ -5,19 +5,20 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
+from molecule_platform.api.exchange import Incoming
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
 
-Scope = Mapping[str, Any]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # A request that brings no id of its own gets one of this process.
 _PROCESS, _NUMBERS = ids.uuid7(), itertools.count(1)
 
 _NO_QUERY: dict[str, list[str]] = {}
+_NOTHING = Incoming("", "", b"", {})
 SESSION_COOKIE = "molecule_session"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
@@ -29,51 +30,61 @@ class Edge:
 
     max_body_bytes: int = 1024 * 1024
     a2a_max_body_bytes: int = 16 * 1024 * 1024
+    plugin_max_body_bytes: int = 64 * 1024
     external_url: str | None = None
     cors_origins: frozenset[str] = frozenset()
     trusted_proxies: tuple[Network, ...] = ()
+
+    def most_bytes(self, limit: Literal["api", "a2a", "plugin"]) -> int:
+        """The largest body of a kind of route."""
+        if limit == "api":
+            return self.max_body_bytes
+        return self.a2a_max_body_bytes if limit == "a2a" else self.plugin_max_body_bytes
 
 
 class Arrival:
     """One request, before its route is known. What few requests need is worked out when it is asked for."""
 
-    __slots__ = ("_edge", "_scope", "_traceparent", "headers", "method", "path", "query", "request_id")
+    __slots__ = ("_edge", "_incoming", "_traceparent", "headers", "method", "path", "query", "request_id")
 
-    def __init__(self, scope: Scope, edge: Edge) -> None:
-        self.method: str = scope.get("method", "GET")
-        self.path: str = scope["path"]
-        self.headers = headers_of(scope)
+    def __init__(self, incoming: Incoming, edge: Edge) -> None:
+        self.method = incoming.method
+        self.path = incoming.path
+        self.headers = incoming.headers
         self.request_id = _request_id(self.headers)
-        text: bytes = scope["query_string"]
+        text = incoming.query
         self.query = parse_qs(text.decode("latin-1"), keep_blank_values=True) if text else _NO_QUERY
-        self._scope = scope
+        self._incoming = incoming
         self._edge = edge
         self._traceparent = ""
+
+    def forget(self) -> None:
+        """Keep what names the request and let the rest go: the answer may take hours."""
+        assert self.traceparent
+        self._incoming = _NOTHING
+        self.headers, self.query = _NOTHING.headers, _NO_QUERY
 
     @property
     def _proxied(self) -> bool:
         trusted = self._edge.trusted_proxies
-        return bool(trusted) and _is_trusted(self._peer, trusted)
-
-    @property
-    def _peer(self) -> str:
-        return str((self._scope.get("client") or ("",))[0])
+        return bool(trusted) and _is_trusted(self._incoming.peer, trusted)
 
     @property
     def address(self) -> str:
         """Where the caller is; what a proxy says of it counts only when the proxy is trusted."""
-        return _client(self._peer, self.headers, self._edge.trusted_proxies) if self._proxied else self._peer
+        peer = self._incoming.peer
+        return _client(peer, self.headers, self._edge.trusted_proxies) if self._proxied else peer
 
     @property
     def base_url(self) -> str:
         """The origin that the caller used, or the one that the operator says is ours."""
-        return self._edge.external_url or base_url(self._scope, self.headers, proxied=self._proxied)
+        return self._edge.external_url or base_url(self._incoming, proxied=self._proxied)
 
     @property
     def is_secure(self) -> bool:
         """Whether the caller came over TLS."""
         behind = self._edge.external_url or self._edge.trusted_proxies
-        return self.base_url.startswith("https:") if behind else self._scope.get("scheme") in ("https", "wss")
+        return self.base_url.startswith("https:") if behind else self._incoming.scheme in ("https", "wss")
 
     @property
     def traceparent(self) -> str:
@@ -110,15 +121,11 @@ class Arrival:
             raise Refusal("invalid-request", "no path and no query may contain NUL", field="path")
 
 
-def headers_of(scope: Scope) -> dict[str, str]:
-    """The headers by their names in small letters."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-
-
-def base_url(scope: Scope, headers: Mapping[str, str], *, proxied: bool = False) -> str:
+def base_url(incoming: Incoming, *, proxied: bool = False) -> str:
     """The origin that the caller used; what a proxy says of it counts only when the proxy is trusted."""
-    host = headers.get("host") or "{}:{}".format(*(scope.get("server") or ("localhost", 80)))
-    scheme = str(scope.get("scheme", "http")).replace("ws", "http")
+    headers = incoming.headers
+    host = headers.get("host") or incoming.server
+    scheme = incoming.scheme.replace("ws", "http")
     if proxied:
         host = headers.get("x-forwarded-host", host).split(",")[0].strip()
         scheme = headers.get("x-forwarded-proto", scheme).split(",")[0].strip()

@@ -1,21 +1,18 @@
 """A request on its way to a handler, and the reply on its way back."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from molecule_platform.api.arrival import Arrival
+from molecule_platform.api.exchange import Exchange, Stream
 from molecule_platform.api.route import Route
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services.authority import Admission
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
 @dataclass(slots=True)
@@ -25,7 +22,7 @@ class Call:
     route: Route
     path: dict[str, str]
     arrival: Arrival
-    receive: Receive
+    exchange: Exchange
     raw: bytes = b""
     asked: Any = None
     body: Any = None
@@ -59,8 +56,11 @@ class Call:
 
     async def disconnected(self) -> None:
         """Ends when the caller has hung up."""
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
+        await self.exchange.gone()
+
+    def has_left(self) -> bool:
+        """Whether the caller has hung up."""
+        return self.exchange.is_gone
 
     @property
     def principal(self) -> Principal:
@@ -75,15 +75,6 @@ class Call:
         assert self.admission.workspace is not None
         return self.admission.workspace
 
-    @asynccontextmanager
-    async def watching(self) -> AsyncGenerator[Callable[[], bool]]:
-        """Inside, the function given tells whether the caller has hung up."""
-        watch = asyncio.ensure_future(self.disconnected())
-        try:
-            yield watch.done
-        finally:
-            watch.cancel()
-
 
 @dataclass(frozen=True)
 class Reply:
@@ -93,7 +84,9 @@ class Reply:
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     content_type: str = "application/json"
-    stream: AsyncGenerator[bytes] | None = None
+    stream: AsyncGenerator[bytes] | Stream | None = None
+    # How many bytes the stream has, where that is known.
+    length: int | None = None
 
     def encoded(self) -> bytes:
         """The body as bytes."""

@@ -62,7 +62,7 @@ def codes_of(route: Route) -> list[str]:
         codes += _ON_A_WORKSPACE
     if any(who.kind == "peer" for who in route.who):
         codes.append("hierarchy-denied")
-    if route.body is not None or route.a2a_body:
+    if route.body is not None or route.limit == "a2a":
         codes += ["invalid-json", "payload-too-large"]
     if route.creates:
         codes += ["idempotency-conflict", "conflict"]
@@ -93,7 +93,7 @@ def _operation(route: Route, known: dict[str, Any]) -> dict[str, Any]:
     if route.body is not None:
         content = {JSON: {"schema": known[str(route.body)]}}
         operation["requestBody"] = {"required": True, "content": content}
-    elif route.a2a_body:
+    elif route.limit == "a2a":
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": {"type": "object"}}}}
     return operation
 

@@ -1,15 +1,16 @@
 """The way of a request: id, route, limits of size, credential, rate, rules, body, handler, reply."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from molecule_platform.api import errors, queries, replies, router
 from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit
-from molecule_platform.api.arrival import Arrival, Edge, Scope
+from molecule_platform.api.arrival import Arrival, Edge
 from molecule_platform.api.calls import Call, Handler, Reply, decode
 from molecule_platform.api.context import REQUEST
+from molecule_platform.api.exchange import Exchange, Gone, TooLarge
 from molecule_platform.api.route import Route
 from molecule_platform.api.router import Match, Router
 from molecule_platform.api.routes import TABLE
@@ -20,8 +21,6 @@ from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services.identity import EndedWithWorkspace
 from molecule_wire import ids, times
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 Fallback = Callable[[str, str], Reply | None]
 
 _NO_HEADERS: dict[str, str] = {}
@@ -47,12 +46,32 @@ class Observer(Protocol):
 class _Passage(Visit):
     """A visit over HTTP; its body is still to be received."""
 
-    receive: Receive = field(kw_only=True)
+    exchange: Exchange = field(kw_only=True)
 
     @property
     def path(self) -> str:
         """The template of its route."""
         return self.route.path if self.route else "(none)"
+
+
+class _Seen:
+    """What is told of a request once it is answered. An answer may take hours, so it holds little."""
+
+    __slots__ = ("_pipeline", "arrival", "began", "is_quiet", "method", "path", "principal", "status")
+
+    def __init__(self, pipeline: "Pipeline", passage: _Passage, status: int, began: float) -> None:
+        self._pipeline = pipeline
+        self.arrival = passage.arrival
+        self.method = passage.arrival.method
+        self.path = passage.path
+        self.status = status
+        self.principal = passage.caller.text if passage.caller else ""
+        self.is_quiet = status < 400 and (passage.route is None or passage.route.quiet)
+        self.began = began
+
+    def over(self, seconds: float | None = None) -> None:
+        """The answer is sent; a stream has no duration."""
+        self._pipeline.observe(self, seconds)
 
 
 class Pipeline:
@@ -79,27 +98,45 @@ class Pipeline:
         self._observer = observer
         self._router = Router([route for route in TABLE if route.path != LIVE])
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
         began = time.perf_counter()
-        passage = _Passage(Arrival(scope, self._edge), receive=receive)
-        arrival = passage.arrival
-        REQUEST.set(arrival)
+        passage = _Passage(Arrival(exchange, self._edge), exchange=exchange)
+        REQUEST.set(passage.arrival)
         reply = await self._answer(passage)
+        lines = self._head(passage, reply)
+        seen = _Seen(self, passage, reply.status, began)
+        stream = reply.stream
+        if stream is None:
+            exchange.answer(reply.status, lines, reply.encoded())
+            seen.over(time.perf_counter() - began)
+            return
+        passage.arrival.forget()
+        del passage
+        if not isinstance(stream, AsyncGenerator):
+            exchange.follow(reply.status, lines, stream, seen.over)
+            return
+        await exchange.tell(reply.status, lines, stream, reply.length)
+        seen.over()
+
+    def _head(self, passage: _Passage, reply: Reply) -> bytes:
+        arrival = passage.arrival
         extra = replies.cors(arrival, self._edge) if "origin" in arrival.headers else _NO_HEADERS
         if passage.budget is not None:
             extra = {**extra, **passage.budget.headers()}
-        await replies.send(send, reply, arrival, extra, lambda: _until_disconnected(receive))
-        self._observe(passage, reply, time.perf_counter() - began)
+        return replies.head(reply, arrival, extra)
 
-    def _observe(self, passage: _Passage, reply: Reply, seconds: float) -> None:
-        method = passage.arrival.method
-        self._observer.request(method, passage.path, reply.status, None if reply.stream else seconds)
-        if reply.status < 400 and (passage.route is None or passage.route.quiet):
+    def observe(self, seen: "_Seen", seconds: float | None) -> None:
+        """Count a request that was answered, and log it unless that is routine."""
+        self._observer.request(seen.method, seen.path, seen.status, seconds)
+        if seen.is_quiet:
             return
-        principal = passage.caller.text if passage.caller else ""
-        facts = {"method": method, "path": passage.path, "status": reply.status, "principal": principal}
-        self._log.info("request", **facts, ms=round(seconds * 1000, 1))
+        facts = {"method": seen.method, "path": seen.path, "status": seen.status, "principal": seen.principal}
+        took = time.perf_counter() - seen.began if seconds is None else seconds
+        # A stream may end in a place where another request is served, or none.
+        token = REQUEST.set(seen.arrival)
+        self._log.info("request", **facts, ms=round(took * 1000, 1))
+        REQUEST.reset(token)
 
     async def _answer(self, passage: _Passage) -> Reply:
         arrival = passage.arrival
@@ -141,11 +178,11 @@ class Pipeline:
         self._check_announced(route, arrival)
         if route.gone_first:
             await self._check_there(match.path["id"].lower())
-        call = Call(route, match.path, arrival, passage.receive)
+        call = Call(route, match.path, arrival, passage.exchange)
         await self._know(passage, call)
         await self._admit(call, match)
         call.asked = None if route.query is None else queries.read(route.query, arrival.query)
-        call.raw = await self._read(route, passage.receive)
+        call.raw = await self._read(route, passage.exchange)
         call.body = decode(route, call.raw)
         handler = self._handlers[route.name]
         return await (self._gate.keyed.once(call, handler) if route.creates else handler(call))
@@ -183,28 +220,23 @@ class Pipeline:
     # The body
 
     def _most(self, route: Route) -> int:
-        return self._edge.a2a_max_body_bytes if route.a2a_body else self._edge.max_body_bytes
+        return self._edge.most_bytes(route.limit)
 
     def _check_announced(self, route: Route, arrival: Arrival) -> None:
         announced = arrival.headers.get("content-length", "0")
         if announced.isdecimal() and int(announced) > self._most(route):
             raise too_large(self._most(route))
 
-    async def _read(self, route: Route, receive: Receive) -> bytes:
-        if route.body is None and not route.a2a_body:
+    async def _read(self, route: Route, exchange: Exchange) -> bytes:
+        if route.body is None and route.limit != "a2a":
             return b""
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            event = await receive()
-            if event["type"] == "http.disconnect":
-                raise Refusal("invalid-request", "the connection closed before the body was whole")
-            chunks.append(event.get("body", b""))
-            size += len(chunks[-1])
-            if size > self._most(route):
-                raise too_large(self._most(route))
-            if not event.get("more_body"):
-                return b"".join(chunks)
+        most = self._most(route)
+        try:
+            return await exchange.body(most)
+        except TooLarge as problem:
+            raise too_large(most) from problem
+        except Gone as problem:
+            raise Refusal("invalid-request", "the connection closed before the body was whole") from problem
 
 
 def _shows_credential(arrival: Arrival) -> bool:
@@ -221,9 +253,3 @@ def _refused(passage: _Passage, refusal: Refusal) -> Reply:
     unserved = "a2a" if passage.arrival.path.startswith(_A2A_BASE) else "rest"
     shape = unserved if passage.route is None else passage.route.errors
     return _SHAPES[shape](refusal, passage.arrival.request_id)
-
-
-async def _until_disconnected(receive: Receive) -> None:
-    while True:
-        if (await receive())["type"] == "http.disconnect":
-            return

@@ -1,18 +1,9 @@
-"""Replies on their way out: bytes, headers of safety, of CORS and of limits."""
+"""Replies on their way out: the lines of their heads, for safety, for CORS and of limits."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
-from typing import Any
+from collections.abc import Iterable
 
 from molecule_platform.api.arrival import Arrival, Edge
 from molecule_platform.api.calls import Reply
-
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-# A client that takes nothing for so long is gone, whatever its socket says.
-STALLED_SECONDS = 60.0
-
-Gone = Callable[[], Awaitable[None]]
 
 _SECURITY = (
     (b"x-content-type-options", b"nosniff"),
@@ -26,8 +17,20 @@ _API = {
     "cache-control": (b"cache-control", b"no-store"),
 }
 
+
+def _lines(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Headers as they are sent, one line each. No name and no value may begin another."""
+    lines = [b"%b: %b\r\n" % pair for pair in pairs]
+    joined = b"".join(lines)
+    if len(joined) - len(joined.translate(None, _BREAKS)) != 2 * len(lines):
+        raise ValueError("a header has a line break or a NUL in it")
+    return joined
+
+
+_BREAKS = b"\r\n\0"
+_SAFE = _lines(_SECURITY)
 # The headers of an ordinary JSON answer, ready to send.
-PLAIN = (*_SECURITY, *_API.values(), (b"content-type", b"application/json"))
+PLAIN = _SAFE + _lines([*_API.values(), (b"content-type", b"application/json")])
 
 _METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _REQUEST_HEADERS = (
@@ -65,55 +68,19 @@ def preflight() -> Reply:
     return Reply(None, 204, allowed)
 
 
-async def send(send: Send, reply: Reply, arrival: Arrival, extra: dict[str, str], gone: Gone) -> None:
-    """Write the reply; a stream ends when it ends, or when the caller has gone."""
-    headers = _headers(reply, arrival, extra)
-    if reply.stream is not None:
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await _stream(send, reply.stream, gone)
-        return
-    body = reply.encoded()
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if arrival.method == "HEAD" else body})
-
-
-def _headers(reply: Reply, arrival: Arrival, extra: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    name = (b"x-request-id", arrival.request_id.encode())
+def head(reply: Reply, arrival: Arrival, extra: dict[str, str]) -> bytes:
+    """The lines between the status and the length. Raises `ValueError` for a header that is more than one."""
+    name = b"x-request-id: %b\r\n" % arrival.request_id.encode()
     is_plain = reply.status == 200 and reply.content_type == "application/json"
     if is_plain and not (extra or reply.headers or arrival.is_secure):
-        return [*PLAIN, name]
-    headers = [*_SECURITY, name]
+        return PLAIN + name
     own = {**extra, **dict(reply.headers)} if extra or reply.headers else {}
     if "vary" in extra and own["vary"] != extra["vary"]:
         own["vary"] += f", {extra['vary']}"
-    headers += [pair for name, pair in _API.items() if name not in own]
+    headers = [pair for name, pair in _API.items() if name not in own]
     headers += [(name.encode(), value.encode("latin-1")) for name, value in own.items()]
     if reply.status != 204:
         headers.append((b"content-type", reply.content_type.encode()))
     if arrival.is_secure:
         headers.append(_HSTS)
-    return headers
-
-
-async def _stream(send: Send, chunks: AsyncGenerator[bytes], gone: Gone) -> None:
-    leaving = asyncio.ensure_future(gone())
-    limit = asyncio.timeout(None)
-
-    def end(_left: object) -> None:
-        with suppress(RuntimeError):  # the stream may have ended in the same moment
-            limit.reschedule(0)
-
-    try:
-        async with limit, aclosing(chunks):
-            leaving.add_done_callback(end)
-            async for chunk in chunks:
-                async with asyncio.timeout(STALLED_SECONDS):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    except TimeoutError:
-        # The caller has gone, or takes nothing any more.
-        return
-    finally:
-        leaving.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
+    return _SAFE + name + _lines(headers)

@@ -31,7 +31,8 @@ class Route:
     # How a refusal is written: as the platform does, as its A2A path does, or as the standard A2A base does
     # over HTTP+JSON and over JSON-RPC.
     errors: Literal["rest", "jsonrpc", "a2a", "a2a-rpc"] = "rest"
-    a2a_body: bool = False
+    # Whose limit of size its body has; one of A2A is read by the handler itself.
+    limit: Literal["api", "a2a", "plugin"] = "api"
     # The route tells that an id is unknown or removed before it knows who asks.
     gone_first: bool = False
     # The handler applies `who` itself, because what is asked decides which rules hold.

@@ -11,6 +11,7 @@ from molecule_platform.api.nouns import (
     messages,
     ops,
     people,
+    plugins,
     registry,
     secrets,
     tokens,
@@ -33,4 +34,5 @@ TABLE: tuple[Route, ...] = (
     *activity.ROUTES,
     *events.ROUTES,
     *secrets.ROUTES,
+    *plugins.ROUTES,
 )

@@ -28,6 +28,7 @@ from molecule_platform.http.login import LoginRoutes
 from molecule_platform.http.messages import MessageRoutes
 from molecule_platform.http.ops import OpsRoutes
 from molecule_platform.http.people import PeopleRoutes
+from molecule_platform.http.plugins import PluginRoutes
 from molecule_platform.http.registry import RegistryRoutes
 from molecule_platform.http.secrets import SecretRoutes
 from molecule_platform.http.signing import SigningRoutes
@@ -84,6 +85,7 @@ def handlers(ground: Ground, staff: Staff, health: HealthRoutes, followers: Foll
         **StreamDoors(followers).handlers(),
         **DelegationStream(staff.delegations, followers).handlers(),
         **_secret_routes(ground, staff).handlers(),
+        **_plugin_routes(staff).handlers(),
         **_mail(ground, staff, directory, followers),
     }
 
@@ -156,6 +158,11 @@ def _secret_routes(ground: Ground, staff: Staff) -> SecretRoutes:
     return SecretRoutes(secrets, rotation)
 
 
+def _plugin_routes(staff: Staff) -> PluginRoutes:
+    found = staff.plugins
+    return PluginRoutes(found.workspaces, found.supply, found.rules, found.stock)
+
+
 def _limits(settings: Settings) -> DeliveryLimits:
     return DeliveryLimits(
         hold_seconds=settings.a2a_hold_seconds,
@@ -178,6 +185,7 @@ def edge(settings: Settings) -> Edge:
     return Edge(
         max_body_bytes=settings.max_body_bytes,
         a2a_max_body_bytes=settings.a2a_max_body_bytes,
+        plugin_max_body_bytes=settings.plugin_install_body_max_bytes,
         external_url=settings.external_platform_url,
         cors_origins=settings.cors_origins or frozenset(),
         trusted_proxies=settings.trusted_proxies or (),

@@ -5,23 +5,25 @@ from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 
 from molecule_platform.api.admission import Gate
-from molecule_platform.api.arrival import Scope
+from molecule_platform.api.exchange import Exchange, Scope
 from molecule_platform.api.keyed import Keyed
 from molecule_platform.api.limits import Limits
-from molecule_platform.api.pipeline import Pipeline, Receive, Send
+from molecule_platform.api.pipeline import Pipeline
 from molecule_platform.app import doors, ground
 from molecule_platform.app.ground import Ground, StartProblem
+from molecule_platform.app.plugins import source_policy
 from molecule_platform.app.staff import Staff, hire
 from molecule_platform.domain import principals
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.gateway.doors import pulse
-from molecule_platform.gateway.doors.live import LiveDoor
+from molecule_platform.gateway.doors.live import LiveDoor, Receive, Send
 from molecule_platform.gateway.doors.pulse import PulseDoor
 from molecule_platform.http.health import HealthRoutes
 from molecule_platform.keys import texts
 from molecule_platform.keys.sealing import KeyProblem
 from molecule_platform.ports.bus import BusUnavailable
+from molecule_platform.ports.log import Log
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services.followers import Followers
@@ -32,7 +34,7 @@ from molecule_platform.storage.schema import SchemaTooNew
 
 
 class House:
-    """A running platform: open it, serve `asgi`, close it."""
+    """A running platform: open it, serve its exchanges and its sockets, close it."""
 
     def __init__(self, ground: Ground, staff: Staff, exits: AsyncExitStack) -> None:
         self._ground = ground
@@ -45,7 +47,7 @@ class House:
         handlers = doors.handlers(ground, staff, self._health, followers)
         gate, edge = _gate(ground, staff), doors.edge(ground.settings)
         self._pipeline = Pipeline(handlers, gate, ground.log, edge, doors.PAGES, staff.metrics)
-        self._pulse = PulseDoor(self._pipeline, staff.identity, staff.heartbeats, gate.limits, staff.metrics)
+        self._pulse = PulseDoor(staff.identity, staff.heartbeats, gate.limits, staff.metrics)
         self._live = LiveDoor(gate, followers, edge)
 
     @classmethod
@@ -58,7 +60,9 @@ class House:
             exits.push_async_callback(outbound.close)
             to_webhooks = Outbound(guard.caller_policy(settings.push_allow_private))
             exits.push_async_callback(to_webhooks.close)
-            house = cls(below, hire(below, outbound, to_webhooks, provisioner), exits)
+            to_sources = Outbound(source_policy(settings))
+            exits.push_async_callback(to_sources.close)
+            house = cls(below, hire(below, outbound, to_webhooks, to_sources, provisioner), exits)
             await house._start()
             return house
         except (StorageDown, SchemaTooNew, BusUnavailable, KeyProblem) as problem:
@@ -86,15 +90,21 @@ class House:
         staff.loops.start()
         leave(staff.loops.stop)
 
-    def asgi(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """The whole outside: HTTP through the pipeline, WebSockets through the live door."""
-        if scope["type"] == "websocket":
-            return self._socket(scope, receive, send)
-        if scope["path"] == pulse.PATH and scope["method"] == "POST":
-            return self._pulse(scope, receive, send)
-        return self._pipeline(scope, receive, send)
+    @property
+    def log(self) -> Log:
+        """Where faults are told."""
+        return self._ground.log
 
-    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def at_once(self, exchange: Exchange) -> bool:
+        """Answer what needs no waiting, if this is such a request; else it is to be served."""
+        return exchange.path == pulse.PATH and exchange.method == "POST" and self._pulse.answers(exchange)
+
+    def serve(self, exchange: Exchange) -> Awaitable[None]:
+        """Answer one request over HTTP."""
+        return self._pipeline(exchange)
+
+    async def socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one WebSocket, which comes as ASGI."""
         self._staff.metrics.socket(1)
         try:
             await self._live(scope, receive, send)

@@ -6,7 +6,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from molecule_platform.app import plugins
 from molecule_platform.app.ground import Ground, issuer
+from molecule_platform.app.plugins import PluginStaff
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
@@ -65,9 +67,16 @@ class Staff:
     notifier: Notifier
     push_configs: PushConfigs
     delegations: DelegationDesk
+    plugins: PluginStaff
 
 
-def hire(ground: Ground, outbound: Outbound, to_webhooks: Outbound, provisioner: Provisioner | None) -> Staff:
+def hire(
+    ground: Ground,
+    outbound: Outbound,
+    to_webhooks: Outbound,
+    to_sources: Outbound,
+    provisioner: Provisioner | None,
+) -> Staff:
     """Bring everyone together; nobody works yet."""
     storage, clock = ground.storage, ground.clock
     authority = Authority(storage, clock)
@@ -79,7 +88,7 @@ def hire(ground: Ground, outbound: Outbound, to_webhooks: Outbound, provisioner:
     assertions = CallerAssertions(keys, issuer(ground.settings))
     most_bytes = ground.settings.a2a_max_response_bytes
     link = PushLink(outbound, most_bytes, clock.now, assertions.sign)
-    streams, desk = TaskStreams(storage, ground.bells), Desk()
+    streams, desk = TaskStreams(storage, ground.bells), Desk(ground.bells)
     carrier = _carrier(ground, link, streams, desk)
     courier = Courier(storage, ground.bells, clock, carrier, ground.replica_id, metrics)
     open_secret = partial(sealers.dispatch_secret, ground.keyring)
@@ -123,6 +132,7 @@ def hire(ground: Ground, outbound: Outbound, to_webhooks: Outbound, provisioner:
             storage, clock, push_url_check(ground.settings), sealers.for_places(ground.keyring)
         ),
         delegations=delegations,
+        plugins=plugins.hire(ground, to_sources, lives.restarts, provisioner),
     )
 
 

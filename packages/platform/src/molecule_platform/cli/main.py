@@ -22,6 +22,8 @@ from molecule_platform.cli.lives import lives
 from molecule_platform.cli.messages import messages, speaking
 from molecule_platform.cli.models import models
 from molecule_platform.cli.people import orgs, users
+from molecule_platform.cli.plugin_rules import rules
+from molecule_platform.cli.plugins import plugins
 from molecule_platform.cli.registry import agents, neighbours
 from molecule_platform.cli.secrets import secrets
 from molecule_platform.cli.tasks import tasks
@@ -38,6 +40,7 @@ app = typer.Typer(
 )
 workspaces.add_typer(lives)
 workspaces.add_typer(neighbours)
+plugins.add_typer(rules)
 app.add_typer(starting)
 app.add_typer(house)
 app.add_typer(doctor)
@@ -46,6 +49,7 @@ app.add_typer(agents, name="agent")
 app.add_typer(activity, name="activity")
 app.add_typer(events, name="event")
 app.add_typer(secrets, name="secret")
+app.add_typer(plugins, name="plugin")
 app.add_typer(keys, name="key")
 app.add_typer(models, name="model")
 app.add_typer(tokens, name="token")

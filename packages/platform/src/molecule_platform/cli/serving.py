@@ -4,13 +4,16 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import Any, Protocol, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from molecule_platform.cli import problems
+from molecule_platform.http.transport import front
+from molecule_platform.http.transport.connection import Connection
+from molecule_platform.http.transport.front import Front
 
 GRACE_SECONDS = 5
 BACKLOG = 2048
@@ -93,59 +96,36 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-class _Reply:
-    """Sends a reply that is whole in one piece: head and body in one write, where Uvicorn makes two."""
+class House(front.House, Protocol):
+    """What is served: exchanges over HTTP, and sockets as ASGI."""
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
-        self._head: Any = None
-
-    async def send(self, message: Any) -> None:
-        """See ASGI. What is not the plain case is left to Uvicorn."""
-        cycle, head = self._cycle, self._head
-        if head is None:
-            if cycle.response_started or cycle.scope["method"] == "HEAD" or not cycle.keep_alive:
-                await cycle.send(message)
-            else:
-                self._head = message
-            return
-        self._head = None
-        if message.get("more_body") or cycle.flow.write_paused or cycle.disconnected:
-            await cycle.send(head)
-            await cycle.send(message)
-            return
-        self._write(head, message.get("body", b""))
-
-    def _write(self, head: Any, body: bytes) -> None:
-        cycle = self._cycle
-        headers = [*cycle.default_headers, *head["headers"]]
-        lines = b"\r\n".join([b": ".join(pair) for pair in headers])
-        if lines.count(b"\n") != len(headers) - 1:
-            raise RuntimeError("a header has a line break in it")
-        cycle.transport.write(b"".join((STATUS_LINE[head["status"]], lines, b"\r\n\r\n", body)))
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        cycle.message_event.set()
-        cycle.on_response()
+    def socket(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        """Serve one WebSocket."""
+        ...
 
 
-class OneWriteProtocol(HttpToolsProtocol):
-    """Uvicorn's HTTP, with whole replies sent in one piece."""
+class _Connections:
+    """Makes the connections of a server; Uvicorn takes it for the class of its protocols."""
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        def answer(scope: Any, receive: Any, _send: Any) -> Any:
-            return app(scope, receive, _Reply(cycle).send)
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._front: Front | None = None
 
-        super()._start_asgi_task(cycle, answer)
+    def __call__(self, config: Any, server_state: Any, app_state: Any, _loop: Any = None) -> Connection:
+        if self._front is None:
+            of_sockets = partial(config.ws_protocol_class, config, server_state, app_state)
+            loop = _loop or asyncio.get_running_loop()
+            self._front = Front(self._house, server_state, of_sockets, loop)
+        return Connection(self._front)
 
 
-def config(asgi: Callable[..., Any]) -> uvicorn.Config:
+def config(house: House) -> uvicorn.Config:
     """How the house is served."""
     return uvicorn.Config(
-        asgi,
+        house.socket,
         lifespan="off",
         interface="asgi3",
-        http=OneWriteProtocol,
+        http=cast(type[asyncio.Protocol], _Connections(house)),
         ws="websockets-sansio",
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=SILENCE_SECONDS - PING_SECONDS,

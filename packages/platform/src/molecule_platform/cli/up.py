@@ -97,7 +97,7 @@ async def _serve(settings: Settings, wishes: Wishes, listener: socket.socket) ->
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     try:
-        server = serving.Server(serving.config(house.asgi))
+        server = serving.Server(serving.config(house))
         async with _served(server, listener):
             await _live(settings, wishes, house)
             await house.drain()

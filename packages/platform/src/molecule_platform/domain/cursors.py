@@ -18,7 +18,7 @@ def written(*parts: str) -> str:
 
 def read(cursor: str, count: int) -> list[str]:
     """The parts of a cursor; refuses what no page gave."""
-    if len(cursor) > LONGEST:
+    if len(cursor) > LONGEST or "=" in cursor:
         raise unknown()
     try:
         packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)

@@ -47,6 +47,14 @@ def refuse_to_wait(workspace: Workspace, open_messages: int) -> None:
         raise Refusal("peer-waking", sentence, waking=True, retry_after=WAKING_SECONDS)
     if workspace.status not in lifecycle.ALIVE:
         sentence = f"{workspace.name} is {workspace.status}"
-        raise Refusal("peer-unavailable", sentence, status=workspace.status, retry_after=COME_BACK_SECONDS)
+        more = {"restarting": True} if workspace.is_restarting else {}
+        raise Refusal(
+            "peer-unavailable", sentence, status=workspace.status, retry_after=COME_BACK_SECONDS, **more
+        )
     if is_dispatchable(workspace) and capacity(workspace, open_messages) == 0:
-        raise Refusal("peer-busy", f"{workspace.name} is busy", busy=True, retry_after=COME_BACK_SECONDS)
+        raise busy(workspace)
+
+
+def busy(workspace: Workspace) -> Refusal:
+    """What a sender is told who would have to wait."""
+    return Refusal("peer-busy", f"{workspace.name} is busy", busy=True, retry_after=COME_BACK_SECONDS)

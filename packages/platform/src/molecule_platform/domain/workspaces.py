@@ -4,12 +4,13 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
 from molecule_platform.domain.access import Member
 from molecule_platform.domain.refusals import Refusal
-from molecule_wire import times
+from molecule_wire import JSON, registry, times
 
 STATUSES = (
     "provisioning",
@@ -29,25 +30,7 @@ WORKSPACE_ACCESS = ("none", "read_only", "read_write")
 SYSTEM_FOLDERS = ("/etc", "/var", "/proc", "/sys", "/dev", "/boot", "/sbin", "/bin", "/lib", "/usr")
 
 _LABELS = {"name": 255, "role": 1000}
-RUNTIMES = (
-    "external",
-    "echo",
-    "llm",
-    "python",
-    "langgraph",
-    "deepagents",
-    "claude-code",
-    "crewai",
-    "autogen",
-    "agent-framework",
-    "openai-agents",
-    "openclaw",
-    "hermes",
-    "codex",
-    "gemini-cli",
-    "google-adk",
-    "custom",
-)
+RUNTIMES = tuple(registry.hyphenated(runtime) for runtime in registry.RUNTIMES)
 
 _TEXTS = {"model": 100, "url": 2048}
 _CHOICES = {
@@ -162,6 +145,16 @@ class Workspace:
         """Whether the workspace is gone for good."""
         return self.status == "removed"
 
+    @property
+    def is_restarting(self) -> bool:
+        """Whether it is being started again after it ran."""
+        return self.status == "provisioning" and self.restart_reason is not None
+
+    @cached_property
+    def spoken(self) -> frozenset[str]:
+        """The versions of A2A that the agent named, when it registered or in its card."""
+        return frozenset(self.protocols or ()) | _card_versions(self.agent_card or {})
+
     def but(self, **changes: Any) -> "Workspace":
         """The same with some members changed, cheaply and unchecked."""
         other = object.__new__(Workspace)
@@ -176,6 +169,16 @@ class Workspace:
     def changed(self, **changes: Any) -> "Workspace":
         """A copy with other values and the next version."""
         return replace(self, version=self.version + 1, **changes)
+
+
+def _card_versions(card: dict[str, Any]) -> frozenset[str]:
+    versions: list[JSON] = [card.get("protocolVersion")]
+    for name in ("supportedInterfaces", "additionalInterfaces"):
+        interfaces: JSON = card.get(name)
+        for interface in interfaces if isinstance(interfaces, list) else ():
+            if isinstance(interface, dict):
+                versions.append(interface.get("protocolVersion"))
+    return frozenset(version for version in versions if isinstance(version, str))
 
 
 def full_row(workspace: Workspace, pending: int) -> dict[str, Any]:
@@ -211,7 +214,7 @@ def check_fields(given: Mapping[str, Any], roots: Collection[str]) -> None:
         elif name in _NUMBERS:
             check_number(name, value, *_NUMBERS[name])
         elif name == "runtime":
-            check_choice(name, value.replace("_", "-"), RUNTIMES)
+            check_choice(name, registry.hyphenated(value), RUNTIMES)
         elif name == "workspace_dir":
             check_folder(name, value, roots)
     if not fields_with_values.get("name", "-").strip():

@@ -13,6 +13,7 @@ UNREAD_MOST_BYTES = 64 * 1024
 EVENT_STREAM = b"text/event-stream"
 
 _NO_BODY = frozenset({204, 304})
+_NOTHING: list[tuple[bytes, bytes]] = []
 
 
 class _NotAsked(Exception):
@@ -30,6 +31,7 @@ class Connection(asyncio.Protocol):
         "_eager",
         "_enough",
         "_fault",
+        "_framed",
         "_gone",
         "_has_head",
         "_head_bytes",
@@ -76,7 +78,7 @@ class Connection(asyncio.Protocol):
         self.headers: list[tuple[bytes, bytes]] = []
         self._pieces: list[bytes] = []
         self._fault: str | None = None
-        self.is_stream = self._has_head = self._keep = self._eager = self._progress = False
+        self.is_stream = self._has_head = self._keep = self._eager = self._progress = self._framed = False
         self._unread = self._head_bytes = self._idle_bytes = 0
         self._enough = UNREAD_MOST_BYTES
 
@@ -106,8 +108,13 @@ class Connection(asyncio.Protocol):
     async def piece(self) -> bytes:
         """Take what has come of the body, at least a byte; nothing at its end. Raises `NoAnswer`."""
         self._eager = True
+        # A stream may go on for hours, and thousands may at once.
+        self.headers = _NOTHING if self._has_head else self.headers
         while not self._pieces and not self.complete:
-            await self._news()
+            if self._fault is not None:
+                raise NoAnswer(self._fault, sent=True)
+            self._waiter = self._loop.create_future()
+            await self._waiter
         return self._taken()
 
     async def _news(self) -> None:
@@ -187,7 +194,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """See `asyncio.Protocol`."""
-        if not self.complete and self._has_head and not self._is_framed():
+        if not self.complete and self._has_head and not self._framed:
             self._completed(keep=False)
         self._end(f"the connection to {self._whom} broke")
 
@@ -202,15 +209,6 @@ class Connection(asyncio.Protocol):
         if self._unread > UNREAD_MOST_BYTES and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
-
-    def _is_framed(self) -> bool:
-        for name, value in self.headers:
-            lowered = name.lower()
-            if lowered == b"content-length":
-                return True
-            if lowered == b"transfer-encoding" and value.strip().lower().endswith(b"chunked"):
-                return True
-        return False
 
     def _misunderstood(self) -> None:
         fault = f"{self._whom} did not answer in HTTP"
@@ -272,6 +270,7 @@ class Connection(asyncio.Protocol):
         self.status = status
         self._has_head = self._progress = True
         self.is_stream = self._eager = _announces_a_stream(self.headers)
+        self._framed = _tells_its_end(self.headers)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -283,6 +282,17 @@ class Connection(asyncio.Protocol):
         """The answer is whole."""
         if self._has_head and not self.complete and self._parser is not None:
             self._completed(self._parser.should_keep_alive())
+
+
+def _tells_its_end(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether the end of a body is told otherwise than by closing the connection."""
+    for name, value in headers:
+        lowered = name.lower()
+        if lowered == b"content-length":
+            return True
+        if lowered == b"transfer-encoding" and value.strip().lower().endswith(b"chunked"):
+            return True
+    return False
 
 
 def _announces_a_stream(headers: list[tuple[bytes, bytes]]) -> bool:

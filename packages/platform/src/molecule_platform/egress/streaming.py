@@ -1,7 +1,7 @@
 """One request whose answer may be long in coming: its head first, then its bytes as they arrive."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -103,6 +103,9 @@ class Answer:
                 raise AnswerTooLarge(f"{self._whom}'s answer is larger than {most_bytes} bytes")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def piece(self) -> bytes:
-        """What has come of the body since the last piece; nothing at its end. Raises `NoAnswer`."""
-        return await self._connection.piece()
+    def piece(self) -> Awaitable[bytes]:
+        """What has come of the body since the last piece; nothing at its end. Raises `NoAnswer`.
+
+        From then on the headers are not known any more.
+        """
+        return self._connection.piece()

@@ -11,6 +11,7 @@ from molecule_platform.domain import addresses, authorisation, principals
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import STATUSES, check_choice, invalid
 from molecule_platform.http.paging import next_cursor
+from molecule_platform.http.tags import is_known
 from molecule_platform.services import directory
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.directory import Asked, Directory
@@ -99,13 +100,9 @@ class RegistryRoutes:
         body = msgspec.json.encode(found)
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = (("etag", tag), *next_cursor(found["next_cursor"]))
-        if tag in _entity_tags(call.headers.get("if-none-match", "")):
+        if is_known(call, tag):
             return Reply(None, 304, headers)
         return Reply(body, 200, headers)
-
-
-def _entity_tags(header: str) -> list[str]:
-    return [tag.strip().removeprefix("W/") for tag in header.split(",")]
 
 
 def _question(asked: shapes.FindAgents) -> Question:

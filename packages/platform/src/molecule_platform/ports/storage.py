@@ -16,6 +16,7 @@ from molecule_platform.ports.grants import Grants
 from molecule_platform.ports.loops import Loops
 from molecule_platform.ports.mailbox import Mailbox
 from molecule_platform.ports.people import People
+from molecule_platform.ports.plugins import Plugins
 from molecule_platform.ports.presence import Presence
 from molecule_platform.ports.push import Outbox, PushConfigs
 from molecule_platform.ports.repeats import Attempts
@@ -90,6 +91,11 @@ class Transaction(Protocol):
     @property
     def secrets(self) -> Secrets:
         """Sealed values."""
+        ...
+
+    @property
+    def plugins(self) -> Plugins:
+        """What workspaces have, and what organisations pinned, allow and trust."""
         ...
 
     @property

@@ -74,7 +74,7 @@ class Bells:
         """Wake everyone who listens for one of the subjects."""
         if subjects and not self._bus.shared:
             for subject in subjects:
-                self._heard(f"{ROOT}.{subject}", b"")
+                self._ring(subject)
         elif subjects:
             task = asyncio.get_running_loop().create_task(self._publish(subjects))
             self._ringing.add(task)
@@ -98,7 +98,9 @@ class Bells:
         await self._bus.subscribe(SHOWN, lambda _subject, payload: callback(payload))
 
     def _heard(self, subject: str, _payload: bytes) -> None:
-        name = subject.removeprefix(f"{ROOT}.")
+        self._ring(subject.removeprefix(f"{ROOT}."))
+
+    def _ring(self, name: str) -> None:
         for listener in self._listeners.get(name, ()):
             listener.set()
         for prefix, callback in self._watchers:
@@ -137,16 +139,26 @@ class Bells:
 
         Whoever else knows may ring `rung` itself.
         """
+        with self.listen(subject, rung) as rung:
+            return await self.wait_at(rung, look, seconds, again_after)
+
+    async def wait_at(
+        self,
+        rung: asyncio.Event,
+        look: Callable[[], Awaitable[T | None]],
+        seconds: float,
+        again_after: float = LOOK_AGAIN_SECONDS,
+    ) -> T | None:
+        """The same, for whoever has an event that somebody rings."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        with self.listen(subject, rung) as rung:
-            while True:
-                rung.clear()
-                seen = await look()
-                left = until - loop.time()
-                if seen is not None or left <= 0 or self._hushed:
-                    return seen
-                await _heard_within(rung, min(left, again_after))
+        while True:
+            rung.clear()
+            seen = await look()
+            left = until - loop.time()
+            if seen is not None or left <= 0 or self._hushed:
+                return seen
+            await _heard_within(rung, min(left, again_after))
 
 
 async def _heard_within(rung: asyncio.Event, seconds: float) -> None:

@@ -251,11 +251,16 @@ class Carrier:
         now = self._clock.now()
         how, ended = self._settle(tx, heard, workspace, reply, now)
         if how != "fenced":
-            # The agent reported this work at its last heartbeat; it is done now.
-            tx.workspaces.one_less(workspace.id)
+            self._one_less(tx, workspace)
         if how == "retry":
             tx.signal(bells.mail(workspace.id))
         return how, ended
+
+    def _one_less(self, tx: Transaction, workspace: Workspace) -> None:
+        """The agent may have reported this work at its last heartbeat; it is done now."""
+        current = tx.workspaces.standing(workspace)
+        if current is not None and current.active_tasks > 0:
+            tx.workspaces.one_less(workspace.id)
 
     def _settle(
         self, tx: Transaction, heard: Hearing, workspace: Workspace, reply: Reply, now: datetime

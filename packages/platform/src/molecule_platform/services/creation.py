@@ -16,9 +16,9 @@ from molecule_platform.services import bells, journal, pauses, registration
 from molecule_platform.services.provisioning import Provisioning
 from molecule_platform.services.restarts import shown
 from molecule_platform.services.secrets import MODEL_KEY
+from molecule_wire.registry import DEFAULT_RUNTIME
 
 ADMIN_TIER = 4
-DEFAULT_RUNTIME = "llm"
 
 Sealer = Callable[[Workspace, str, str, datetime], SealedSecret]
 UrlCheck = Callable[[str], Awaitable[None]]

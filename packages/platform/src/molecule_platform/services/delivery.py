@@ -1,6 +1,7 @@
 """Delivery: a message is a row before anyone sees it, and its sender learns the outcome."""
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,9 @@ class DeliveryLimits:
     delegation: ContextLimits = field(default_factory=ContextLimits)
 
 
+_holders = itertools.count(1)
+
+
 @dataclass(frozen=True)
 class Submission:
     """A message somebody wants delivered."""
@@ -59,7 +63,7 @@ class Submission:
     hold_seconds: float = 0.0
     never_queue: bool = False
     traceparent: str | None = None
-    holder: str = field(default_factory=ids.uuid7)
+    holder: str = field(default_factory=lambda: f"{next(_holders):x}")
     tenant: str = ""
     extensions: str | None = None
     request_id: str | None = None
@@ -131,7 +135,7 @@ class Delivery:
         message = self._message(submission, now)
         slot = self._desk.expect(message.id) if submission.hold_seconds > 0 else None
         try:
-            receipt = await self._storage.write(lambda tx: self._accept(tx, submission, message, now))
+            receipt = await self._storage.write(lambda tx: self._accept(tx, submission, message, slot, now))
         except Refusal as refusal:
             if refusal.code == "budget-exceeded":
                 sentence = refusal.sentence
@@ -141,12 +145,14 @@ class Delivery:
             raise
         if receipt.target is not None and receipt.message.status == "leased":
             self._courier.start(receipt.message, receipt.target)
-        return receipt if receipt.replayed else replace(receipt, slot=slot)
+        return receipt
 
-    def _accept(self, tx: Transaction, submission: Submission, message: Message, now: datetime) -> Receipt:
+    def _accept(
+        self, tx: Transaction, submission: Submission, message: Message, slot: Slot | None, now: datetime
+    ) -> Receipt:
         first = _first_of_repeat(tx, submission, message, now)
         if first is None:
-            first = self._accept_new(tx, submission, message, now)
+            first = self._accept_new(tx, submission, message, slot, now)
         elif submission.hold_seconds > 0 and first.message.is_open:
             until = now + timedelta(seconds=submission.hold_seconds)
             tx.mailbox.hold(first.message.id, self._holder(submission), until)
@@ -155,7 +161,7 @@ class Delivery:
         return first
 
     def _accept_new(
-        self, tx: Transaction, submission: Submission, message: Message, now: datetime
+        self, tx: Transaction, submission: Submission, message: Message, slot: Slot | None, now: datetime
     ) -> Receipt:
         target, load = self._standing(tx, submission.target)
         if submission.continues is not None:
@@ -165,6 +171,8 @@ class Delivery:
         message = self._in_context(tx, submission, message, now)
         if self._is_free(tx, submission, target, load):
             message = messages.leased_at_once(message, self._replica_id, now)
+        elif submission.never_queue and dispatch.is_dispatchable(target):
+            raise dispatch.busy(target)
         if not dispatch.speaks_tasks(target):
             message = message.but(task_state="submitted")
         stored = filing.store(tx, message, now, text.text_of_message(submission.request.message), target)
@@ -173,7 +181,7 @@ class Delivery:
         if submission.continues is not None or not dispatch.speaks_tasks(target):
             own_tasks.begin(tx, stored, now)
         waking.wake(tx, target, now)
-        return Receipt(stored, target=target)
+        return Receipt(stored, target=target, slot=slot)
 
     def _standing(self, tx: Transaction, known: Workspace) -> tuple[Workspace, Load]:
         """The target as it is now, and what it has before it."""
@@ -226,7 +234,7 @@ class Delivery:
         until = now + timedelta(seconds=seconds or self.limits.ttl_seconds)
         message_id = ids.uuid7()
         held = submission.hold_seconds > 0
-        return Message(
+        return messages.new_message(
             id=message_id,
             org_id=target.org_id,
             seq=0,
@@ -288,7 +296,7 @@ class Delivery:
                 return None
             return False
 
-        return bool(await self._bells.wait_for(bells.settled(message_id), look, seconds, rung=slot.rung))
+        return bool(await self._bells.wait_at(slot.rung, look, seconds))
 
     def _holder(self, submission: Submission) -> str:
         return f"{self._replica_id}/{submission.holder}"

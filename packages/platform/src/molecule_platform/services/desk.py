@@ -5,6 +5,8 @@ import weakref
 from dataclasses import dataclass, field
 
 from molecule_platform.domain.messages import Message
+from molecule_platform.services import bells
+from molecule_platform.services.bells import Bells
 
 
 @dataclass(eq=False)
@@ -20,8 +22,9 @@ class Slot:
 class Desk:
     """One per replica."""
 
-    def __init__(self) -> None:
+    def __init__(self, bells_: Bells) -> None:
         self._slots: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
+        bells_.watch(bells.SETTLED, self._ring)
 
     def expect(self, message_id: str) -> Slot:
         """The place where the outcome of the message is laid; keep it while it matters."""
@@ -33,6 +36,12 @@ class Desk:
     def find(self, message_id: str) -> Slot | None:
         """The place, if somebody expects the outcome."""
         return self._slots.get(message_id)
+
+    def _ring(self, message_id: str) -> None:
+        """The message has ended somewhere: whoever expects that looks."""
+        slot = self._slots.get(message_id)
+        if slot is not None:
+            slot.rung.set()
 
     def tell(self, message: Message) -> None:
         """Lay down an outcome that was just committed."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from molecule_platform.domain import events, messages, redaction
 from molecule_platform.domain.events import Event
+from molecule_platform.domain.json_bytes import JsonBytes
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
@@ -38,7 +39,7 @@ def _tell(tx: Transaction, message: Message, now: datetime) -> None:
     if message.kind != "reply":
         payload = {
             "message_id": message.id,
-            "response_body": response_body(message),
+            "response_body": _kept_body(message),
             "method": message.method,
             "duration_ms": duration_ms,
         }
@@ -108,6 +109,13 @@ def response_body(message: Message) -> dict[str, Any] | None:
     if message.error is not None:
         return envelopes.error_envelope(message.message_ref, error_of(message))
     return envelopes.result_envelope(message.message_ref, message.result_json())
+
+
+def _kept_body(message: Message) -> dict[str, Any] | None:
+    """The same for the log, into which the bytes of an answer go as they are."""
+    if message.error is not None or message.result is None or len(message.result) > SHOWN_MOST_BYTES:
+        return response_body(message)
+    return {"jsonrpc": "2.0", "id": message.message_ref, "result": JsonBytes(message.result)}
 
 
 def error_of(message: Message) -> errors.A2AError:

@@ -7,17 +7,20 @@ anything, and nothing is buffered for it.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from dataclasses import dataclass
 
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
 from molecule_platform.ports.storage import Storage
 from molecule_platform.services import bells
 from molecule_platform.services.bells import Bells
+from molecule_platform.services.waits import Waits
 
 PAGE = 256
 QUIET_SECONDS = 15.0
 LOOK_AGAIN_SECONDS = 1.0
+# Who writes here hands over what it wrote right after the bell; only if nobody does is the store asked.
+HANDED_OVER_SECONDS = 0.01
 _RECENT_EVENTS = 64
 _RECENT_BYTES = 256 * 1024
 
@@ -25,23 +28,28 @@ _RECENT_BYTES = 256 * 1024
 class _Recent:
     """The newest events of a task that somebody follows here."""
 
-    __slots__ = ("events", "followers", "rings", "size")
+    __slots__ = ("events", "followers", "newest", "rings", "size", "subject")
 
-    def __init__(self) -> None:
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
         self.events: list[TaskEvent] = []
         self.size = 0
-        self.followers: set[Follower] = set()
+        # The number of the last event that was handed over, and how often something else was said to be new.
+        self.newest = 0
         self.rings = 0
+        self.followers: list[Follower] = []
 
     def add(self, events: Sequence[TaskEvent]) -> None:
         for event in events:
             if self.events and event.seq != self.events[-1].seq + 1:
-                self._clear()
+                self.events.clear()
+                self.size = 0
             self.events.append(event)
             self.size += len(event.payload)
+            self.newest = event.seq
         while self.events and (len(self.events) > _RECENT_EVENTS or self.size > _RECENT_BYTES):
             self.size -= len(self.events.pop(0).payload)
-        self.wake()
+        self.call()
 
     def after(self, place: int) -> list[TaskEvent]:
         """The events that follow a place, nothing when the first of them is not here."""
@@ -49,73 +57,102 @@ class _Recent:
             return []
         return [event for event in self.events if event.seq > place]
 
-    def wake(self) -> None:
+    def ring(self) -> None:
         self.rings += 1
-        for follower in self.followers:
-            follower.wake()
+        self.call()
+
+    def call(self) -> None:
+        for follower in list(self.followers):
+            follower.call()
 
     def forget_seen(self) -> None:
         """Forget what everyone has seen."""
+        if not self.events:
+            return
         slowest = min(follower.place for follower in self.followers)
         seen = sum(event.seq <= slowest for event in self.events)
         self.size -= sum(len(event.payload) for event in self.events[:seen])
         del self.events[:seen]
 
-    def _clear(self) -> None:
-        self.events.clear()
-        self.size = 0
+
+def _nobody() -> None:
+    """Whoever was called is gone."""
 
 
 class Follower:
-    """One reader's place in the log of a task. Thousands wait at once, so it holds little."""
+    """One reader's place in the log of a task. Thousands wait at once, so it holds little.
 
-    __slots__ = ("_first", "_key", "_recent", "_streams", "_waiter", "place")
+    It is called when there may be something new, and when it was quiet for a quarter of a minute.
+    """
+
+    __slots__ = ("_first", "_is_quiet", "_recent", "_seen", "_streams", "call", "is_closed", "key", "place")
 
     def __init__(
-        self, streams: "TaskStreams", recent: _Recent, key: TaskKey, after: int, first: Sequence[TaskEvent]
+        self,
+        streams: "TaskStreams",
+        recent: _Recent,
+        key: TaskKey,
+        after: int,
+        first: Sequence[TaskEvent],
+        call: Callable[[], None],
     ) -> None:
         self._streams = streams
         self._recent = recent
-        self._key = key
+        self.key = key
         self._first = first
-        self._waiter: asyncio.Future[bool] | None = None
+        self._is_quiet = self.is_closed = False
+        # Up to which ring everything is read; what was before we came must be looked for.
+        self._seen = -1
+        self.call = call
         self.place = after
 
-    async def next(self) -> list[TaskEvent] | None:
-        """The next events; none after a quarter of a minute of quiet, None when streams are to end."""
+    def at_hand(self) -> list[TaskEvent] | None:
+        """The next events that are here, perhaps none; None when only `next` can tell."""
         recent = self._recent
-        while not self._streams.stopping:
-            rings = recent.rings
-            came = list(self._first) or recent.after(self.place)
-            came = came or await self._streams.read(self._key, self.place)
+        if self._streams.stopping:
+            return None
+        came = list(self._first) or recent.after(self.place)
+        if came:
+            self._first = ()
+            self._pass(came)
+            return came
+        is_current = self._seen == recent.rings and recent.newest <= self.place
+        return [] if is_current else None
+
+    async def next(self) -> list[TaskEvent] | None:
+        """The next events, wherever they are, perhaps none; None when streams are to end."""
+        came = self.at_hand()
+        if came is None and not self._streams.stopping:
+            rings = self._recent.rings
+            came = await self._streams.read(self.key, self.place)
+            if len(came) < PAGE:
+                self._seen = rings
             if came:
-                self._first = ()
-                self.place = came[-1].seq
-                recent.forget_seen()
-                return came
-            if recent.rings == rings and not await self._rung():
-                return []
-        return None
+                self._pass(came)
+        return came
 
-    def wake(self) -> None:
-        """There may be something new."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(True)
+    def was_quiet(self) -> bool:
+        """Whether it was quiet for long, since somebody last asked."""
+        was_quiet, self._is_quiet = self._is_quiet, False
+        return was_quiet
 
-    async def _rung(self) -> bool:
-        loop = asyncio.get_running_loop()
-        waiter = self._waiter = loop.create_future()
-        timer = loop.call_later(QUIET_SECONDS, _give_up, waiter)
-        try:
-            return await waiter
-        finally:
-            self._waiter = None
-            timer.cancel()
+    def fell_quiet(self) -> None:
+        """Nothing was new for a quarter of a minute."""
+        self._is_quiet = True
+        self._streams.quiet.begin(self)
+        self.call()
 
+    def close(self) -> None:
+        """Nobody reads any more. Harmless when repeated."""
+        self._streams.leave(self, self._recent, self.key)
+        self.call = _nobody
 
-def _give_up(waiter: "asyncio.Future[bool]") -> None:
-    if not waiter.done():
-        waiter.set_result(False)
+    def _pass(self, came: list[TaskEvent]) -> None:
+        self.place = came[-1].seq
+        self._is_quiet = False
+        if not self.is_closed:
+            self._streams.quiet.begin(self)
+            self._recent.forget_seen()
 
 
 @dataclass(frozen=True)
@@ -134,11 +171,13 @@ class TaskStreams:
         self._storage = storage
         self._bells = bells_
         self._recent: dict[TaskKey, _Recent] = {}
-        self._by_subject: dict[str, TaskKey] = {}
+        self._by_subject: dict[str, _Recent] = {}
+        self._rung: set[str] = set()
+        self.quiet: Waits[Follower] = Waits(lambda: QUIET_SECONDS, Follower.fell_quiet)
         self._begun: dict[str, Begun] = {}
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self.stopping = False
-        bells_.watch(bells.TASKS, self._rung)
+        bells_.watch(bells.TASKS, self._ring)
         bells_.watch(bells.SETTLED, self._settled)
 
     # What is new
@@ -147,6 +186,7 @@ class TaskStreams:
         """Hand over what was just committed here."""
         recent = self._recent.get(key)
         if recent is not None:
+            self._rung.discard(recent.subject)
             recent.add(events)
         for place, event in enumerate(events):
             waiting = self._waiting.get(event.message_id)
@@ -155,10 +195,18 @@ class TaskStreams:
                 for woken in waiting:
                     woken.set()
 
-    def _rung(self, digest: str) -> None:
-        key = self._by_subject.get(digest)
-        if key is not None:
-            self._recent[key].wake()
+    def _ring(self, subject: str) -> None:
+        if subject in self._by_subject:
+            if not self._rung:
+                asyncio.get_running_loop().call_later(HANDED_OVER_SECONDS, self._look_at_rung)
+            self._rung.add(subject)
+
+    def _look_at_rung(self) -> None:
+        rung, self._rung = self._rung, set()
+        for subject in rung:
+            recent = self._by_subject.get(subject)
+            if recent is not None:
+                recent.ring()
 
     def _settled(self, message_id: str) -> None:
         for woken in self._waiting.get(message_id, ()):
@@ -167,8 +215,8 @@ class TaskStreams:
     def stop(self) -> None:
         """End every stream: their clients resume at another replica."""
         self.stopping = True
-        for recent in self._recent.values():
-            recent.wake()
+        for recent in list(self._recent.values()):
+            recent.ring()
         for waiters in self._waiting.values():
             for woken in waiters:
                 woken.set()
@@ -182,30 +230,46 @@ class TaskStreams:
             for key, seq in newest.items():
                 recent = self._recent.get(key)
                 if recent is not None and any(follower.place < seq for follower in recent.followers):
-                    recent.wake()
+                    recent.ring()
 
     # Following
 
     async def follow(self, key: TaskKey, after: int) -> AsyncGenerator[list[TaskEvent]]:
         """The events after a number, in batches; an empty one after each quarter of a minute of quiet."""
-        with self.following(key, after) as follower:
-            while (batch := await follower.next()) is not None:
-                yield batch
-
-    @contextlib.contextmanager
-    def following(self, key: TaskKey, after: int, first: Sequence[TaskEvent] = ()) -> Generator[Follower]:
-        """Inside, a place in the log. Whoever has the `first` events after it spares us reading them."""
-        recent = self._recent.setdefault(key, _Recent())
-        digest = bells.task(key).removeprefix(bells.TASKS)
-        self._by_subject[digest] = key
-        follower = Follower(self, recent, key, after, first)
-        recent.followers.add(follower)
+        called = asyncio.Event()
+        follower = self.join(key, after, (), called.set)
         try:
-            yield follower
+            while (batch := await follower.next()) is not None:
+                if batch or follower.was_quiet():
+                    yield batch
+                else:
+                    await called.wait()
+                called.clear()
         finally:
-            recent.followers.discard(follower)
-            if not recent.followers:
-                del self._recent[key], self._by_subject[digest]
+            follower.close()
+
+    def join(
+        self, key: TaskKey, after: int, first: Sequence[TaskEvent], call: Callable[[], None]
+    ) -> Follower:
+        """A place in the log. Whoever has the `first` events after it spares us reading them."""
+        recent = self._recent.get(key)
+        if recent is None:
+            subject = bells.task(key).removeprefix(bells.TASKS)
+            recent = self._recent[key] = self._by_subject[subject] = _Recent(subject)
+        follower = Follower(self, recent, key, after, first, call)
+        recent.followers.append(follower)
+        self.quiet.begin(follower)
+        return follower
+
+    def leave(self, follower: Follower, recent: _Recent, key: TaskKey) -> None:
+        """A follower goes."""
+        if follower.is_closed:
+            return
+        follower.is_closed = True
+        self.quiet.end(follower)
+        recent.followers.remove(follower)
+        if not recent.followers and self._recent.get(key) is recent:
+            del self._recent[key], self._by_subject[recent.subject]
 
     async def read(self, key: TaskKey, place: int) -> list[TaskEvent]:
         """A page of the events after a number, from the store."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from molecule_platform.settings import parsers, table
+from molecule_platform.settings.setting import Setting
 
 FILE_NAME = "molecule.toml"
 _DATA_DIR = "MOLECULE_DATA_DIR"
@@ -64,7 +65,23 @@ class Settings:
     interrupted_task_hours: int
     task_event_retention_hours: int
     delegation_retention_days: int
+    plugins_dir: Path | None
+    plugin_unpinned_policy: str | None
+    plugin_allow_unpinned: bool | None
+    plugin_signatures: str
+    github_token: str | None = field(repr=False)
+    github_api_url: str
+    plugin_install_body_max_bytes: int
+    plugin_install_fetch_timeout: float
+    plugin_install_max_dir_bytes: int
     secrets_encryption_key: str | None = field(repr=False)
+
+    @property
+    def unpinned_policy(self) -> str:
+        """What a plugin source without a commit stands for; the older setting counts without the newer."""
+        if self.plugin_unpinned_policy is not None:
+            return self.plugin_unpinned_policy
+        return {None: "lock", True: "float", False: "deny"}[self.plugin_allow_unpinned]
 
 
 def load(
@@ -87,7 +104,7 @@ def load(
     return settings, warnings
 
 
-def _value_of(setting: table.Setting, sources: tuple[tuple[str, Mapping[str, object]], ...]) -> Any:
+def _value_of(setting: Setting, sources: tuple[tuple[str, Mapping[str, object]], ...]) -> Any:
     for where, source in sources:
         given = _as_text(setting.name, where, source.get(setting.name))
         if given:
@@ -107,7 +124,7 @@ def _as_text(name: str, where: str, value: object) -> str:
             raise parsers.SettingProblem(f"{name}{where} must be a text, a number or true or false.")
 
 
-def _parsed(setting: table.Setting, where: str, given: str) -> object:
+def _parsed(setting: Setting, where: str, given: str) -> object:
     try:
         return setting.parse(given)
     except ValueError as allowed:

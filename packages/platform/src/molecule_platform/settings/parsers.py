@@ -59,6 +59,19 @@ def seconds(lowest: float, highest: float) -> Parser:
     return parse
 
 
+def duration(lowest: int, highest: int) -> Parser:
+    """Seconds, as `300`, `300s` or `5m`."""
+
+    def parse(value: str) -> float:
+        match = re.fullmatch(r"([0-9]{1,9})(s|m|h)?", value)
+        seconds = int(match[1]) * {None: 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else lowest - 1
+        if not lowest <= seconds <= highest:
+            raise ValueError(f"a time such as 300, 300s or 5m, from {lowest} to {highest} seconds")
+        return float(seconds)
+
+    return parse
+
+
 def choice(meanings: Mapping[str, str]) -> Parser:
     """One of a few words, each standing for a value."""
 
@@ -103,6 +116,22 @@ def base_url(value: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError("a URL without ? and #")
     return value.rstrip("/")
+
+
+def source_url(value: str) -> str:
+    """A base URL over https; plain http only on this machine."""
+    parts = urlsplit(base_url(value))
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise ValueError("an https:// URL; plain http:// only with an address of this machine")
+    return value.rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host of a URL is this machine, by its address or as localhost."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def database_url(value: str) -> str:

@@ -1,24 +1,11 @@
 """The table of settings, and the names that belong to other parts of the house."""
 
-from dataclasses import dataclass
-
-from molecule_platform.settings import parsers
+from molecule_platform.settings import parsers, plugins
+from molecule_platform.settings.setting import Setting
 
 _MEBIBYTE = 1024 * 1024
 _DAY = 86_400
 _YEAR = 365 * _DAY
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One row. `name` is the environment variable and the key in molecule.toml; None means not given."""
-
-    name: str
-    attribute: str
-    parse: parsers.Parser
-    default: str | None
-    sentence: str
-    secret: bool = False
 
 
 _ENVIRONMENTS = {
@@ -321,6 +308,7 @@ SETTINGS: tuple[Setting, ...] = (
         "90",
         "Days that delegations are kept after they ended, with their results.",
     ),
+    *plugins.SETTINGS,
     Setting(
         "SECRETS_ENCRYPTION_KEY",
         "secrets_encryption_key",
@@ -349,7 +337,6 @@ KNOWN_ELSEWHERE: tuple[str, ...] = (
     "MOLECULE_ENABLE_TEST_TOKENS",
     "MOLECULE_ENROLMENT_TOKEN",
     "MOLECULE_EXTRA_RUNTIMES",
-    "MOLECULE_GITHUB_API_URL",
     "MOLECULE_HANDLER",
     "MOLECULE_LINK",
     "MOLECULE_LOG_FORMAT",
@@ -358,7 +345,7 @@ KNOWN_ELSEWHERE: tuple[str, ...] = (
     "MOLECULE_ORG_ID",
     "MOLECULE_ORIGIN",
     "MOLECULE_PLATFORM_URL",
-    "MOLECULE_PLUGIN_*",
+    "MOLECULE_PLUGIN_SETUP",
     "MOLECULE_POLL_INTERVAL",
     "MOLECULE_REPORTED_URL",
     "MOLECULE_REQUIRE_CALLER",

@@ -7,9 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from molecule_platform.ports.storage import Transaction
-from molecule_platform.storage import outages
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.ports.storage import StorageDown, Transaction
+from molecule_platform.storage import outages, writes
+from molecule_platform.storage.counters import Numbers
 from molecule_platform.storage.transaction import SqlTransaction
+from molecule_wire.a2a.errors import A2AError
 
 MOST_JOBS = 512
 
@@ -37,8 +40,27 @@ def run(connection: Connection, job: Job) -> None:
         job.signals = transaction.signals
 
 
-def run_batch(connection: Connection, jobs: Sequence[Job]) -> None:
+def run_together(connection: Connection, jobs: Sequence[Job]) -> bool:
+    """Run the jobs one after another on an open transaction, as long as none of them leaves half its work.
+
+    False if one does: then the transaction is to be undone, and the jobs are run apart.
+    """
+    numbers = Numbers(connection)
+    for job in jobs:
+        before = writes.count(connection)
+        run(connection, job)
+        if isinstance(job.problem, StorageDown):
+            raise job.problem
+        refused = isinstance(job.problem, Refusal | A2AError) and writes.count(connection) == before
+        if job.problem is not None and not refused:
+            return False
+    numbers.keep(connection)
+    return True
+
+
+def run_apart(connection: Connection, jobs: Sequence[Job]) -> None:
     """Run the jobs one after another on an open transaction, a savepoint around each."""
+    numbers = Numbers(connection)
     cursor = connection.connection.cursor()
     for job in jobs:
         cursor.execute("SAVEPOINT job")
@@ -46,6 +68,7 @@ def run_batch(connection: Connection, jobs: Sequence[Job]) -> None:
         if job.problem is not None:
             cursor.execute("ROLLBACK TO SAVEPOINT job")
         cursor.execute("RELEASE SAVEPOINT job")
+    numbers.keep(connection)
 
 
 def signals_of(jobs: Sequence[Job]) -> list[str]:

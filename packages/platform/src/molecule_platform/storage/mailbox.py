@@ -60,10 +60,10 @@ class SqlMailbox:
 
     def _one(self, statement: Prepared, **parameters: Any) -> Message | None:
         row = statement.first(self._connection, parameters)
-        return None if row is None else Message(**row)
+        return None if row is None else Message.of(row)
 
     def _many(self, statement: Prepared, **parameters: Any) -> list[Message]:
-        return [Message(**row) for row in statement.rows(self._connection, parameters)]
+        return [Message.of(row) for row in statement.rows(self._connection, parameters)]
 
     # Choosing
 
@@ -129,8 +129,10 @@ class SqlMailbox:
         first = counters.draw(self._connection, len(steps) + (not message.seq))
         numbered = message if message.seq else message.but(seq=first)
         sql.INSERT.run(self._connection, vars(numbered))
-        for place, step in enumerate(steps, first + (not message.seq)):
-            self._record(numbered, step, message.created_at, place)
+        places = enumerate(steps, first + (not message.seq))
+        sql.RECORD.run_all(
+            self._connection, [_step(numbered, step, message.created_at, place) for place, step in places]
+        )
         return numbered
 
     def answer(self, message: Message, result: bytes, at: datetime) -> Message | None:
@@ -217,21 +219,8 @@ class SqlMailbox:
             self._record(message, kind, moment)
         return message
 
-    def _record(self, message: Message, kind: str, at: datetime, number: int | None = None) -> None:
-        sql.RECORD.run(
-            self._connection,
-            {
-                "event_id": number or counters.draw(self._connection),
-                "org_id": message.org_id,
-                "message_id": message.id,
-                "target_id": message.target_id,
-                "caller": message.caller,
-                "kind": kind,
-                "attempt": message.attempts,
-                "lease_epoch": message.lease_epoch,
-                "created_at": at,
-            },
-        )
+    def _record(self, message: Message, kind: str, at: datetime) -> None:
+        sql.RECORD.run(self._connection, _step(message, kind, at, counters.draw(self._connection)))
 
     # Marks that are no transition
 
@@ -324,3 +313,18 @@ class SqlMailbox:
         return self._change(
             sql.REDELIVER, "accepted", at, message_id=message_id, until=waits_until, task=task_id
         )
+
+
+def _step(message: Message, kind: str, at: datetime, number: int) -> dict[str, Any]:
+    """A row of the message's way through the mailbox."""
+    return {
+        "event_id": number,
+        "org_id": message.org_id,
+        "message_id": message.id,
+        "target_id": message.target_id,
+        "caller": message.caller,
+        "kind": kind,
+        "attempt": message.attempts,
+        "lease_epoch": message.lease_epoch,
+        "created_at": at,
+    }

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event, exc, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import batches, outages, schema
+from molecule_platform.storage import batches, outages, schema, writes
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.columns import json_text
 from molecule_platform.storage.transaction import SqlTransaction
@@ -41,7 +41,9 @@ class PostgresStorage:
         driver_url = "postgresql+asyncpg://" + url.split("://", 1)[1]
         self._writer = _engine(driver_url, pool_size=1)
         event.listen(self._writer.sync_engine, "connect", _mind_vanishing)
+        event.listen(self._writer.sync_engine, "before_cursor_execute", _notice)
         self._reader = _engine(driver_url, pool_size=POOL, isolation_level="REPEATABLE READ")
+        self._glancer = _engine(driver_url, pool_size=POOL, isolation_level="AUTOCOMMIT", pool_pre_ping=False)
         self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -76,19 +78,27 @@ class PostgresStorage:
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run the work on a snapshot, on a pooled connection."""
-
-        def run(connection: Connection) -> T:
-            return work(SqlTransaction(connection))
-
         try:
-            async with self._reader.connect() as connection:
-                return await connection.run_sync(run)
+            return await _on(self._reader, work)
         except Exception as problem:
             raise outages.translated(problem) from problem
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
-        """The same: the server is asked either way."""
-        return await self.read(work)
+        """Run the work without a transaction: each statement sees what is newest."""
+        try:
+            return await self._glanced(work)
+        except Exception as problem:
+            raise outages.translated(problem) from problem
+
+    async def _glanced(self, work: Callable[[Transaction], T]) -> T:
+        """Whether a connection is still good shows in its use: then new ones are made, once."""
+        try:
+            return await _on(self._glancer, work)
+        except Exception as problem:
+            if not outages.is_outage(problem):
+                raise
+        await self._glancer.dispose()
+        return await _on(self._glancer, work)
 
     async def _write_for_ever(self) -> None:
         while jobs := await self._next_jobs():
@@ -108,14 +118,28 @@ class PostgresStorage:
 
     async def _commit(self, jobs: list[Job]) -> None:
         try:
-            async with self._writer.begin() as connection:
-                await connection.execute(_ONE_WRITER)
-                await connection.run_sync(batches.run_batch, jobs)
+            if not await self._commit_together(jobs):
+                await self._commit_apart(jobs)
         except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
             batches.fail(jobs, outages.down(problem))
         else:
             batches.resolve(jobs)
             self._ring(batches.signals_of(jobs))
+
+    async def _commit_together(self, jobs: list[Job]) -> bool:
+        """A savepoint around each job costs two more questions; most jobs that fail have written nothing."""
+        async with self._writer.connect() as connection:
+            await connection.execute(_ONE_WRITER)
+            if not await connection.run_sync(batches.run_together, jobs):
+                await connection.rollback()
+                return False
+            await connection.commit()
+            return True
+
+    async def _commit_apart(self, jobs: list[Job]) -> None:
+        async with self._writer.begin() as connection:
+            await connection.execute(_ONE_WRITER)
+            await connection.run_sync(batches.run_apart, jobs)
 
     async def close(self) -> None:
         """Commit what is waiting, then let go of the connections."""
@@ -128,14 +152,25 @@ class PostgresStorage:
         await self._let_go()
 
     async def _let_go(self) -> None:
+        await self._glancer.dispose()
         await self._reader.dispose()
         await self._writer.dispose()
 
 
 def _engine(url: str, **options: Any) -> AsyncEngine:
-    return create_async_engine(
-        url, pool_pre_ping=True, hide_parameters=True, json_serializer=json_text, **options
-    )
+    # Whoever finds all connections busy waits for one: making more for each crowd costs more than waiting.
+    options = {"pool_pre_ping": True, "max_overflow": 0, **options}
+    return create_async_engine(url, hide_parameters=True, json_serializer=json_text, **options)
+
+
+async def _on(engine: AsyncEngine, work: Callable[[Transaction], T]) -> T:
+    async with engine.connect() as connection:
+        return await connection.run_sync(lambda connected: work(SqlTransaction(connected)))
+
+
+def _notice(connection: Connection, _cursor: Any, statement: str, *_more: Any) -> None:
+    if not statement.startswith("SELECT"):
+        writes.note(connection)
 
 
 def _mind_vanishing(connection: Any, _record: Any) -> None:

@@ -8,7 +8,6 @@ driver's own cursor.
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Column, Connection, Dialect, Float
@@ -16,6 +15,7 @@ from sqlalchemy.sql.expression import Executable
 from sqlalchemy.sql.selectable import TypedReturnsRows
 from sqlalchemy.types import TypeEngine
 
+from molecule_platform.storage import standings, writes
 from molecule_platform.storage.columns import UtcTime
 from molecule_wire import times
 
@@ -34,28 +34,19 @@ class _Compiled:
     ) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=names)
         self.text = str(compiled)
+        self.is_direct = dialect.name == "sqlite"
+        self.writes = not self.text.startswith("SELECT")
+        self.writes_workspaces = standings.writes_workspaces(self.text)
         order: list[str] = compiled.positiontup
-        self._in_order = _getter(order)
-        self._constants = {name: compiled.params[name] for name in order if not compiled.binds[name].required}
-        self._inputs = [
-            (place, convert)
-            for place, name in enumerate(order)
-            if (convert := _to(compiled.binds[name].type, dialect)) is not None
-        ]
+        constants = {name: compiled.params[name] for name in order if not compiled.binds[name].required}
+        converts = {name: _to(compiled.binds[name].type, dialect) for name in order}
+        self.values = _binder(order, constants, converts)
         self._names = [column.name for column in columns]
         self._outputs = [
             (column.name, convert)
             for column in columns
             if (convert := _from(column.type, dialect)) is not None
         ]
-
-    def values(self, parameters: Mapping[str, Any]) -> list[Any]:
-        """The parameters in the order of the text, among the constants of the statement."""
-        values = list(self._in_order({**self._constants, **parameters} if self._constants else parameters))
-        for place, convert in self._inputs:
-            if values[place] is not None:
-                values[place] = convert(values[place])
-        return values
 
     def row(self, row: Sequence[Any]) -> dict[str, Any]:
         """A row by the names of its columns."""
@@ -65,10 +56,27 @@ class _Compiled:
         return named
 
 
-def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Iterable[Any]]:
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda given: [given[name] for name in names]
+def _binder(
+    order: Sequence[str], constants: Mapping[str, Any], converts: Mapping[str, _Convert]
+) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """A function that puts parameters in the order of a statement's text, converted, among its constants.
+
+    It is written as one expression of Python, because it runs more often than anything else here.
+    """
+    known: dict[str, Any] = {}
+    values: list[str] = []
+    for place, name in enumerate(order):
+        convert, given = converts[name], f"given[{name!r}]"
+        if name in constants:
+            value = constants[name]
+            known[f"constant_{place}"] = value if convert is None or value is None else convert(value)
+            values.append(f"constant_{place}")
+        elif convert is None:
+            values.append(given)
+        else:
+            known[f"convert_{place}"] = convert
+            values.append(f"(None if {given} is None else convert_{place}({given}))")
+    return eval(f"lambda given: [{', '.join(values)}]", known)  # noqa: S307 - of our own columns' names
 
 
 class Prepared:
@@ -92,6 +100,7 @@ class Prepared:
     def run_all(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute for each of several sets of parameters."""
         compiled = self._compiled(connection)
+        writes.note(connection)
         connection.connection.cursor().executemany(compiled.text, [compiled.values(row) for row in rows])
 
     def count(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
@@ -114,7 +123,15 @@ class Prepared:
 
     def _execute(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
         compiled = self._compiled(connection)
-        cursor = connection.connection.cursor()
+        pooled = connection.connection
+        if compiled.is_direct:
+            if compiled.writes_workspaces:
+                standings.note(connection)
+            driver: Any = pooled.dbapi_connection
+            return driver.execute(compiled.text, compiled.values(parameters))
+        if compiled.writes:
+            writes.note(connection)
+        cursor = pooled.cursor()
         cursor.execute(compiled.text, compiled.values(parameters))
         return cursor
 

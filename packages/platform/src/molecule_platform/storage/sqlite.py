@@ -21,9 +21,11 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event, exc
 
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import batches, outages, schema
+from molecule_platform.storage import batches, counters, outages, schema, standings
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.columns import json_text
+from molecule_platform.storage.counters import Numbers
+from molecule_platform.storage.standings import Standings
 from molecule_platform.storage.transaction import SqlTransaction
 
 T = TypeVar("T")
@@ -50,6 +52,8 @@ class SqliteStorage:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
         self._local = threading.local()
+        self._standings = Standings()
+        self._glancing: Connection | None = None
         self._loop = asyncio.get_running_loop()
         self._writing: Connection | None = None
         self._idle = asyncio.Event()
@@ -99,7 +103,7 @@ class SqliteStorage:
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
         """Run the work here and now; each statement sees what is newest."""
-        connection = self._here()
+        connection = self._glancing = self._glancing or self._connected(self._reader)
         try:
             return work(SqlTransaction(connection))
         except (exc.DBAPIError, sqlite3.Error) as problem:
@@ -107,6 +111,12 @@ class SqliteStorage:
         finally:
             if connection.in_transaction():
                 connection.rollback()
+
+    def _connected(self, engine: Engine) -> Connection:
+        """A connection of the event loop's own, which knows what is remembered."""
+        connection = engine.connect()
+        standings.attach(connection, self._standings)
+        return connection
 
     def _here(self) -> Connection:
         """The connection of this thread."""
@@ -124,13 +134,15 @@ class SqliteStorage:
         """Run what waits, for as long as the others on the loop can spare, and let it be committed."""
         jobs: list[Job] = []
         try:
-            connection = self._writing = self._writing or self._writer.connect()
+            connection = self._writing = self._writing or self._connected(self._writer)
             driver = _driver(connection)
             driver.execute(BEGIN_WRITING)
+            Numbers(connection)
             until = time.perf_counter() + BATCH_SECONDS
             while self._waiting and len(jobs) < batches.MOST_JOBS and time.perf_counter() < until:
                 jobs.append(self._waiting.popleft())
                 _run_last(connection, driver, jobs)
+            counters.keep(connection)
         except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
             self._undo(jobs, problem, waited)
         else:
@@ -143,6 +155,7 @@ class SqliteStorage:
         if connection is not None:
             with contextlib.suppress(exc.DBAPIError, sqlite3.Error):
                 connection.close()
+        self._standings.settle()
         if not jobs and "locked" in str(problem) and waited < BUSY_SECONDS:
             self._loop.call_later(BUSY_LOOK_SECONDS, self._run_batch, waited + BUSY_LOOK_SECONDS)
             return
@@ -159,6 +172,7 @@ class SqliteStorage:
         if isinstance(problem, Exception):
             self._undo(jobs, problem, BUSY_SECONDS)
             return
+        self._standings.settle()
         batches.resolve(jobs)
         # First: whatever goes wrong where a bell rings, the next batch must run.
         self._go_on()
@@ -180,9 +194,8 @@ class SqliteStorage:
         self._readers.shutdown()
         if self._writing is not None:
             self._writing.close()
-        here: Connection | None = getattr(self._local, "connection", None)
-        if here is not None:
-            here.close()
+        if self._glancing is not None:
+            self._glancing.close()
         self._reader.dispose()
         self._writer.dispose()
 
@@ -201,7 +214,7 @@ def _run_last(connection: Connection, driver: sqlite3.Connection, jobs: list[Job
     if jobs[-1].problem is not None and driver.total_changes != before:
         driver.rollback()
         driver.execute(BEGIN_WRITING)
-        batches.run_batch(connection, jobs)
+        batches.run_apart(connection, jobs)
 
 
 def _create_private(path: Path) -> None:
@@ -239,5 +252,10 @@ def _engine(path: Path, begin: str | None, *, busy_ms: int, cache_kb: int) -> En
         if begin is not None:
             connection.exec_driver_sql(begin)
 
-    _ = prepare, start
+    @event.listens_for(engine, "before_cursor_execute")
+    def notice(connection: Connection, _cursor: Any, text: str, *_more: Any) -> None:
+        if standings.writes_workspaces(text):
+            standings.note(connection)
+
+    _ = prepare, start, notice
     return engine

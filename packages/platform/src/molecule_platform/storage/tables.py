@@ -8,6 +8,13 @@ from molecule_platform.storage.mail_tables import (
     message_transitions,
     messages,
 )
+from molecule_platform.storage.plugin_tables import (
+    org_plugin_allowlist,
+    org_plugin_keys,
+    plugin_locks,
+    plugin_revocations,
+    workspace_plugins,
+)
 from molecule_platform.storage.task_tables import (
     delegation_evidence,
     delegations,
@@ -53,8 +60,12 @@ __all__ = [
     "message_transitions",
     "messages",
     "metadata",
+    "org_plugin_allowlist",
+    "org_plugin_keys",
     "orgs",
     "outbox",
+    "plugin_locks",
+    "plugin_revocations",
     "push_configs",
     "replicas",
     "secrets",
@@ -65,5 +76,6 @@ __all__ = [
     "tasks",
     "tokens",
     "users",
+    "workspace_plugins",
     "workspaces",
 ]

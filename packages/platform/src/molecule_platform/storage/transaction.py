@@ -10,6 +10,7 @@ from molecule_platform.storage.grants import SqlGrants
 from molecule_platform.storage.loops import SqlLoops
 from molecule_platform.storage.mailbox import SqlMailbox
 from molecule_platform.storage.people import SqlPeople
+from molecule_platform.storage.plugins import SqlPlugins
 from molecule_platform.storage.presence import SqlPresence
 from molecule_platform.storage.push import SqlOutbox, SqlPushConfigs
 from molecule_platform.storage.repeats import SqlAttempts
@@ -83,6 +84,11 @@ class SqlTransaction:
     def secrets(self) -> SqlSecrets:
         """Sealed values."""
         return SqlSecrets(self._connection)
+
+    @property
+    def plugins(self) -> SqlPlugins:
+        """What workspaces have, and what organisations pinned, allow and trust."""
+        return SqlPlugins(self._connection)
 
     @property
     def audit(self) -> SqlAudit:

@@ -20,8 +20,11 @@ from molecule_platform.storage.tables import (
     secrets,
     tasks,
     tokens,
+    workspace_plugins,
     workspaces,
 )
+
+_OWN = (activity_logs, message_events, push_configs, tasks, secrets, enrolment_tokens, workspace_plugins)
 
 
 class SqlUpkeep:
@@ -77,7 +80,7 @@ class SqlUpkeep:
         """Delete its data."""
         said = {"body": b"{}", "result": None, "caller_name": ""}
         self._connection.execute(update(messages).where(messages.c.target_id == workspace_id).values(said))
-        for table in (activity_logs, message_events, push_configs, tasks, secrets, enrolment_tokens):
+        for table in _OWN:
             self._connection.execute(delete(table).where(table.c.workspace_id == workspace_id))
         self._erase_delegations(workspace_id)
         ends = or_(access_grants.c.from_id == workspace_id, access_grants.c.to_id == workspace_id)

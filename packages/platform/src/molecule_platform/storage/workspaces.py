@@ -14,7 +14,7 @@ from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import PRESENCE, UNVERSIONED, Found, Place, Profile, Wanted
-from molecule_platform.storage import lineage, reach
+from molecule_platform.storage import lineage, reach, standings
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import access_grants, messages, workspaces
 from molecule_platform.storage.tables import lineage as lineage_table
@@ -72,6 +72,15 @@ class SqlWorkspaces:
 
     def standing(self, known: Workspace) -> Workspace | None:
         """The workspace as it is now, read whole only if it has another version than the one known."""
+        remembered = standings.of(self._connection)
+        found = None if remembered is None else remembered.get(known.id)
+        if found is None:
+            found = self._standing(known)
+            if remembered is not None and found is not None:
+                remembered.keep(found)
+        return found
+
+    def _standing(self, known: Workspace) -> Workspace | None:
         row = _STANDING.first(self._connection, {"workspace": known.id})
         if row is None:
             return None

@@ -55,12 +55,12 @@ def private_postgres() -> Generator[str]:
 
 
 @contextlib.contextmanager
-def fresh_database(server_url: str) -> Generator[str]:
-    """A new empty database on the server behind `server_url`, dropped afterwards; yields its URL."""
+def fresh_database(server_url: str, pattern: str = "template0") -> Generator[str]:
+    """A new database on the server of `server_url`, empty or a copy, dropped afterwards; yields its URL."""
     binaries = _postgres_binaries()
     name = f"test_{secrets.token_hex(8)}"
     where, environment = _client_arguments(server_url)
-    _run([str(binaries / "createdb"), *where, name], environment=environment)
+    _run([str(binaries / "createdb"), *where, "--template", pattern, name], environment=environment)
     try:
         yield server_url.rpartition("/")[0] + f"/{name}"
     finally:

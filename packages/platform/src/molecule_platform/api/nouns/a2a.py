@@ -90,7 +90,7 @@ def _row(verb: str, path: str, binding: Binding) -> Route:
         refusals=_OF_SENDING if operation in _SENDS else (),
         media=EVENT_STREAM if operation in _STREAMS else "application/json",
         errors="a2a",
-        a2a_body=verb == "POST",
+        limit="a2a" if verb == "POST" else "api",
         admits_itself=True,
         quiet=True,
     )
@@ -106,7 +106,7 @@ ROUTES = (
         reply=RpcEnvelope,
         refusals=_OF_SENDING,
         errors="a2a-rpc",
-        a2a_body=True,
+        limit="a2a",
         admits_itself=True,
         quiet=True,
     ),

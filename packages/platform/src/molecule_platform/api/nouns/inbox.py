@@ -159,7 +159,7 @@ def _inbox(name: str, verb: str, body: type[NewBody], reply: type[Shape], summar
         body,
         reply=reply,
         refusals=("message-not-found", "lease-lost", *evidence),
-        a2a_body=body in (AnswerMessage, ReportProgress),
+        limit="a2a" if body in (AnswerMessage, ReportProgress) else "api",
     )
 
 

@@ -120,7 +120,7 @@ ROUTES = (
             "deadline-exceeded",
         ),
         errors="jsonrpc",
-        a2a_body=True,
+        limit="a2a",
         admits_itself=True,
         quiet=True,
     ),

@@ -18,6 +18,8 @@ from molecule_wire.a2a import operations
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.errors import A2AError
 
+_UNREAD = PlatformFraming(None, "1.0")
+
 
 class A2aDoor:
     """Serves POST /workspaces/{id}/a2a."""
@@ -32,7 +34,7 @@ class A2aDoor:
 
     async def handle(self, call: Call) -> Reply:
         """Answer one JSON-RPC request; whatever goes wrong comes back as an error object with its id."""
-        framing = PlatformFraming(None, "1.0")
+        framing = _UNREAD
         try:
             request = await asks.rpc_request(self._authority, call, lenient=True)
             framing = PlatformFraming(request.id, request.dialect)

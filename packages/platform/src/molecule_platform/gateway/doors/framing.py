@@ -45,10 +45,13 @@ class Framing(Protocol):
 class RpcFrames:
     """JSON-RPC around results and events; the id of the request stands on each."""
 
+    __slots__ = ("_head", "dialect", "rpc_id")
+
     def __init__(self, rpc_id: JSON, dialect: Dialect) -> None:
         self.rpc_id = rpc_id
         self.dialect: Dialect = dialect
-        self._head = b'{"jsonrpc":"2.0","id":' + jsontext.encode(rpc_id) + b',"result":'
+        named = b"%d" % rpc_id if type(rpc_id) is int else jsontext.encode(rpc_id)
+        self._head = b'{"jsonrpc":"2.0","id":' + named + b',"result":'
 
     def envelope(self, result: bytes) -> bytes:
         """A whole response."""
@@ -65,6 +68,8 @@ class RpcFrames:
 
 class RpcFraming(RpcFrames):
     """JSON-RPC as the standard has it: an error of the protocol is a success of HTTP."""
+
+    __slots__ = ()
 
     def reply(self, result: bytes, headers: Headers = ()) -> Reply:
         """A whole response."""

@@ -75,8 +75,7 @@ class InboxDoors:
             parallel_contexts=body.parallel_contexts,
         )
         wait = min(max(body.wait, 0.0), WAIT_MOST_SECONDS)
-        async with call.watching() as left:
-            mail = await self._inbox.lease(call.workspace, call.base_url, wish, wait, left)
+        mail = await self._inbox.lease(call.workspace, call.base_url, wish, wait, call.has_left)
         self._count_taken(mail["messages"])
         return Reply(mail)
 

@@ -40,7 +40,9 @@ def answer_of(body: shapes.AnswerMessage) -> Answer:
     usage = {"usage": body.usage} if body.usage else {}
     if body.task is not None:
         return _with_task(body.task, body.state, artifacts, usage, evidence)
-    said = body.message or {"parts": [{"text": body.text}] if body.parts is None else body.parts}
+    said = body.message
+    if said is None:
+        said = {"parts": [{"text": body.text}] if body.parts is None else body.parts}
     task = {"metadata": usage} if usage else {}
     return Answer(_parts(said), body.state or "completed", artifacts, _rest(said), task, evidence)
 

@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import msgspec
 
+from molecule_platform.api import exchange
 from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit
-from molecule_platform.api.arrival import Arrival, Edge, Scope
-from molecule_platform.api.pipeline import Receive, Send
+from molecule_platform.api.arrival import Arrival, Edge
+from molecule_platform.api.exchange import Scope
 from molecule_platform.api.queries import NAMES_MOST, names
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import authorisation, events
@@ -17,6 +19,9 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services.feed import End, Listener, StreamEnded
 from molecule_platform.services.followers import Follower, Followers
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 UNAUTHENTICATED, FORBIDDEN = 4001, 4003
 CLOSING = {End.SLOW: 4008, End.REVOKED: 4009, End.DRAINING: 1012, End.UNAVAILABLE: 1012}
@@ -37,7 +42,7 @@ class LiveDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
         await receive()
-        came = Arrival(scope, self._edge)
+        came = Arrival(exchange.of_socket(scope), self._edge)
         try:
             listener, since = await self._admit(came)
         except Refusal as refusal:

@@ -92,6 +92,8 @@ def queued(ask: Ask, message: Message, task: dict[str, Any], depth: int, headers
 
 def _absent(target: Workspace, body: dict[str, Any], headers: Headers) -> Reply:
     body |= {"workspace_status": target.status, "status_reason": target.status_reason}
+    if target.is_restarting:
+        body["restarting"] = True
     if target.status != "hibernated":
         return Reply(body, 202, headers)
     body |= {"waking": True, "retry_after": WAKING_SECONDS}

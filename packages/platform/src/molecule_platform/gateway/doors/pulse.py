@@ -5,35 +5,33 @@ the way of every request; the two never answer differently.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from molecule_platform.api import arrival, replies
-from molecule_platform.api.arrival import Scope
+from molecule_platform.api.exchange import Exchange
 from molecule_platform.api.limits import Limits
 from molecule_platform.api.nouns.registry import Heartbeat
-from molecule_platform.api.pipeline import Observer, Receive, Send
+from molecule_platform.api.pipeline import Observer
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.services.heartbeats import Heartbeats
 from molecule_platform.services.identity import Identity
 from molecule_wire import times
 
-Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 PATH = "/registry/heartbeat"
 _BODY_MOST = 4096
 _ORDINARY = frozenset(
     {
-        b"accept",
-        b"accept-encoding",
-        b"accept-language",
-        b"authorization",
-        b"connection",
-        b"content-length",
-        b"content-type",
-        b"host",
-        b"user-agent",
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "user-agent",
     }
 )
 _DECODE = msgspec.json.Decoder(Heartbeat).decode
@@ -43,34 +41,27 @@ class PulseDoor:
     """Serves the repetitions of POST /registry/heartbeat."""
 
     def __init__(
-        self, others: Serve, identity: Identity, heartbeats: Heartbeats, limits: Limits, observer: Observer
+        self, identity: Identity, heartbeats: Heartbeats, limits: Limits, observer: Observer
     ) -> None:
-        self._others = others
         self._identity = identity
         self._heartbeats = heartbeats
         self._limits = limits
         self._observer = observer
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a repetition; hand everything else on."""
+    def answers(self, exchange: Exchange) -> bool:
+        """Answer a repetition at once; whether it was one."""
         began = time.perf_counter()
-        bearer = _bearer(scope)
-        if bearer is None:
-            await self._others(scope, receive, send)
-            return
-        event = await receive()
-        body = event.get("body", b"")
-        reply = None if event.get("more_body") or len(body) > _BODY_MOST else self._reply(bearer, body)
+        bearer = _bearer(exchange.headers) if exchange.scheme == "http" else None
+        body = None if bearer is None else exchange.whole_body(_BODY_MOST)
+        reply = None if bearer is None or body is None else self._reply(bearer, body)
         if reply is None:
-            await self._others(scope, _again(event, receive), send)
-            return
+            return False
         content, extra = reply
-        headers = [*replies.PLAIN, *extra, (b"content-length", b"%d" % len(content))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        exchange.answer(200, replies.PLAIN + extra, content)
         self._observer.request("POST", PATH, 200, time.perf_counter() - began)
+        return True
 
-    def _reply(self, bearer: str, body: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]] | None:
+    def _reply(self, bearer: str, body: bytes) -> tuple[bytes, bytes] | None:
         try:
             principal = self._identity.known(bearer)
             said = _DECODE(body)
@@ -88,30 +79,14 @@ class PulseDoor:
         budget = self._limits.take(principal.text, known=True)
         if budget is not None and budget.retry_after is not None:
             return None
-        extra = [(b"x-request-id", arrival.new_request_id().encode())]
+        extra = f"x-request-id: {arrival.new_request_id()}\r\n"
         if budget is not None:
-            extra += [(name.encode(), value.encode()) for name, value in budget.headers().items()]
+            extra += "".join([f"{name}: {value}\r\n" for name, value in budget.headers().items()])
         beginning, at = heard
-        return beginning + times.format_time(at).encode() + b'"}', extra
+        return beginning + times.format_time(at).encode() + b'"}', extra.encode()
 
 
-def _bearer(scope: Scope) -> str | None:
+def _bearer(headers: Mapping[str, str]) -> str | None:
     """The token, when nothing in the request asks for more than an ordinary answer."""
-    token = b""
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            token = value
-        elif name not in _ORDINARY:
-            return None
-    plain = token.startswith(b"Bearer ") and scope.get("scheme") == "http"
-    return token[7:].decode("latin-1") if plain else None
-
-
-def _again(event: Mapping[str, object], receive: Receive) -> Receive:
-    """Receive what was received already, and then the rest."""
-    waiting = [event]
-
-    async def replay() -> dict[str, object]:
-        return dict(waiting.pop()) if waiting else await receive()
-
-    return replay
+    token = headers.get("authorization", "")
+    return token[7:] if token.startswith("Bearer ") and headers.keys() <= _ORDINARY else None

@@ -18,6 +18,8 @@ _FROM_1_0: dict[Spelling, convert.Converter | None] = {
 class Speech:
     """One spelling of A2A."""
 
+    __slots__ = ("_converter", "_history", "spelling")
+
     def __init__(self, spelling: Spelling, history: int | None = None) -> None:
         self.spelling: Spelling = spelling
         # How many messages of a task's history are wanted; None for all.

@@ -12,6 +12,8 @@ from molecule_platform.services.authority import Authority
 from molecule_wire.a2a import operations
 from molecule_wire.a2a.errors import A2AError
 
+_UNREAD = RpcFraming(None, "1.0")
+
 
 class StandardDoor:
     """Serves /agents/{id} and everything of A2A below it."""
@@ -30,7 +32,7 @@ class StandardDoor:
 
     async def rpc(self, call: Call) -> Reply:
         """One JSON-RPC request."""
-        framing = RpcFraming(None, "1.0")
+        framing = _UNREAD
         try:
             request = await asks.rpc_request(self._authority, call, lenient=False)
             framing = RpcFraming(request.id, request.dialect)

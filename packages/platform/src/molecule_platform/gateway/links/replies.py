@@ -44,7 +44,7 @@ def read(
         )
     if status == 202 and not _names_a_task(value):
         return Working(None)
-    return _result(value, message, dialect)
+    return _result(value, body, message, dialect)
 
 
 def _may_be_words(headers: Mapping[str, str]) -> bool:
@@ -58,8 +58,11 @@ def _names_a_task(value: JSON) -> bool:
     return isinstance(result, dict) and ("status" in result or "task" in result)
 
 
-def _result(value: JSON, message: Message, dialect: Dialect) -> Answered | Working | Unanswered | Said:
-    result = value["result"] if isinstance(value, dict) and "result" in value else value
+def _result(
+    value: JSON, body: bytes, message: Message, dialect: Dialect
+) -> Answered | Working | Unanswered | Said:
+    is_framed = isinstance(value, dict) and "result" in value
+    result = value["result"] if isinstance(value, dict) and is_framed else value
     converter = convert.between(dialect, "1.0")
     modern: JSON = converter.result(operations.SEND, result) if converter is not None else result
     known = modern if isinstance(modern, dict) else {}
@@ -67,6 +70,8 @@ def _result(value: JSON, message: Message, dialect: Dialect) -> Answered | Worki
     if isinstance(task, dict):
         return _task_answer(result, task, _stored(result, known, message, dialect), dialect)
     if isinstance(said, dict):
+        if is_framed and dialect == message.dialect:
+            return Answered(events.frame(body).result)
         return Answered(_stored(result, known, message, dialect))
     return Answered(_for_caller({"message": _said(result, message)}, message))
 

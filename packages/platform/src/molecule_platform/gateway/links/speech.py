@@ -1,11 +1,9 @@
 """What is said to an agent: in which dialect, by which method, in which bytes."""
 
-from typing import Any
-
 from molecule_platform.domain import dispatch, inbox
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
-from molecule_wire import JSON, JSONObject, ids, jsontext
+from molecule_wire import JSONObject, ids, jsontext
 from molecule_wire.a2a import envelopes, operations, text
 from molecule_wire.a2a.operations import Dialect, Operation
 
@@ -15,22 +13,12 @@ _SEND_FOR = {operations.STREAM.method(dialect): operations.SEND.method(dialect) 
 
 def dialect_of(target: Workspace, callers: str) -> Dialect:
     """The dialect to speak to an agent: the caller's where the agent has it, else the one that it has."""
-    spoken = set(target.protocols or ()) | _card_versions(target.agent_card or {})
+    spoken = target.spoken
     modern = any(version.startswith("1.") for version in spoken)
     old = not spoken or any(version.startswith("0.") for version in spoken)
     if callers == "1.0":
         return "1.0" if modern else "0.3"
     return "0.3" if old else "1.0"
-
-
-def _card_versions(card: dict[str, Any]) -> set[str]:
-    versions: list[JSON] = [card.get("protocolVersion")]
-    for name in ("supportedInterfaces", "additionalInterfaces"):
-        interfaces: JSON = card.get(name)
-        for interface in interfaces if isinstance(interfaces, list) else ():
-            if isinstance(interface, dict):
-                versions.append(interface.get("protocolVersion"))
-    return {version for version in versions if isinstance(version, str)}
 
 
 def streams(target: Workspace) -> bool:

@@ -1,0 +1,82 @@
+"""Who looks after plugins: the sources, the stock, and the services on them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from urllib.parse import urlsplit
+
+from molecule_platform.app.ground import Ground, StartProblem
+from molecule_platform.egress import guard
+from molecule_platform.egress.connector import Outbound
+from molecule_platform.ports.plugin_sources import PluginSource
+from molecule_platform.ports.provisioner import Provisioner
+from molecule_platform.services.plugin_rules import PluginRules
+from molecule_platform.services.plugin_supply import PluginPolicy, PluginSupply
+from molecule_platform.services.plugins import WorkspacePlugins
+from molecule_platform.services.restarts import Restarts
+from molecule_platform.settings import Settings, parsers
+from molecule_platform.sources.github import GitHubSource
+from molecule_platform.sources.homes import ConfigFolders
+from molecule_platform.sources.local import LocalSource
+from molecule_platform.sources.stock import Stock
+from molecule_plugin.limits import LIMITS, Limits
+from molecule_plugin.trust import parse_policy
+
+ENTRY_POINTS = "molecule.plugin_sources"
+
+
+@dataclass(frozen=True)
+class PluginStaff:
+    """Everyone who looks after plugins."""
+
+    stock: Stock
+    supply: PluginSupply
+    rules: PluginRules
+    workspaces: WorkspacePlugins
+
+
+def hire(
+    ground: Ground, to_sources: Outbound, restarts: Restarts, provisioner: Provisioner | None
+) -> PluginStaff:
+    """Bring them together."""
+    settings = ground.settings
+    limits = _limits(settings)
+    local = LocalSource(settings.plugins_dir or settings.data_dir / "plugins", limits)
+    github = GitHubSource(to_sources, settings.github_api_url, settings.github_token)
+    stock = Stock(
+        settings.data_dir / "plugin-stock",
+        local,
+        (*registered_sources(), github),
+        limits,
+        settings.plugin_install_fetch_timeout,
+    )
+    policy = PluginPolicy(settings.unpinned_policy, parse_policy(settings.plugin_signatures))
+    supply = PluginSupply(ground.storage, ground.clock, stock, policy)
+    homes = None if provisioner is None else ConfigFolders(provisioner.config_dir)
+    workspaces = WorkspacePlugins(ground.storage, ground.clock, stock, supply, homes, restarts)
+    return PluginStaff(stock, supply, PluginRules(ground.storage, ground.clock), workspaces)
+
+
+def source_policy(settings: Settings) -> guard.Policy:
+    """Where plugins may be fetched from: public addresses, and this machine if the API itself is there."""
+    parts = urlsplit(settings.github_api_url)
+    is_here = parsers.is_loopback(parts.hostname or "") and "loopback" in settings.allow_private_urls
+    return guard.agent_policy(("loopback",) if is_here else ())
+
+
+def _limits(settings: Settings) -> Limits:
+    most = settings.plugin_install_max_dir_bytes
+    return replace(LIMITS, archive_bytes=most, tree_bytes=most)
+
+
+def registered_sources() -> Sequence[PluginSource]:
+    """Sources that other installed packages bring along."""
+    found: list[PluginSource] = []
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            found.append(point.load()())
+        except Exception as problem:
+            raise StartProblem(
+                f"the plugin source {point.name} of {point.value} cannot be loaded: {problem}"
+            ) from problem
+    return found

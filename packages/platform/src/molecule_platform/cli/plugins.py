@@ -1,0 +1,127 @@
+"""`molecule plugin`: what the platform offers, and what each workspace has."""
+
+from typing import Annotated, Any
+
+import typer
+
+from molecule_platform.cli import client, hints, screen, tree
+from molecule_platform.cli.session import Session, command
+
+plugins = typer.Typer(no_args_is_help=True, help="Skills, rules and tools that agents install.")
+
+# A source may take its five minutes.
+FETCH_SECONDS = 330.0
+Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Id or name of the workspace.")]
+
+
+@command(plugins, "list", serves=("plugin.list", "plugin.installed"))
+def list_plugins(
+    session: Session,
+    workspace: Annotated[
+        str | None, typer.Option(metavar="WORKSPACE", help="Those of one workspace; else what is offered.")
+    ] = None,
+    runtime: Annotated[str | None, typer.Option(help="Only those that suit this runtime.")] = None,
+) -> None:
+    """List the plugins that the platform offers, or those of a workspace."""
+    if workspace is None:
+        rows = session.client.get("/plugins", {"runtime": runtime} if runtime else None).rows()
+        session.answer(rows, _offered(rows) if rows else "The platform offers no plugins yet.")
+        return
+    row = tree.find(session.client, workspace)
+    rows = session.client.get(tree.path(row["id"], "/plugins")).rows()
+    adds = session.hint(f"plugin install {hints.word(workspace)} SOURCE")
+    empty = f"{row['name']} has no plugins. `{adds}` installs one."
+    session.answer(rows, _installed(rows) if rows else empty)
+
+
+@command(plugins, "available", serves=("plugin.available",))
+def available(session: Session, workspace: Workspace) -> None:
+    """List what a workspace could install."""
+    row = tree.find(session.client, workspace)
+    rows = session.client.get(tree.path(row["id"], "/plugins/available")).rows()
+    session.answer(rows, _offered(rows) if rows else f"Nothing is offered that suits {row['name']}.")
+
+
+@command(plugins, "check", serves=("plugin.compatibility",))
+def check(
+    session: Session,
+    workspace: Workspace,
+    runtime: Annotated[str, typer.Argument(metavar="RUNTIME", help="The runtime it may move to.")],
+) -> None:
+    """Tell which plugins of a workspace work on another runtime."""
+    row = tree.find(session.client, workspace)
+    split = session.client.get(tree.path(row["id"], "/plugins/compatibility"), {"runtime": runtime}).object()
+    lines = [(one["name"], "yes") for one in split["compatible"]]
+    lines += [(one["name"], "no") for one in split["incompatible"]]
+    session.answer(split, screen.table(("plugin", runtime), lines) if lines else "It has no plugins.")
+
+
+@command(plugins, "sources", serves=("plugin.sources",))
+def sources(session: Session) -> None:
+    """List where plugins may come from."""
+    found = session.client.get("/plugins/sources").object()
+    session.answer(found, ", ".join(f"{scheme}://" for scheme in found["schemes"]))
+
+
+@command(plugins, "install", serves=("plugin.install",))
+def install(
+    session: Session,
+    workspace: Workspace,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A name, or github://owner/repo, then a /folder in it and a #tag, #branch or #commit.",
+        ),
+    ],
+    sha256: Annotated[str | None, typer.Option(help="Install only what has this digest.")] = None,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Take what the source holds now, for the whole organisation.")
+    ] = False,
+    allow_signer_change: Annotated[
+        bool, typer.Option("--allow-signer-change", help="Another signer than the last time, or none.")
+    ] = False,
+) -> None:
+    """Install a plugin; an external agent is only written down as having it."""
+    row = tree.find(session.client, workspace)
+    body: dict[str, Any] = {"source": source, "upgrade": upgrade, "allow_signer_change": allow_signer_change}
+    body |= {} if sha256 is None else {"sha256": sha256}
+    asked = client.Request("POST", tree.path(row["id"], "/plugins"), body, timeout=FETCH_SECONDS)
+    done = session.client.send(asked).object()
+    for warning in done["warnings"]:
+        session.remark(warning)
+    what = f"{done['plugin']} {done['version']} from {done['resolved']}"
+    session.answer(done, f"{row['name']}: {what} is {done['status']}. sha256 {done['sha256']}")
+
+
+@command(plugins, "uninstall", serves=("plugin.uninstall",))
+def uninstall(
+    session: Session,
+    workspace: Workspace,
+    name: Annotated[str, typer.Argument(metavar="PLUGIN", help="The name of the plugin.")],
+) -> None:
+    """Take a plugin away; files that its user changed stay."""
+    row = tree.find(session.client, workspace)
+    done = session.client.delete(tree.path(row["id"], f"/plugins/{client.segment(name)}")).object()
+    kept = [f"{path} was changed and stays." for path in done["kept"]]
+    session.answer(done, f"{row['name']} has no plugin {name} any more.", *kept)
+
+
+def _offered(rows: list[dict[str, Any]]) -> Any:
+    lines = [
+        (row["name"], row["version"], ", ".join(row["runtimes"] or ["any"]), _signed(row), row["description"])
+        for row in rows
+    ]
+    return screen.table(("plugin", "version", "runtimes", "signed", "about"), lines)
+
+
+def _installed(rows: list[dict[str, Any]]) -> Any:
+    lines = [
+        (row["name"], row["version"], row["state"], row["resolved"] or row["source"], _signed(row))
+        for row in rows
+    ]
+    return screen.table(("plugin", "version", "state", "from", "signed"), lines)
+
+
+def _signed(row: dict[str, Any]) -> str:
+    return ", ".join(row["signed_by"]) if row["signed"] else "no"

@@ -1,0 +1,239 @@
+"""One stream of a task's events: which come next, where it ends, and how they are written."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from molecule_platform.domain import results, tasks
+from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.tasks import TaskEvent, TaskKey
+from molecule_platform.gateway.doors.framing import Framing
+from molecule_platform.gateway.doors.speech import Speech
+from molecule_platform.services.identity import Identity
+from molecule_platform.services.task_streams import Begun, Follower, TaskStreams
+from molecule_platform.services.tasks import Tasks
+from molecule_wire.a2a.sse import KEEP_ALIVE
+
+CHECK_SECONDS = 1.0
+CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Before:
+    """A task as it stood before a message went on with it."""
+
+    key: TaskKey
+    whole: dict[str, Any]
+    number: int
+
+
+class _Status(msgspec.Struct):
+    state: str = ""
+
+
+class _Holder(msgspec.Struct):
+    """A task or an update, as far as it tells a state; in 0.3 it stands bare."""
+
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Wrapped(msgspec.Struct, rename="camel"):
+    task: _Holder | None = None
+    status_update: _Holder | None = None
+
+
+_BARE, _WRAPPED = msgspec.json.Decoder(_Holder), msgspec.json.Decoder(_Wrapped)
+
+
+class Credential:
+    """What opened a stream; the stream ends with it."""
+
+    __slots__ = ("_again_at", "_credential", "_identity", "_loop")
+
+    def __init__(self, identity: Identity, credential: str) -> None:
+        self._identity = identity
+        self._credential = credential
+        self._loop = asyncio.get_running_loop()
+        self._again_at = self._loop.time() + CHECK_SECONDS
+
+    def is_fresh(self) -> bool:
+        """Whether it was looked at less than a second ago."""
+        return self._loop.time() < self._again_at
+
+    async def still_holds(self) -> bool:
+        """Whether it was neither revoked nor has it expired, as of a second ago."""
+        if self.is_fresh():
+            return True
+        self._again_at = self._loop.time() + CHECK_SECONDS
+        try:
+            await self._identity.again(self._credential)
+        except Refusal:
+            return False
+        return True
+
+
+class TaskLines:
+    """See `Stream`. Thousands are quiet at once, so it holds little.
+
+    With a message, it ends when that message has its answer; without one, when the task is over or waits.
+    """
+
+    __slots__ = (
+        "_batch",
+        "_before",
+        "_begun",
+        "_credential",
+        "_doubtful",
+        "_ended",
+        "_follower",
+        "_framing",
+        "_message_id",
+        "_prefix",
+        "_speech",
+        "_streams",
+        "_tasks",
+    )
+
+    _follower: Follower
+
+    def __init__(
+        self,
+        streams: TaskStreams,
+        tasks: Tasks,
+        framing: Framing,
+        speech: Speech,
+        credential: Credential,
+        begun: Begun,
+        *,
+        message_id: str | None = None,
+        before: Before | None = None,
+        shown: bytes = b"",
+        is_all: bool = False,
+    ) -> None:
+        self._streams = streams
+        self._tasks = tasks
+        self._framing = framing
+        self._speech = speech
+        self._credential = credential
+        self._begun: Begun | None = begun
+        self._message_id = message_id
+        self._before = before
+        # What is still to be said: something before all events, and events.
+        self._prefix = shown
+        self._batch: Sequence[TaskEvent] = ()
+        # Events of which only the store can tell whether they are the last ones.
+        self._doubtful: list[TaskEvent] | None = None
+        self._ended = is_all
+
+    def begin(self, call: Callable[[], None]) -> None:
+        """See `Stream`."""
+        begun, self._begun = self._begun, None
+        assert begun is not None
+        self._follower = self._streams.join(begun.key, begun.seq - 1, begun.events, call)
+
+    def close(self) -> None:
+        """See `Stream`."""
+        if self._begun is None:
+            self._follower.close()
+
+    def ready(self) -> bytes | None:
+        """See `Stream`."""
+        if self._prefix or self._batch:
+            return self._chunk()
+        if self._ended or self._doubtful is not None or not self._credential.is_fresh():
+            return None
+        batch = self._follower.at_hand()
+        if batch is None:
+            return None
+        place = self._possible_end(batch, 0)
+        if place < len(batch) and self._ends(batch[place]) is None:
+            self._doubtful = batch
+            return None
+        self._take(batch, place)
+        return self._chunk()
+
+    async def next(self) -> bytes | None:
+        """See `Stream`."""
+        if not self._prefix and not self._batch:
+            if self._ended or not await self._credential.still_holds():
+                return None
+            batch = await self._follower.next() if self._doubtful is None else self._doubtful
+            self._doubtful = None
+            if batch is None:
+                return None
+            self._take(batch, await self._end_of(batch))
+        return self._chunk()
+
+    # Where it ends
+
+    def _ends(self, event: TaskEvent) -> bool | None:
+        """Whether nothing follows an event; None when only the store can tell."""
+        if event.kind == "artifact":
+            return False
+        if event.kind == "message":
+            return True
+        state = state_of(event)
+        if state != "input-required":
+            return state in tasks.TERMINAL
+        return None if self._message_id is None else event.message_id == self._message_id
+
+    def _possible_end(self, batch: Sequence[TaskEvent], start: int) -> int:
+        """The place of the first event that may be the last one, or behind them all."""
+        for place in range(start, len(batch)):
+            if self._ends(batch[place]) is not False:
+                return place
+        return len(batch)
+
+    async def _end_of(self, batch: Sequence[TaskEvent]) -> int:
+        """The place of the last event of the stream, or behind them all."""
+        place = self._possible_end(batch, 0)
+        while place < len(batch) and self._ends(batch[place]) is None:
+            # Someone who replays passes questions that were answered long ago.
+            if await self._tasks.waits_since(self._follower.key, batch[place].seq):
+                break
+            place = self._possible_end(batch, place + 1)
+        return place
+
+    # What is said
+
+    def _take(self, batch: Sequence[TaskEvent], end: int) -> None:
+        before = self._before
+        if before is not None and batch:
+            if batch[0].kind != "task":
+                self._prefix = self._framing.frame(before.number, self._speech.task_result(before.whole))
+            self._before = None
+        self._ended = end < len(batch)
+        self._batch = batch[: end + 1]
+
+    def _chunk(self) -> bytes:
+        """As much of what is to be said as is not too much at once."""
+        prefix, self._prefix = self._prefix, b""
+        batch, self._batch = self._batch, ()
+        if not batch:
+            return prefix or (KEEP_ALIVE if self._follower.was_quiet() else b"")
+        frame, spoken = self._framing.frame, self._speech.event
+        if len(batch) == 1:
+            return prefix + frame(batch[0].seq, spoken(batch[0]))
+        held, size = [prefix], 0
+        for place, event in enumerate(batch, 1):
+            held.append(frame(event.seq, spoken(event)))
+            size += len(held[-1])
+            if size >= CHUNK_BYTES:
+                self._batch = batch[place:]
+                break
+        return b"".join(held)
+
+
+def state_of(event: TaskEvent) -> str:
+    """The task's state that an event tells; empty when it tells none."""
+    if event.state is not None:
+        return event.state
+    if event.dialect == "0.3":
+        holder: _Holder | None = _BARE.decode(event.payload)
+    else:
+        told = _WRAPPED.decode(event.payload)
+        holder = told.task or told.status_update
+    return "" if holder is None else results.state_0_3(holder.status.state)

@@ -1,0 +1,1 @@
+"""HTTP/1.1 from the socket to an exchange and back."""

@@ -1,0 +1,1 @@
+"""Where plugins come from, and the stock of what was fetched."""

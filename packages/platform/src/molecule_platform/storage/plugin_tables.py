@@ -1,0 +1,83 @@
+"""Tables of plugins: what workspaces have, and what organisations pinned, allow and trust."""
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, PrimaryKeyConstraint, Table
+
+from molecule_platform.domain import plugins as rules
+from molecule_platform.storage import catalogue
+from molecule_platform.storage.columns import Json, UtcTime, Words, one_of
+
+workspace_plugins = Table(
+    "workspace_plugins",
+    catalogue.metadata,
+    Column("workspace_id", Words, ForeignKey("workspaces.id"), nullable=False),
+    catalogue.org(),
+    Column("name", Words, nullable=False),
+    Column("version", Words, nullable=False),
+    Column("source", Words, nullable=False),
+    Column("resolved_ref", Words, nullable=False),
+    Column("sha256", Words, nullable=False),
+    # The trusted key that signed it; empty when none did.
+    Column("signer", Words, nullable=False),
+    Column("state", Words, nullable=False),
+    # What its manifest says of it.
+    Column("about", Json, nullable=False),
+    Column("ledger", Json, nullable=False),
+    catalogue.created_at(),
+    Column("installed_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("workspace_id", "name"),
+    one_of("state", rules.STATES),
+)
+
+plugin_locks = Table(
+    "plugin_locks",
+    catalogue.metadata,
+    catalogue.org(),
+    Column("source", Words, nullable=False),
+    Column("resolved", Words, nullable=False),
+    # What the source named: a commit, a tag or a branch.
+    Column("kind", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("version", Words, nullable=False),
+    Column("content_sha256", Words, nullable=False),
+    Column("manifest_sha256", Words, nullable=False),
+    Column("archive_sha256", Words, nullable=False),
+    Column("signed_by", Json, nullable=False),
+    catalogue.created_at(),
+    Column("updated_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("org_id", "source"),
+)
+
+org_plugin_allowlist = Table(
+    "org_plugin_allowlist",
+    catalogue.metadata,
+    catalogue.org(),
+    # A name, a glob, or the beginning of a source.
+    Column("plugin", Words, nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("enabled_by", Words, nullable=False),
+    catalogue.created_at(),
+    PrimaryKeyConstraint("org_id", "plugin"),
+)
+
+org_plugin_keys = Table(
+    "org_plugin_keys",
+    catalogue.metadata,
+    catalogue.org(),
+    Column("key_id", Words, nullable=False),
+    Column("key", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("allow", Json, nullable=False),
+    Column("place", Integer, nullable=False),
+    catalogue.created_at(),
+    PrimaryKeyConstraint("org_id", "key_id"),
+)
+
+# Of the whole platform; only added to, so that a version is never taken back.
+plugin_revocations = Table(
+    "plugin_revocations",
+    catalogue.metadata,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Column("updated_by", Words, nullable=False),
+    Column("body", Json, nullable=False),
+)

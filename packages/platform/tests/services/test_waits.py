@@ -1,0 +1,52 @@
+"""Patience with many at once: whoever comes first is given up first, and nobody who ended in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from molecule_platform.services.waits import Waits
+
+SECONDS = 0.1
+
+
+async def test_each_is_given_up_after_its_own_time_and_in_order() -> None:
+    given_up: list[str] = []
+    both = asyncio.Event()
+
+    def give_up(who: str) -> None:
+        given_up.append(who)
+        if len(given_up) == 2:
+            both.set()
+
+    loop = asyncio.get_running_loop()
+    waits: Waits[str] = Waits(lambda: SECONDS, give_up)
+    began = loop.time()
+    waits.begin("one")
+    waits.begin("two")
+    await asyncio.sleep(SECONDS / 2)
+    waits.begin("three")
+    waits.begin("one")
+    waits.end("two")
+    waits.end("nobody")
+    async with asyncio.timeout(10):
+        await both.wait()
+    assert given_up == ["three", "one"]
+    assert loop.time() - began >= SECONDS
+
+
+async def test_who_is_given_up_may_begin_again() -> None:
+    again: list[str] = []
+    enough = asyncio.Event()
+
+    def give_up(who: str) -> None:
+        again.append(who)
+        if len(again) < 3:
+            waits.begin(who)
+        else:
+            enough.set()
+
+    waits: Waits[str] = Waits(lambda: 0.01, give_up)
+    waits.begin("one")
+    async with asyncio.timeout(10):
+        await enough.wait()
+    assert not len(waits)
