@@ -7,7 +7,7 @@ import { defineConfig } from 'vite';
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
 const PLATFORM = process.env.MOLECULE_PLATFORM_URL ?? 'http://127.0.0.1:8080';
-const API_PATHS = ['/auth/session', '/auth/logout', '/workspaces', '/messages'];
+const API_PATHS = ['/auth/session', '/auth/logout', '/workspaces', '/messages', '/agents', '/events'];
 
 export default defineConfig({
   base: '/',

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ HOSTILE: Any = {
     "skills": [
         None,
         7,
-        [],
+        ["a", "list"],
         {"name": SCRIPT, "description": {"deep": "object"}},
         *({"id": "same", "name": f"{TURNED} skill {n}", "description": "S" * 100} for n in range(1000)),
     ],
@@ -75,7 +75,7 @@ def answer(message: InboundMessage, client: RemoteAgentClient) -> str:
 
 
 @contextmanager
-def living(client: RemoteAgentClient) -> Iterator[None]:
+def living(client: RemoteAgentClient) -> Generator[None]:
     """The agent's own loop, as its program runs it."""
     delivery = InboxDelivery(client, wait=2)
     loop = threading.Thread(target=client.run_agent_loop, args=(answer, delivery))
@@ -99,10 +99,8 @@ def test_a_person_sees_the_badge_the_card_and_the_last_messages_of_an_agent_that
     expect(node.get_by_test_id("badge")).to_have_text("REMOTE", use_inner_text=True)
     node.click()
     expect(panel.get_by_test_id("badge")).to_have_text("REMOTE", use_inner_text=True)
-    expect(panel.get_by_test_id("card")).to_contain_text(
-        f"molecule-agent connect --platform-url {platform.url}"
-    )
-    expect(panel.get_by_test_id("last-received")).to_have_text("nothing yet. Write to laptop below.")
+    expect(panel.get_by_test_id("card")).to_contain_text(f"--platform-url {platform.url}")
+    expect(panel.get_by_test_id("last-received")).to_have_text("nothing yet. Write to it below.")
     keep_screenshot(page, "remote-awaited.png")
 
     agent = RemoteAgentClient(laptop, platform.url, CARD, token_dir=tmp_path / "laptop")
@@ -134,6 +132,11 @@ def test_a_person_sees_the_badge_the_card_and_the_last_messages_of_an_agent_that
 
         agent.update_card({**CARD, "version": "2.4.0"})
         expect(panel.get_by_test_id("card")).to_contain_text("Docs bot 2.4.0")
+        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size({"width": 390, "height": 760})
+        assert page.evaluate(INSIDE)
+        expect(page.get_by_test_id("send")).to_be_in_viewport(ratio=1)
+        keep_screenshot(page, "remote-narrow-dark.png")
     assert problems == []
 
 
@@ -149,14 +152,14 @@ def test_a_card_that_means_harm_does_none(platform: PlatformProcess, page: Page,
     keep_screenshot(page, "hostile.png")
     card.locator("summary").click()
     expect(card).to_contain_text("… and 961 skills more.")
-    expect(page.get_by_test_id("chat-input")).to_be_in_viewport()
+    expect(page.get_by_test_id("send")).to_be_in_viewport(ratio=1)
     assert page.evaluate(INSIDE)
     assert card.locator("a").count() == 1  # the card itself; the script is no link
     assert card.locator("img, script").count() == 0
     keep_screenshot(page, "hostile-open.png")
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 760})
-    expect(page.get_by_test_id("chat-input")).to_be_in_viewport()
+    expect(page.get_by_test_id("send")).to_be_in_viewport(ratio=1)
     assert page.evaluate(INSIDE)
     keep_screenshot(page, "hostile-narrow-dark.png")
     assert page.evaluate("window.hurt") is None

@@ -1,8 +1,8 @@
 import { checkWaiting } from '@/commands/checkWaiting';
 import { readAnswer } from '@/engine/a2a';
-import { coalesce } from '@/engine/coalesce';
+import { coalesce, coalesceEach } from '@/engine/coalesce';
 import type { After } from '@/engine/coalesce';
-import { callsForRefetch, chatOf, touchesChat } from '@/engine/frames';
+import { callsForRefetch, chatOf, touchesCard, touchesChat } from '@/engine/frames';
 import type { Frame } from '@/engine/frames';
 import { text } from '@/engine/json';
 import * as outbox from '@/engine/outbox';
@@ -11,31 +11,30 @@ import type { OpenWire } from '@/engine/socket';
 import type { Platform } from '@/store/platform';
 
 const REFETCH_MS = 200;
+// The platform shows a new card within a second.
+const CARD_REFETCH_MS = 1_000;
 const CHECK_WAITING_MS = 10_000;
 
 /** Keeps the page true while somebody looks at it. Returns how to end it. */
 export function startLive(platform: Platform, open: OpenWire, after: After): () => void {
   const { canvas, records } = platform;
-  const staleChats = new Set<string>();
   const refetchSoon = coalesce(() => {
     records.refreshWorkspaces();
   }, REFETCH_MS, after);
-  const refetchChatsSoon = coalesce(() => {
-    staleChats.forEach((agentId) => {
-      records.refreshChat(agentId);
-    });
-    staleChats.clear();
+  const refetchChatSoon = coalesceEach((id) => {
+    records.refreshChat(id);
   }, REFETCH_MS, after);
+  const refetchCardSoon = coalesceEach((id) => {
+    records.refreshCard(id);
+  }, CARD_REFETCH_MS, after);
 
   const onFrame = (frame: Frame): void => {
     records.fold(frame);
     if (frame.event === 'A2A_RESPONSE') settle(platform, frame);
-    if (frame.event === 'RESYNC_REQUIRED') records.refreshChats();
+    if (frame.event === 'RESYNC_REQUIRED') records.refreshAgents();
     if (callsForRefetch(frame)) refetchSoon();
-    if (touchesChat(frame)) {
-      staleChats.add(chatOf(frame));
-      refetchChatsSoon();
-    }
+    if (touchesChat(frame)) refetchChatSoon(chatOf(frame));
+    if (touchesCard(frame)) refetchCardSoon(frame.workspaceId);
   };
 
   const stream = followStream({
@@ -47,7 +46,7 @@ export function startLive(platform: Platform, open: OpenWire, after: After): () 
       if (connection !== 'live') return;
       // What happened between the last read and this moment came through no event.
       records.refreshWorkspaces();
-      records.refreshChats();
+      records.refreshAgents();
     },
     onRefused: () => {
       records.refreshSession();

@@ -25,6 +25,8 @@ describe('the text of a result', () => {
     ['a status message', { kind: 'task', status: { state: 'completed', message: message('hi') } }, 'hi'],
     ['an artifact', { kind: 'task', artifacts: [{ parts: [{ kind: 'text', text: 'hi' }] }] }, 'hi'],
     ['several parts', { parts: [{ text: 'a' }, { kind: 'data', data: {} }, { text: 'b' }] }, 'a\n\nb'],
+    ['a message of A2A 1.0', { message: { role: 'ROLE_AGENT', parts: [{ text: 'hi' }] } }, 'hi'],
+    ['a task of A2A 1.0', { task: { artifacts: [{ parts: [{ text: 'hi' }] }] } }, 'hi'],
     ['a simple answer', { reply: 'hi' }, 'hi'],
     ['nothing', null, ''],
   ])('is found in %s', (_, result, text) => {
@@ -51,6 +53,10 @@ describe('reading an answer', () => {
     expect(readAnswer({ result: { kind: 'task', status: { state: 'rejected' } } })).toEqual({
       kind: 'failed',
       error: 'The agent declined this.',
+    });
+    expect(readAnswer({ result: { task: { status: { state: 'TASK_STATE_FAILED' } } } })).toEqual({
+      kind: 'failed',
+      error: 'The agent could not finish this.',
     });
   });
 

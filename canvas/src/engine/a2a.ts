@@ -34,10 +34,16 @@ function plainText(result: JsonObject): string[] {
   return [result.text, result.message, result.reply].map(text).filter((piece) => piece !== '');
 }
 
+/** The Message or Task itself; A2A 1.0 wraps either in a member of its name. */
+function unwrapped(result: unknown): JsonObject {
+  const wrapper = object(result);
+  return [wrapper.task, wrapper.message].find(isObject) ?? wrapper;
+}
+
 /** All text of a Message, a Task or a plain answer; a piece that is said twice (task and artifact) is shown once. */
 export function resultText(result: unknown): string {
   if (typeof result === 'string') return result;
-  const task = object(result);
+  const task = unwrapped(result);
   const said = [
     ...partTexts(task.parts),
     ...partTexts(object(object(task.status).message).parts),
@@ -62,7 +68,7 @@ const ENDED_BADLY: Readonly<Record<string, string>> = {
 };
 
 function resultOutcome(result: unknown): Outcome {
-  const state = text(object(object(result).status).state);
+  const state = text(object(unwrapped(result).status).state).replace(/^TASK_STATE_/, '').toLowerCase();
   const said = resultText(result);
   const badly = ENDED_BADLY[state];
   return badly === undefined ? { kind: 'answered', text: said } : { kind: 'failed', error: said || badly };

@@ -63,6 +63,28 @@ describe('a message', () => {
   });
 });
 
+describe('a card', () => {
+  it('is asked for in the form of A2A 1.0, and never taken from the copies of the browser', async () => {
+    const { api, calls } = platform(() => json({ name: 'bot' }));
+    expect(await api.card('a b')).toMatchObject({ name: 'bot' });
+    expect(calls[0]?.url).toBe('/agents/a%20b/.well-known/agent-card.json');
+    expect(header(calls[0], 'A2A-Version')).toBe('1.0');
+    expect(calls[0]?.init.cache).toBe('no-cache');
+  });
+});
+
+describe('what the agents said last', () => {
+  it('takes two looks into the log, however many agents there are', async () => {
+    const { api, calls } = platform(({ url }) =>
+      url.includes('AGENT_MESSAGE')
+        ? json([{ event_type: 'AGENT_MESSAGE', workspace_id: 'w', created_at: 't', payload: { message: 'hi' } }])
+        : json([]),
+    );
+    expect(await api.lastSaid()).toMatchObject({ w: { text: 'hi' } });
+    expect(calls).toHaveLength(2);
+  });
+});
+
 describe('a failure', () => {
   it('is told in the words of the platform', async () => {
     const { api } = platform(() => json({ error: 'Resume the parent first.', code: 'parent-paused' }, 409));

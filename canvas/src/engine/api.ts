@@ -1,10 +1,12 @@
 import { errorText, readMessage, readSendReply, sendEnvelope } from '@/engine/a2a';
 import type { Draft, Outcome } from '@/engine/a2a';
-import { readHistory } from '@/engine/chat';
-import type { HistoryEntry } from '@/engine/chat';
+import { readCard } from '@/engine/card';
+import type { Card } from '@/engine/card';
 import { RefusedError, UnreachableError, isUnauthenticated } from '@/engine/errors';
 import { list, object, parse, text } from '@/engine/json';
 import type { JsonObject } from '@/engine/json';
+import { readConversation, readSaid } from '@/engine/lastWords';
+import type { Conversation, LastSaid } from '@/engine/lastWords';
 import { readWorkspaces } from '@/engine/workspaces';
 import type { Workspace } from '@/engine/workspaces';
 
@@ -25,8 +27,11 @@ export interface PlatformApi {
   workspaces(): Promise<Workspace[]>;
   pause(id: string): Promise<void>;
   resume(id: string): Promise<void>;
-  /** Newest last. */
-  history(id: string): Promise<HistoryEntry[]>;
+  /** As the platform shows it to others. */
+  card(id: string): Promise<Card>;
+  conversation(id: string): Promise<Conversation>;
+  /** Of the agents that spoke most recently, in one look however many there are. */
+  lastSaid(): Promise<LastSaid>;
   send(id: string, draft: Draft): Promise<Outcome>;
   message(messageId: string): Promise<Outcome>;
 }
@@ -48,6 +53,7 @@ interface Reply {
 const PAGE = 500;
 const MAX_PAGES = 10;
 const HISTORY = 50;
+const LATELY = 50;
 
 const segment = encodeURIComponent;
 
@@ -60,7 +66,8 @@ export function createApi(fetch: Fetch): PlatformApi {
     if (!response.ok) throw refusal(response.status, body);
     return { body, headers: response.headers };
   };
-  const get = (path: string): Promise<Reply> => call({ method: 'GET', path });
+  const get = (path: string, headers: Record<string, string> = {}): Promise<Reply> =>
+    call({ method: 'GET', path, headers });
   const post = (path: string, body: JsonObject, headers: Record<string, string> = {}): Promise<Reply> =>
     call({ method: 'POST', path, body, headers });
 
@@ -93,6 +100,9 @@ export function createApi(fetch: Fetch): PlatformApi {
   const activity = async (id: string, type: string): Promise<unknown> =>
     (await get(`/workspaces/${segment(id)}/activity?type=${type}&limit=${HISTORY}`)).body;
 
+  const events = async (type: string): Promise<readonly unknown[]> =>
+    list((await get(`/events?type=${type}&limit=${LATELY}`)).body);
+
   return {
     login: (code) => done(post('/auth/login', { code })),
     logout: () => done(post('/auth/logout', {})),
@@ -100,7 +110,11 @@ export function createApi(fetch: Fetch): PlatformApi {
     workspaces,
     pause: (id) => done(post(`/workspaces/${segment(id)}/pause`, {})),
     resume: (id) => done(post(`/workspaces/${segment(id)}/resume`, {})),
-    history: async (id) => readHistory(await activity(id, 'a2a_receive'), await activity(id, 'agent_message')),
+    card: async (id) =>
+      readCard((await get(`/agents/${segment(id)}/.well-known/agent-card.json`, { 'A2A-Version': '1.0' })).body),
+    conversation: async (id) =>
+      readConversation(await activity(id, 'a2a_receive'), await activity(id, 'agent_message')),
+    lastSaid: async () => readSaid([...(await events('A2A_RESPONSE')), ...(await events('AGENT_MESSAGE'))]),
     // Not held: a browser opens six connections to one host, and messages to a sleeping agent would take them all.
     send: async (id, draft) =>
       readSendReply(
@@ -126,12 +140,14 @@ async function answered(fetch: Fetch, request: Request, csrfToken: string): Prom
   }
 }
 
+/** Nothing is taken from the browser's copies: a card may be kept for a minute, and the page shows it as it is now. */
 function requestInit({ method, body, headers }: Request, csrfToken: string): RequestInit {
   const sent: Record<string, string> = { Accept: 'application/json', ...headers };
   if (method !== 'GET' && csrfToken !== '') sent['X-CSRF-Token'] = csrfToken;
-  if (body === undefined) return { method, headers: sent, credentials: 'same-origin' };
+  const init = { method, headers: sent, credentials: 'same-origin', cache: 'no-cache' } as const;
+  if (body === undefined) return init;
   sent['Content-Type'] = 'application/json';
-  return { method, headers: sent, credentials: 'same-origin', body: JSON.stringify(body) };
+  return { ...init, body: JSON.stringify(body) };
 }
 
 function refusal(status: number, body: unknown): RefusedError {

@@ -13,3 +13,17 @@ export function coalesce(run: () => void, ms: number, after: After): () => void 
     });
   };
 }
+
+/** The same for each of several things, which are run together. */
+export function coalesceEach(run: (name: string) => void, ms: number, after: After): (name: string) => void {
+  const waiting = new Set<string>();
+  const runAll = coalesce(() => {
+    const names = [...waiting];
+    waiting.clear();
+    names.forEach(run);
+  }, ms, after);
+  return (name) => {
+    waiting.add(name);
+    runAll();
+  };
+}

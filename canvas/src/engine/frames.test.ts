@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { callsForRefetch, chatOf, foldFrame, readFrame, touchesChat } from '@/engine/frames';
+import { callsForRefetch, chatOf, foldFrame, readFrame, touchesCard, touchesChat } from '@/engine/frames';
 import type { Frame } from '@/engine/frames';
 import { readWorkspaces } from '@/engine/workspaces';
 
@@ -86,6 +86,12 @@ describe('what an event asks for', () => {
     expect(callsForRefetch(frame('RESYNC_REQUIRED', ''))).toBe(true);
     expect(callsForRefetch(frame('WORKSPACE_HEARTBEAT', 'lead'))).toBe(false);
     expect(callsForRefetch(frame('TASK_UPDATED', 'lead'))).toBe(false);
+  });
+
+  it('looks at the card again whenever it may be another', () => {
+    expect(touchesCard(frame('AGENT_CARD_UPDATED', 'lead'))).toBe(true);
+    expect(touchesCard(frame('WORKSPACE_HEARTBEAT', 'lead'))).toBe(true);
+    expect(touchesCard(frame('A2A_RESPONSE', 'lead'))).toBe(false);
   });
 
   it('knows whose conversation has changed', () => {

@@ -81,6 +81,14 @@ export function callsForRefetch({ event }: Frame): boolean {
   return event.startsWith('WORKSPACE_') && event !== 'WORKSPACE_HEARTBEAT';
 }
 
+/**
+ * True when the agent may have another card. One that starts again while its last life still counts as online brings
+ * a new card without an event of its own; its first heartbeat tells.
+ */
+export function touchesCard({ event }: Frame): boolean {
+  return event === 'AGENT_CARD_UPDATED' || event.startsWith('WORKSPACE_');
+}
+
 const CHAT_EVENTS: ReadonlySet<string> = new Set(['A2A_RESPONSE', 'AGENT_MESSAGE', 'RESYNC_REQUIRED']);
 
 /** True when the conversation with the agent may have grown or got an answer. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { coalesce } from '@/engine/coalesce';
+import { coalesce, coalesceEach } from '@/engine/coalesce';
 import { newId } from '@/engine/ids';
 import { showClock, showMoment } from '@/engine/time';
 
@@ -36,6 +36,20 @@ describe('coalescing', () => {
     request();
     timers.shift()?.();
     expect(runs).toBe(2);
+  });
+
+  it('runs for each thing once', () => {
+    const timers: (() => void)[] = [];
+    const runs: string[] = [];
+    const request = coalesceEach((name) => void runs.push(name), 200, (_, callback) => {
+      timers.push(callback);
+      return () => undefined;
+    });
+    ['a', 'b', 'a'].forEach(request);
+    timers.shift()?.();
+    request('a');
+    timers.shift()?.();
+    expect(runs).toEqual(['a', 'b', 'a']);
   });
 });
 

@@ -12,6 +12,11 @@ describe('reading workspace rows', () => {
     expect(workspace && runtimeBadge(workspace)).toBe('remote');
   });
 
+  it('tells whether an agent has ever brought a card', () => {
+    const rows = [{ id: 'a', agent_card: null }, { id: 'b', agent_card: {} }, { id: 'c' }, { id: 'd', agent_card: 'x' }];
+    expect(readWorkspaces(rows).map(({ hasCard }) => hasCard)).toEqual([false, true, false, false]);
+  });
+
   it('leaves out rows without an id and removed ones', () => {
     expect(readWorkspaces([{}, 7, null, { id: 'w', status: 'removed' }])).toEqual([]);
     expect(readWorkspaces({ error: 'no' })).toEqual([]);

@@ -16,6 +16,8 @@ export interface Workspace {
   readonly activeTasks: number;
   readonly pending: number;
   readonly lastHeartbeatAt: string | null;
+  /** Whether an agent has registered a card; the card itself is read when somebody looks. */
+  readonly hasCard: boolean;
 }
 
 export function readWorkspace(row: JsonObject): Workspace {
@@ -33,6 +35,7 @@ export function readWorkspace(row: JsonObject): Workspace {
     activeTasks: count(row.active_tasks),
     pending: count(row.pending),
     lastHeartbeatAt: textOrNull(row.last_heartbeat_at),
+    hasCard: isObject(row.agent_card),
   };
 }
 

@@ -3,11 +3,12 @@ import { createContext, useContext } from 'react';
 import { useStore } from 'zustand';
 
 import type { PlatformApi, Session } from '@/engine/api';
-import type { HistoryEntry } from '@/engine/chat';
+import type { Card } from '@/engine/card';
+import type { Conversation, LastSaid } from '@/engine/lastWords';
 import type { Workspace } from '@/engine/workspaces';
 import type { CanvasActions, CanvasState, CanvasStore } from '@/store/canvas';
 import type { Memory } from '@/store/memory';
-import { historyQuery, sessionQuery, workspacesQuery } from '@/store/records';
+import { cardQuery, conversationQuery, lastSaidQuery, sessionQuery, workspacesQuery } from '@/store/records';
 import type { Records } from '@/store/records';
 
 /** Everything a command or a component may use; put together once, in the app. */
@@ -52,7 +53,20 @@ export function useWorkspaces(): Reading<readonly Workspace[]> {
   return { data, error, retry: () => void refetch() };
 }
 
-export function useHistory(agentId: string): Reading<HistoryEntry[]> {
-  const { data, error, refetch } = useQuery(historyQuery(usePlatform().api, agentId));
+export function useConversation(agentId: string): Reading<Conversation> {
+  const { data, error, refetch } = useQuery(conversationQuery(usePlatform().api, agentId));
   return { data, error, retry: () => void refetch() };
+}
+
+/** The card of an agent that has one. */
+export function useCard({ id, hasCard }: Workspace): Reading<Card> {
+  const { data, error, refetch } = useQuery({ ...cardQuery(usePlatform().api, id), enabled: hasCard });
+  return { data, error, retry: () => void refetch() };
+}
+
+const NOTHING_SAID: LastSaid = {};
+
+/** A help to the eye on the graph: while it cannot be had, the graph does without. */
+export function useLastSaid(): LastSaid {
+  return useQuery(lastSaidQuery(usePlatform().api)).data ?? NOTHING_SAID;
 }

@@ -1,20 +1,16 @@
 import type { ReactNode } from 'react';
 
+import { Facts } from '@/components/Facts';
+import type { Fact } from '@/components/Facts';
 import { showMoment } from '@/engine/time';
+import { counted } from '@/engine/words';
 import { runtimeBadge } from '@/engine/workspaces';
 import type { Workspace } from '@/engine/workspaces';
-
-import './style.css';
 
 const DELIVERY: Readonly<Record<string, string>> = {
   push: 'push: the platform calls the agent',
   poll: 'poll: the agent fetches its messages',
 };
-
-interface Fact {
-  readonly name: string;
-  readonly value: ReactNode;
-}
 
 function heartbeat(timestamp: string | null): ReactNode {
   const shown = showMoment(timestamp);
@@ -23,26 +19,16 @@ function heartbeat(timestamp: string | null): ReactNode {
 }
 
 function factsOf(workspace: Workspace): Fact[] {
-  const facts: Fact[] = [
+  return [
     { name: 'Task', value: workspace.currentTask },
     { name: 'Reason', value: workspace.statusReason },
-    { name: 'Runtime', value: runtimeBadge(workspace) },
+    { name: 'Runtime', value: workspace.external ? 'remote: on a machine of its own' : runtimeBadge(workspace) },
     { name: 'Delivery', value: DELIVERY[workspace.deliveryMode] ?? workspace.deliveryMode },
-    { name: 'Waiting', value: workspace.pending === 0 ? null : `${workspace.pending} messages` },
+    { name: 'Waiting', value: workspace.pending === 0 ? null : counted(workspace.pending, 'message') },
     { name: 'Heartbeat', value: heartbeat(workspace.lastHeartbeatAt) },
   ];
-  return facts.filter(({ value }) => value !== null && value !== '');
 }
 
 export function AgentDetails({ workspace }: { readonly workspace: Workspace }): ReactNode {
-  return (
-    <dl className="agent-details">
-      {factsOf(workspace).map(({ name, value }) => (
-        <div key={name} className="agent-details-fact">
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
+  return <Facts facts={factsOf(workspace)} />;
 }

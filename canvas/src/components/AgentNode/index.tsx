@@ -2,19 +2,25 @@ import { Handle, Position } from '@xyflow/react';
 import type { Node, NodeProps } from '@xyflow/react';
 import type { ReactNode } from 'react';
 
+import { RuntimeBadge } from '@/components/RuntimeBadge';
 import { StatusWord } from '@/components/StatusWord';
 import { lookOf } from '@/engine/status';
-import { runtimeBadge } from '@/engine/workspaces';
 import type { Workspace } from '@/engine/workspaces';
 
 import './style.css';
 
-export type AgentNodeType = Node<{ readonly workspace: Workspace; readonly open: boolean }, 'agent'>;
+interface Shown extends Record<string, unknown> {
+  readonly workspace: Workspace;
+  readonly open: boolean;
+  /** The beginning of what it said last, if anything. */
+  readonly said: string;
+}
+
+export type AgentNodeType = Node<Shown, 'agent'>;
 
 /** One agent on the graph. Focus and keys belong to the element around it, which the graph makes. */
-export function AgentNode({ data: { workspace, open } }: NodeProps<AgentNodeType>): ReactNode {
+export function AgentNode({ data: { workspace, open, said } }: NodeProps<AgentNodeType>): ReactNode {
   const { name, role, status, currentTask, activeTasks } = workspace;
-  const badge = runtimeBadge(workspace);
   return (
     <div
       className="agent-node"
@@ -28,14 +34,21 @@ export function AgentNode({ data: { workspace, open } }: NodeProps<AgentNodeType
         <span className="agent-node-name" title={name}>
           {name}
         </span>
-        {badge !== '' && <span className="badge">{badge}</span>}
+        <RuntimeBadge workspace={workspace} />
       </div>
       <div className="agent-node-role" title={role}>
         {role}
       </div>
-      <div className="agent-node-task" title={currentTask}>
-        {currentTask}
-      </div>
+      {currentTask !== '' && (
+        <div className="agent-node-task" title={currentTask}>
+          {currentTask}
+        </div>
+      )}
+      {currentTask === '' && said !== '' && (
+        <div className="agent-node-said" data-testid="said" title={said}>
+          “{said}”
+        </div>
+      )}
       <div className="agent-node-foot">
         <StatusWord status={status} />
         {activeTasks > 1 && <span className="agent-node-count">{activeTasks} tasks</span>}

@@ -7,8 +7,9 @@ import { Composer } from '@/components/Composer';
 import { mergeChat } from '@/engine/chat';
 import type { Outgoing } from '@/engine/chat';
 import { sentenceOf } from '@/engine/errors';
+import { oneLine } from '@/engine/words';
 import type { Workspace } from '@/engine/workspaces';
-import { useCanvas, useHistory, usePlatform } from '@/store/platform';
+import { useCanvas, useConversation, usePlatform } from '@/store/platform';
 
 import './style.css';
 
@@ -17,9 +18,9 @@ const NEAR_END_PX = 48;
 
 export function Chat({ workspace }: { readonly workspace: Workspace }): ReactNode {
   const platform = usePlatform();
-  const { data: history, error, retry } = useHistory(workspace.id);
+  const { data: conversation, error, retry } = useConversation(workspace.id);
   const outbox = useCanvas((state) => state.outbox[workspace.id] ?? NOTHING_SENT);
-  const items = useMemo(() => mergeChat(history ?? [], outbox), [history, outbox]);
+  const items = useMemo(() => mergeChat(conversation?.entries ?? [], outbox), [conversation, outbox]);
   const log = useRef<HTMLDivElement>(null);
   const followEnd = useRef(true);
 
@@ -41,8 +42,8 @@ export function Chat({ workspace }: { readonly workspace: Workspace }): ReactNod
         }}
       >
         {error !== null && <HistoryError sentence={sentenceOf(error)} onRetry={retry} />}
-        {history !== undefined && items.length === 0 && (
-          <p className="chat-empty">Nothing said yet. Write to {workspace.name} below.</p>
+        {conversation !== undefined && items.length === 0 && (
+          <p className="chat-empty">Nothing said yet. Write to {oneLine(workspace.name, 60)} below.</p>
         )}
         {items.map((item) => (
           <ChatEntry

@@ -1,6 +1,7 @@
 import { useEffect, useId, useRef } from 'react';
 import type { KeyboardEvent, ReactNode } from 'react';
 
+import { oneLine } from '@/engine/words';
 import type { Workspace } from '@/engine/workspaces';
 import { useCanvas } from '@/store/platform';
 
@@ -50,7 +51,7 @@ export function Composer({ workspace: { id, name }, onSend }: Props): ReactNode 
         rows={2}
         maxLength={MAX_LENGTH}
         value={draft}
-        placeholder={`Message ${name}`}
+        placeholder={`Message ${oneLine(name, 30)}`}
         aria-label={`Message ${name}`}
         aria-describedby={hintId}
         onChange={({ currentTarget }) => {

@@ -6,11 +6,13 @@ import type { KeyboardEvent, ReactNode } from 'react';
 import { AgentNode } from '@/components/AgentNode';
 import type { AgentNodeType } from '@/components/AgentNode';
 import { KeepInView } from '@/components/OrgGraph/KeepInView';
+import type { LastSaid } from '@/engine/lastWords';
 import { lookOf } from '@/engine/status';
 import { NODE_HEIGHT, NODE_WIDTH, layoutTree } from '@/engine/tree';
 import type { Place } from '@/engine/tree';
+import { runtimeBadge } from '@/engine/workspaces';
 import type { Workspace } from '@/engine/workspaces';
-import { useCanvas } from '@/store/platform';
+import { useCanvas, useLastSaid } from '@/store/platform';
 
 import '@xyflow/react/dist/base.css';
 import './style.css';
@@ -24,17 +26,19 @@ const WORDS = {
   'controls.fitView.ariaLabel': 'Show all agents',
 };
 
-function spokenName({ name, role, status, currentTask }: Workspace): string {
-  return [name, role, lookOf(status).label, currentTask].filter((piece) => piece !== '').join(', ');
+function spokenName(workspace: Workspace): string {
+  const { name, role, status, currentTask } = workspace;
+  const pieces = [name, role, runtimeBadge(workspace), lookOf(status).label, currentTask];
+  return pieces.filter((piece) => piece !== '').join(', ');
 }
 
-function agentNode(workspace: Workspace, place: Place, open: boolean): AgentNodeType {
+function agentNode(workspace: Workspace, place: Place, open: boolean, said: string): AgentNodeType {
   const size = { width: NODE_WIDTH, height: NODE_HEIGHT };
   return {
     id: workspace.id,
     type: 'agent',
     position: { x: place.x, y: place.y },
-    data: { workspace, open },
+    data: { workspace, open, said },
     ...size,
     measured: size,
     ariaRole: 'button',
@@ -43,11 +47,17 @@ function agentNode(workspace: Workspace, place: Place, open: boolean): AgentNode
   };
 }
 
-function nodesOf(workspaces: readonly Workspace[], places: readonly Place[], openId: string | null): AgentNodeType[] {
+function nodesOf(
+  workspaces: readonly Workspace[],
+  places: readonly Place[],
+  openId: string | null,
+  said: LastSaid,
+): AgentNodeType[] {
   const byId = new Map(workspaces.map((workspace) => [workspace.id, workspace]));
   return places.flatMap((place) => {
     const workspace = byId.get(place.id);
-    return workspace === undefined ? [] : [agentNode(workspace, place, workspace.id === openId)];
+    if (workspace === undefined) return [];
+    return [agentNode(workspace, place, workspace.id === openId, said[workspace.id]?.text ?? '')];
   });
 }
 
@@ -63,9 +73,13 @@ function nodeIdAt(target: EventTarget): string | undefined {
 export function OrgGraph({ workspaces }: { readonly workspaces: readonly Workspace[] }): ReactNode {
   const selectedId = useCanvas((state) => state.selectedId);
   const select = useCanvas((state) => state.select);
+  const said = useLastSaid();
   const movedByHand = useRef(false);
   const layout = useMemo(() => layoutTree(workspaces), [workspaces]);
-  const nodes = useMemo(() => nodesOf(workspaces, layout.places, selectedId), [workspaces, layout, selectedId]);
+  const nodes = useMemo(
+    () => nodesOf(workspaces, layout.places, selectedId, said),
+    [workspaces, layout, selectedId, said],
+  );
   const edges = useMemo(() => layout.links.map(({ from, to }) => edgeOf(from, to)), [layout]);
 
   const openByKey = useCallback(

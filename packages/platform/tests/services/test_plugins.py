@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.plugin_sources import Resolved, SourceSpec
-from molecule_platform.ports.plugins import RevokedList
+from molecule_platform.ports.plugin_sources import Resolved, SourceSpec, StagedPlugin
+from molecule_platform.ports.plugins import PublisherKey, RevokedList
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import plugin_supply, plugins
 from molecule_platform.services.audit import Actor
@@ -21,7 +21,9 @@ from molecule_platform.services.plugins import Done, Wish, WorkspacePlugins
 from molecule_platform.sources.homes import ConfigFolders
 from molecule_platform.sources.local import LocalSource
 from molecule_platform.sources.stock import Stock
+from molecule_plugin.keys import generate_key
 from molecule_plugin.limits import LIMITS, Limits
+from molecule_plugin.signatures import sign_plugin
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -181,6 +183,50 @@ async def test_the_same_plugin_is_not_installed_twice_at_once(world: World, refu
     world.moving.resolved.set()
     assert (await first).row.version == "1.0.0"
     assert (await world.install(remote, "moving://x")).row.version == "1.0.0"
+
+
+async def test_a_plugin_of_the_same_name_is_not_installed_from_two_sources_at_once(
+    world: World, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("x", {"a.txt": b"local"})
+    hosted, placed, go_on = await world.hosted(), asyncio.Event(), asyncio.Event()
+    place = ConfigFolders.place
+
+    async def slowly(homes: ConfigFolders, workspace_id: str, staged: StagedPlugin) -> None:
+        await place(homes, workspace_id, staged)
+        placed.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(ConfigFolders, "place", slowly)
+    first = asyncio.create_task(world.install(hosted, "x"))
+    await placed.wait()
+    await refuses(world.install(hosted, "moving://x"), "conflict")
+    await refuses(world.plugins.uninstall(BY, hosted, "x"), "not-found")
+    go_on.set()
+    await first
+    assert (world.configs / hosted.id / "plugins/x/a.txt").read_bytes() == b"local"
+    assert [row["source"] for row in await world.plugins.installed(hosted)] == ["local://x"]
+
+
+async def test_a_forbidden_report_does_not_make_an_unsigned_plugin_welcome(
+    world: World, refuses: Refuses
+) -> None:
+    key, external = generate_key(), await world.external()
+    place = world.put("x")
+    sign_plugin(place, [key])
+
+    def rule(tx: Transaction) -> None:
+        trusted = PublisherKey(key.public.key_id, key.public.text, "ann")
+        tx.plugins.put_keys(external.org_id, [trusted], world.rig.clock.now())
+        tx.plugins.put_allowlist(external.org_id, ["local://x"], "user:ann", world.rig.clock.now())
+
+    await world.rig.storage.write(rule)
+    await world.install(external, "x", reported=True)
+    (place / "plugin.sig").unlink()
+    await refuses(world.install(external, "x", reported=True), "plugin-signature-required")
+    await refuses(world.install(external, "moving://x", reported=True), "plugin-not-allowed")
+    assert [row["state"] for row in await world.plugins.installed(external)] == ["blocked"]
+    await refuses(world.install(external, "x", reported=True), "plugin-signature-required")
 
 
 async def test_two_that_resolve_a_branch_at_once_get_the_same_commit(world: World, tmp_path: Path) -> None:

@@ -218,3 +218,13 @@ async def test_a_plugin_that_cannot_be_read_is_named_and_does_not_hide_the_other
     refusal = await refused(shelf, "locked", "fetch-failed")
     assert refusal.sentence == "local://locked could not be read: Permission denied"
     assert [one.name for one in await shelf.stock.catalogue()] == ["good"]
+
+
+async def test_what_another_fetch_takes_away_meanwhile_does_not_hinder_ours(
+    shelf: Shelf, demo: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the listing of the stock and a look at each entry, other fetches end and are moved."""
+    shelf.kept.mkdir()
+    (shelf.kept / "staging-moved").symlink_to("gone")
+    shelf.put("demo", demo())
+    assert (await staged(shelf, "demo")).name == "demo"

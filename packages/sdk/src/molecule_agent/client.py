@@ -124,6 +124,7 @@ class RemoteAgentClient(sending.Sending):
         self._lock = threading.RLock()
         self._token: str | None = None
         self._token_is_saved = True
+        self._unsaved_recovery = ("", "")  # a token and the secret that came with it
         self._url_cache = {}
         self._dispatch_secret = ""
         self._ladder = registration.Ladder(
@@ -320,7 +321,19 @@ class RemoteAgentClient(sending.Sending):
                 self._token = found
             return self._token not in (None, used)
 
+    def _keep_recovery(self, token: str, secret: str) -> None:
+        """Write the recovery secret of a token, now or after a later heartbeat with it."""
+        saved = self._store.save_recovery(secret)
+        self._unsaved_recovery = ("", "") if saved else (token, secret)
+
+    def _recovery_in_memory(self) -> str:
+        """The secret that could not be written, while its token is the one in use."""
+        token, secret = self._unsaved_recovery
+        return secret if token == self._token else ""
+
     def _persist_token_again(self) -> None:
+        if self._token and (secret := self._recovery_in_memory()):
+            self._keep_recovery(self._token, secret)
         if self._token and not (self._token_is_saved and self.token_file.exists()):
             self._save_what_is_in_use(self._token)
 

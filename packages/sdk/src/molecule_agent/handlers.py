@@ -35,6 +35,7 @@ class LoopThread:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._pid = 0
 
     def run(self, awaitable: Awaitable[T]) -> T:
         """Wait for a result; the caller's own thread may run a loop of its own."""
@@ -58,8 +59,8 @@ class LoopThread:
         import asyncio
 
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+            if self._loop is None or self._pid != os.getpid():  # no thread outlives a fork
+                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
                 self._thread = threading.Thread(
                     target=_serve, args=(self._loop,), name="molecule-async", daemon=True
                 )

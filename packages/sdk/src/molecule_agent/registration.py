@@ -32,7 +32,7 @@ def register(client: "RemoteAgentClient") -> str:
 def accept(client: "RemoteAgentClient", answer: Registration) -> str:
     """Keep a minted token; its recovery secret first, so that a crash in between can still recover."""
     if answer.recovery_secret:
-        client._store.save_recovery(answer.recovery_secret)
+        client._keep_recovery(answer.auth_token, answer.recovery_secret)
     client.save_token(answer.auth_token)
     log.info("registered %s; token %s…", client.workspace_id, answer.auth_token[:PREFIX])
     return answer.auth_token
@@ -97,12 +97,13 @@ class Ladder:
         return token
 
     def _by_recovery(self) -> str | None:
-        secret = self._client._store.load_recovery()
+        secret = self._client._recovery_in_memory() or self._client._store.load_recovery()
         if not secret:
             return None
         try:
             return self._exchange(recovery_secret=secret)
         except errors.EnrolmentError:
+            self._client._unsaved_recovery = ("", "")
             self._client._store.discard_recovery(secret)
             raise
 

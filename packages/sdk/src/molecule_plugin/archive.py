@@ -64,6 +64,8 @@ class _StrictTarInfo(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_StrictTarInfo":
         found = super().frombuf(buf, encoding, errors)
+        if found.type == tarfile.GNUTYPE_SPARSE:
+            raise _sparse()
         if found.type in _EXTENDED_TYPES and found.size > _EXTENDED_HEADER_BYTES:
             raise UnsafeArchiveError(
                 f"refusing the archive: a header is larger than {_EXTENDED_HEADER_BYTES}"
@@ -75,6 +77,10 @@ class _StrictTarInfo(tarfile.TarInfo):
         if count < 0:
             raise UnsafeArchiveError("refusing the archive: a size is negative")
         return -(-count // _BLOCK) * _BLOCK
+
+    def _proc_gnusparse_10(self, *_: object) -> NoReturn:
+        """The map of a sparse file, as long as the archive: refused before it is read."""
+        raise _sparse()
 
 
 class _Unpacked(io.RawIOBase):
@@ -182,6 +188,10 @@ def _copy(tar: tarfile.TarFile, item: Planned, file: BinaryIO) -> None:
             _damaged(f"{item.path!r} ends too early")
         file.write(chunk)
         left -= len(chunk)
+
+
+def _sparse() -> UnsafeArchiveError:
+    return UnsafeArchiveError("refusing the archive: a sparse file is neither a file nor a directory of ours")
 
 
 def _damaged(what: str) -> NoReturn:

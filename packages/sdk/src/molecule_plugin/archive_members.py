@@ -71,7 +71,9 @@ def check_portable(path: str) -> None:
             f"refusing the name {path[:200]!r}: it has a backslash or control character, or is not UTF-8"
         )
     for step in path.split("/"):
-        if _DRIVE.match(step) or _RESERVED.fullmatch(step) or (os.name == "nt" and ":" in step):
+        # Windows cuts spaces off the end of a name, and then `.. ` leads upwards.
+        unnamed = " " in step and not step.strip(". ")
+        if unnamed or _DRIVE.match(step) or _RESERVED.fullmatch(step) or (os.name == "nt" and ":" in step):
             raise UnsafeArchiveError(f"refusing the name {path[:200]!r}: it is reserved on Windows")
 
 

@@ -19,6 +19,8 @@ Form: TypeAlias = Literal["content", "archive", "legacy-tree", "legacy-manifest"
 """Which digest of a plugin a caller gave."""
 
 _NOT_CONTENT = frozenset({MANIFEST_FILE, SIGNATURE_FILE})
+# A signature is made last and travels beside the archive: no older digest can know of it.
+_NOT_IN_THE_LEGACY_TREE = frozenset({LEGACY_MANIFEST_FILE, SIGNATURE_FILE})
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _LEGACY_MANIFEST_BYTES = 1024 * 1024
 
@@ -76,13 +78,22 @@ def matched_form(plugin_dir: Path | str, archive_sha256: str, expected: str) -> 
     return "legacy-manifest" if expected == manifest_sha256(plugin_dir) else None
 
 
+def caution_about(form: Form | None) -> tuple[str, ...]:
+    """What the giver of a digest of this form should know."""
+    if form != "legacy-manifest":
+        return ()
+    return (
+        "the sha256 given is that of plugin.yaml and proves nothing of the other files: give the content's",
+    )
+
+
 def legacy_tree_sha256(plugin_dir: Path | str) -> str:
-    """The first older form: over path and content of every file but the root's `manifest.json`."""
+    """The first older form: over path and content of every file but `manifest.json` and the signature."""
     root = Path(plugin_dir)
     digest = hashlib.sha256()
     with Tree(root) as tree:
         for file in list_files(root):
-            if file.path != LEGACY_MANIFEST_FILE:
+            if file.path not in _NOT_IN_THE_LEGACY_TREE:
                 digest.update(file.path.encode() + b"\0")
                 with tree.open(file.path) as content:
                     for chunk in _chunks(content):

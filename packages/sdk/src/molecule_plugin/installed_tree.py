@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from molecule_plugin.ledger import InstallLedger
-from molecule_plugin.placing import free_name, mode_of, plain_mode, sha256_of
+from molecule_plugin.placing import keep_beside, mode_of, sha256_of
 from molecule_plugin.rooted import Root, files_below, is_plain_folder
 from molecule_plugin.swapping import Change
 
@@ -48,10 +48,7 @@ def carry_over(ledger: InstallLedger, root: Root, tree: Path, staging: Path) -> 
     warnings: list[str] = []
     for relative in (*state.modified, *_users_own(ledger, state.added)):
         old = root.path(relative)
-        beside = free_name(staging / old.relative_to(tree))
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(old.read_bytes())
-        beside.chmod(plain_mode(mode_of(old, 0o644)) & 0o666)
+        beside = keep_beside(old, staging, old.relative_to(tree))
         warnings.append(f"'{relative}' is yours — kept as '{beside.name}'")
     return warnings
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from molecule_plugin.ledger import Before, InstallLedger, Work
 from molecule_plugin.protocol import PLUGINS_SUBDIR, InstallContext, InstallResult
-from molecule_plugin.rooted import Root, files_below, is_plain_file
+from molecule_plugin.rooted import Root, files_below, is_plain_file, is_plain_folder
 from molecule_plugin.swapping import Unlogged
 from molecule_plugin.trees import Tree, list_files
 
@@ -106,6 +106,20 @@ def free_name(path: Path) -> Path:
         if not os.path.lexists(beside):
             return beside
         number += 1
+
+
+def keep_beside(edited: Path, staging: Path, relative: Path) -> Path:
+    """Copy a file that the user edited into a new version, to which its old path may be a file now."""
+    place = staging
+    for step in relative.parent.parts:
+        place /= step
+        if os.path.lexists(place) and not is_plain_folder(place):
+            place = free_name(place)
+    place.mkdir(parents=True, exist_ok=True)
+    beside = free_name(place / relative.name)
+    beside.write_bytes(edited.read_bytes())
+    beside.chmod(plain_mode(mode_of(edited, 0o644)) & 0o666)
+    return beside
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -102,8 +102,10 @@ def _run(setup: Setup, began: float, limit: float) -> SetupOutcome:
     )
     with process:
         captured = _Captured(process)
-        in_time = captured.follow(began + limit)
-        _kill_group(process.pid)
+        try:
+            in_time = captured.follow(began + limit)
+        finally:
+            _kill_group(process.pid)
         code = process.wait()
         captured.drain()
     seconds = round(time.monotonic() - began, 3)

@@ -71,7 +71,7 @@ def verify_plugin(
     decision = decide(
         name, verdict, policy=policy, previous=previous_signers, allow_signer_change=allow_signer_change
     )
-    warnings = (*manifest.warnings, *decision.or_raise())
+    warnings = (*manifest.warnings, *digest.caution_about(matched), *decision.or_raise())
     return Verified(name, manifest, content, digest.manifest_sha256(root), matched, verdict, warnings)
 
 

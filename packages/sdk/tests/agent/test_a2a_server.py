@@ -451,6 +451,14 @@ def test_turns_that_are_old_or_too_many_are_forgotten_and_none_starts_while_stop
         known.start("too late", None, lambda: "done")
 
 
+def test_of_large_messages_fewer_turns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "REMEMBER_BYTES", 25)
+    known = turns.Turns(max_concurrency=4)
+    for number in range(4):
+        known.start(f"turn {number}", number, lambda: "done", size=10).wait(5)
+    assert [turn.name for turn in known.remembered()] == ["turn 2", "turn 3"]
+
+
 def test_a_server_being_stopped_sends_new_work_away(serve: MakeServer) -> None:
     server = serve(echo)
     assert server._turns is not None

@@ -180,7 +180,19 @@ def test_a_token_on_the_command_line_is_taken_out_of_the_process_list() -> None:
         "import sys, pathlib; from molecule_agent.cli import title; title.hide(sys.argv[2]);"
         "print(pathlib.Path('/proc/self/cmdline').read_bytes())"
     )
-    command = [sys.executable, "-c", program, "--token", "secret-token"]
+    command = [sys.executable, "-c", program, "--token", "secret-token", "--agent-name=my-secret-token-bot"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
-    assert "secret-token" not in done.stdout
-    assert "--token\\x00************" in done.stdout
+    assert "--token\\x00************\\x00--agent-name=my-secret-token-bot\\x00" in done.stdout
+    hidden_already = [*command[:-1], "****"]
+    subprocess.run(hidden_already, capture_output=True, check=True, env=dict(os.environ), timeout=30)
+
+
+@pytest.mark.parametrize("command", [["plugins"], ["doctor"], ["uninstall", "demo"]])
+def test_a_directory_that_is_none_is_one_line_and_no_traceback(
+    said: Said, tokens: Path, command: list[str]
+) -> None:
+    tokens.write_text("a file where a directory should be")
+    code, text = said(*command)
+    assert code == 1
+    assert f"{tokens}" in text
+    assert "Traceback" not in text

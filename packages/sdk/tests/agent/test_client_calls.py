@@ -1,6 +1,7 @@
 """The client's calls over real HTTP: what is sent, what comes back, what is tried again."""
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import pytest
 import requests
 
 from molecule_agent import RemoteAgentClient, RetryPolicy, errors, make_idempotency_key
+from molecule_agent.handlers import LoopThread
 from molecule_agent.session import PlatformSession, origin_of, traceparent
 from molecule_wire.calls import InboundMessage, Lease
 
@@ -101,6 +103,20 @@ def test_a_forked_process_opens_connections_of_its_own() -> None:
     session._pid = os.getpid() + 1
     assert session.get_adapter("http://127.0.0.1") is not parents
     session.close()
+
+
+def test_a_forked_process_runs_async_handlers_on_a_loop_of_its_own() -> None:
+    async def thread() -> int:
+        return threading.get_ident()
+
+    runner = LoopThread()
+    parents = runner.run(thread())
+    assert runner.run(thread()) == parents
+    orphaned, runner._pid = runner._loop, os.getpid() + 1
+    assert runner.run(thread()) != parents
+    runner.close()
+    assert orphaned is not None
+    orphaned.call_soon_threadsafe(orphaned.stop)
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,33 @@ def test_another_content_needs_an_upgrade_which_keeps_what_the_user_edited(
     assert client.verify_plugins() == {"demo": ["added after install: plugins/demo/a.txt.user"]}
 
 
+def test_an_edited_file_is_kept_where_the_new_version_has_a_file_for_its_folder(
+    fake: FakePlatform, client: RemoteAgentClient
+) -> None:
+    fake.add_plugin("demo", {"plugin.yaml": MANIFEST, "a/b.txt": b"one"})
+    path = client.install_plugin("demo")
+    (path / "a/b.txt").write_text("mine")
+    fake.add_plugin("demo", {"plugin.yaml": MANIFEST, "a": b"two"})
+    client.install_plugin("demo", upgrade=True)
+    assert files_in(path) == {"plugin.yaml": MANIFEST, "a": b"two", "a.user/b.txt.user": b"mine"}
+
+
+def test_a_directory_named_from_here_is_the_same_for_setup(
+    fake: FakePlatform, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    client = make(token_dir="here")
+    telling = b'echo "$CONFIGS_DIR" > told; cp a.txt "$MOLECULE_PLUGIN_DIR/copy"\n'
+    fake.add_plugin("demo", {"plugin.yaml": MANIFEST, "a.txt": b"one", "setup.sh": telling})
+    path = client.install_plugin("demo")
+    assert (path / "told").read_text() == f"{tmp_path / 'here'}\n"
+    assert (path / "copy").read_bytes() == b"one"
+    (path / "a.txt").write_text("mine")
+    fake.add_plugin("demo", {"plugin.yaml": MANIFEST, "a.txt": b"two"})
+    client.install_plugin("demo", upgrade=True)
+    assert (path / "a.txt.user").read_text() == "mine"
+
+
 def test_frozen_installs_only_what_is_locked_and_writes_no_lock(
     fake: FakePlatform, client: RemoteAgentClient
 ) -> None:
@@ -333,6 +360,26 @@ def test_two_installs_exclude_each_other(
     with client._store.locked(1), pytest.raises(errors.TokenStoreError, match="held by another process"):
         client.install_plugin("demo")
     client.install_plugin("demo")
+
+
+def test_a_recovery_secret_that_could_not_be_saved_is_not_lost(
+    fake: FakePlatform, client: RemoteAgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An install holds the directory for as long as its setup.sh runs."""
+    monkeypatch.setattr("molecule_agent.token_store.LOCK_WAIT", 0.05)
+    recovery = client.token_file.with_name(".recovery")
+    first = recovery.read_text()
+    with client._store.locked(1):
+        client.reenrol(fake.issue_enrolment_token(client.workspace_id))
+        assert recovery.read_text() == first
+    client.heartbeat()
+    assert recovery.read_text() not in ("", first)
+    client.token_file.unlink()
+    recovered = RemoteAgentClient(
+        client.workspace_id, client.platform_url, session=fake.session(), token_dir=recovery.parent
+    )
+    assert recovered.register()
+    recovered.close()
 
 
 def test_a_token_that_could_not_be_saved_is_saved_with_a_later_heartbeat(

@@ -197,6 +197,12 @@ def test_a_manifest_json_is_held_to_the_digest_it_declares(tmp_path: Path) -> No
     assert (caught.value.expected, caught.value.actual) == (EMPTY, LEGACY_HELLO)
 
 
+def test_a_signature_does_not_change_the_digest_of_older_days(tmp_path: Path) -> None:
+    """It is made last, over a content that holds `manifest.json`, and no archive holds it."""
+    files = {"a.txt": "hello\n", "manifest.json": json.dumps({"sha256": LEGACY_HELLO}), "plugin.sig": "{}"}
+    digest.check_legacy_manifest(written(tmp_path, files))
+
+
 def test_the_names_of_the_first_generation_walk_and_hash(tmp_path: Path) -> None:
     written(tmp_path, {"b/c": "1", "a": "2"})
     assert digest.walk_files(tmp_path) == [tmp_path / "a", tmp_path / "b" / "c"]

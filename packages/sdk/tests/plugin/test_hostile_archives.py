@@ -104,6 +104,14 @@ CORPUS = [
         lambda: packed(pax([b"GNU.sparse.map=0,1", b"GNU.sparse.size=1"]), file("d"), GOOD),
         KIND,
     ),
+    hostile(
+        "sparse file whose map is the archive",
+        lambda: packed(
+            pax([b"GNU.sparse.major=1", b"GNU.sparse.minor=0"]), file("d", b"999999999\n" + b"1\n" * 400_000)
+        ),
+        KIND,
+    ),
+    hostile("dots and spaces", lambda: packed(GOOD, file(".. /evil")), "reserved on Windows"),
     hostile("file as the root", lambda: packed(GOOD, file(".")), "take the place of the plugin"),
     hostile("the same twice", lambda: packed(GOOD, GOOD), "twice"),
     hostile("the same on two ways", lambda: packed(GOOD, file("a/../good.txt")), "twice"),

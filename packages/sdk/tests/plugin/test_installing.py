@@ -152,6 +152,15 @@ async def test_the_lock_holds_the_version_until_an_upgrade(tmp_path: Path) -> No
     assert (ctx.configs_dir / "plugins/demo/a").read_text() == "2"
 
 
+async def test_an_edited_file_is_kept_where_the_new_version_has_a_file_for_its_folder(tmp_path: Path) -> None:
+    ctx = fake_context(tmp_path)
+    await install_plugin_dir(build_plugin(tmp_path / "1", {"plugin.yaml": MANIFEST, "a/b.txt": "one"}), ctx)
+    tree = ctx.configs_dir / "plugins/demo"
+    (tree / "a/b.txt").write_text("mine")
+    await upgrade_plugin(build_plugin(tmp_path / "2", {"plugin.yaml": MANIFEST, "a": "two"}), ctx)
+    assert ((tree / "a").read_text(), (tree / "a.user/b.txt.user").read_text()) == ("two", "mine")
+
+
 async def test_the_same_content_again_only_refreshes_the_record(tmp_path: Path) -> None:
     plugin = build_plugin(
         tmp_path,

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from molecule_plugin import setup_script
 from molecule_plugin.setup_script import OUTPUT_BYTES, Setup, SetupOutcome, run_setup, setup_environment
 from molecule_plugin.testing import build_plugin
 
@@ -84,6 +85,20 @@ def test_a_child_left_in_the_background_is_killed_too(tmp_path: Path) -> None:
     setup = _setup(tmp_path, "sleep 60 & echo $! > child; exit 0\n")
     outcome = run_setup(setup, limit=30)
     assert (outcome.exit_code, outcome.warning) == (0, "")
+    _wait_until_gone(int((setup.plugin_dir / "child").read_text()))
+
+
+def test_an_interrupt_leaves_nothing_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = _setup(tmp_path, "echo $$ > child; sleep 60\n")
+
+    def interrupted(self: object, deadline: float) -> bool:
+        while not (setup.plugin_dir / "child").exists() or not (setup.plugin_dir / "child").read_text():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(setup_script._Captured, "follow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_setup(setup)
     _wait_until_gone(int((setup.plugin_dir / "child").read_text()))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from molecule_plugin import keys, signatures
-from molecule_plugin.digest import compute_plugin_sha256
+from molecule_plugin.digest import compute_plugin_sha256, manifest_sha256
 from molecule_plugin.errors import (
     PluginManifestError,
     PluginNameError,
@@ -45,6 +45,12 @@ def test_a_plugin_that_is_right_comes_with_all_that_is_known_of_it(signed: Path)
     assert (found.name, found.version, found.content_sha256) == ("demo", "1.0.0", content)
     assert (found.matched, found.signed_by, found.warnings) == ("content", (KEY.public.key_id,), ())
     assert len(found.manifest_sha256) == 64
+
+
+def test_a_digest_that_covers_only_the_manifest_comes_with_a_warning(plugin: Path) -> None:
+    found = verify_plugin(plugin, "demo", expected=manifest_sha256(plugin))
+    assert found.matched == "legacy-manifest"
+    assert "proves nothing of the other files" in found.warnings[0]
 
 
 def test_the_name_is_checked_before_anything_is_read(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Plugins of a workspace: what it has, what it could have, installing and removing."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +19,7 @@ from molecule_platform.services.audit import Actor
 from molecule_platform.services.plugin_supply import PluginSupply, Supplied
 from molecule_platform.services.restarts import Restarts
 from molecule_plugin import names
-from molecule_plugin.digest import Form
+from molecule_plugin.digest import Form, caution_about
 from molecule_plugin.errors import PluginSignatureError
 from molecule_wire import times
 
@@ -104,21 +105,31 @@ class WorkspacePlugins:
     async def install(self, by: Actor, workspace: Workspace, wish: Wish) -> Done:
         """Install a plugin, or write down that an external agent did."""
         spec = self._stock.parse(wish.source)
-        if (workspace.id, spec.text) in self._busy:
-            raise Refusal("conflict", f"{spec.text} is being installed here already: wait for that to end")
-        self._busy.add((workspace.id, spec.text))
         try:
-            return await self._install(by, workspace, wish, spec)
+            with self._alone(workspace, spec.text):
+                supplied = await self._supply.obtain(workspace.org_id, spec, upgrade=wish.upgrade)
+                # Another source may hold a plugin of the same name.
+                with self._alone(workspace, supplied.staged.name):
+                    return await self._install(by, workspace, wish, supplied)
         except plugins.NotAllowed as refusal:
             name = refusal.name
             if wish.reported and workspace.external and names.is_name(name):
                 await self._storage.write(lambda tx: self._block(tx, by, workspace, spec, name))
             raise
-        finally:
-            self._busy.discard((workspace.id, spec.text))
 
-    async def _install(self, by: Actor, workspace: Workspace, wish: Wish, spec: SourceSpec) -> Done:
-        supplied = await self._supply.obtain(workspace.org_id, spec, upgrade=wish.upgrade)
+    @contextmanager
+    def _alone(self, workspace: Workspace, what: str) -> Generator[None]:
+        """Have a source, or the plugin of a name, to oneself in a workspace; a conflict if another has it."""
+        key = (workspace.id, what)
+        if key in self._busy:
+            raise Refusal("conflict", f"{what} is being installed here already: wait for that to end")
+        self._busy.add(key)
+        try:
+            yield
+        finally:
+            self._busy.discard(key)
+
+    async def _install(self, by: Actor, workspace: Workspace, wish: Wish, supplied: Supplied) -> Done:
         staged = supplied.staged
         matched = await self._matched(staged, wish.sha256)
         others = await self._storage.read(lambda tx: tx.plugins.installed(workspace.id))
@@ -128,6 +139,7 @@ class WorkspacePlugins:
         previous = () if before is None else tuple(before.ledger.get("signed_by", ()))
         warnings = (
             *staged.warnings,
+            *caution_about(matched),
             *self._supply.decide(supplied, previous, wish.allow_signer_change),
             *_cautions(staged, workspace, {one.name for one in others if one.state in IN_USE}),
         )
@@ -180,11 +192,17 @@ class WorkspacePlugins:
 
     def _block(self, tx: Transaction, by: Actor, workspace: Workspace, spec: SourceSpec, name: str) -> None:
         """Write down, once, that an agent has what it may not have."""
-        now, known = self._clock.now(), tx.plugins.installed(workspace.id)
-        row = InstalledPlugin(workspace.id, workspace.org_id, name, spec.text, "blocked", now, now)
-        told = any((one.name, one.source, one.state) == (name, spec.text, "blocked") for one in known)
-        if told or len(known) >= PLUGINS_MOST:
+        now, known = self._clock.now(), {one.name: one for one in tx.plugins.installed(workspace.id)}
+        before = known.get(name)
+        if before is not None and (before.source, before.state) == (spec.text, "blocked"):
             return
+        if before is None and len(known) >= PLUGINS_MOST:
+            return
+        # Who had to sign it must not be forgotten by this.
+        ledger = {} if before is None else {"signed_by": list(before.ledger.get("signed_by", ()))}
+        row = InstalledPlugin(
+            workspace.id, workspace.org_id, name, spec.text, "blocked", now, now, ledger=ledger
+        )
         tx.plugins.put(row)
         audit.note(tx, row.org_id, by, "plugin.block", _what(row), now)
         journal.note(tx, "PLUGIN_BLOCKED", workspace, now, **_told(row))
@@ -196,9 +214,10 @@ class WorkspacePlugins:
         plugins.named(name)
         if await self._storage.read(lambda tx: tx.plugins.get(workspace.id, name)) is None:
             raise _not_installed(workspace, name)
-        if self._homes is not None and not workspace.external:
-            await self._homes.remove(workspace.id, name)
-        await self._storage.write(lambda tx: self._forget(tx, by, workspace, name))
+        with self._alone(workspace, name):
+            if self._homes is not None and not workspace.external:
+                await self._homes.remove(workspace.id, name)
+            await self._storage.write(lambda tx: self._forget(tx, by, workspace, name))
 
     def _forget(self, tx: Transaction, by: Actor, workspace: Workspace, name: str) -> None:
         row, now = tx.plugins.get(workspace.id, name), self._clock.now()

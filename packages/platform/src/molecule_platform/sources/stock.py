@@ -158,9 +158,17 @@ def _keep(staging: Path, home: Path) -> StagedPlugin:
     return found
 
 
+def _used_at(home: Path) -> float:
+    """When a tree was last used; never, if somebody else has moved or removed it meanwhile."""
+    try:
+        return home.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def _forget_the_oldest(folder: Path) -> None:
     """Keep so many trees and so many bytes, of what was used last; sweep what a killed process left."""
-    homes = sorted(((home.stat().st_mtime, home) for home in folder.iterdir()), reverse=True)
+    homes = sorted(((_used_at(home), home) for home in folder.iterdir()), reverse=True)
     now, size = time.time(), 0
     for place, (used, home) in enumerate(homes):
         if home.name.startswith(_STAGING):

@@ -94,7 +94,10 @@ class App:
     def _legacy(self, request: web.Incoming, body: JSONObject) -> web.Outgoing:
         key = _legacy_key(request, body)
         turn = self._turns.start(
-            "a legacy request", key, lambda: payloads.json_ready(self._respond(body, request))
+            "a legacy request",
+            key,
+            lambda: payloads.json_ready(self._respond(body, request)),
+            size=len(request.body),
         )
         turn.wait()
         if not turn.failure:

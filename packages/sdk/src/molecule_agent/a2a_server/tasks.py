@@ -62,7 +62,12 @@ class Tasks:
         task = TaskLog(task_id, context_id, ask.owner, payloads.message_1_0(asked))
         try:
             turn = self._turns.start(
-                task_id, key, lambda: self._respond(payload, ask.incoming), task, fingerprint
+                task_id,
+                key,
+                lambda: self._respond(payload, ask.incoming),
+                task,
+                fingerprint,
+                len(ask.incoming.body),
             )
         except turns.KeyReused as first:
             sentence = "this Idempotency-Key was used for another message"

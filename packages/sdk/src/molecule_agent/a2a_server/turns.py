@@ -14,6 +14,7 @@ from molecule_agent.a2a_server.task_log import TaskLog
 
 REMEMBER_SECONDS = 600.0
 REMEMBER_COUNT = 1000
+REMEMBER_BYTES = 64 * 1024 * 1024
 
 Run: TypeAlias = Callable[[], Any]
 
@@ -44,9 +45,12 @@ class Turn:
     still says.
     """
 
-    def __init__(self, name: str, task: TaskLog | None = None, seconds: float = math.inf) -> None:
+    def __init__(
+        self, name: str, task: TaskLog | None = None, seconds: float = math.inf, size: int = 0
+    ) -> None:
         self.name = name
         self.task = task
+        self.size = size
         self.result: Any = None
         self.failure = ""
         self.timed_out = False
@@ -124,8 +128,9 @@ class Turns:
         run: Run,
         task: TaskLog | None = None,
         fingerprint: str = "",
+        size: int = 0,
     ) -> Turn:
-        """Start a turn, or attach to the one that has this key.
+        """Start a turn, or attach to the one that has this key; `size` is how many bytes its message has.
 
         Raises AgentBusy, AgentStopping, or KeyReused when the turn with that key has another fingerprint.
         """
@@ -134,7 +139,7 @@ class Turns:
             if key is not None and key in self._known:
                 return self._attached(key, fingerprint)
             self._take_place()
-            turn = Turn(name, task, self._seconds)
+            turn = Turn(name, task, self._seconds, size)
             self._known[key if key is not None else turn] = (turn, fingerprint)
         context = contextvars.copy_context()
         arguments = (self._run, turn, run)
@@ -184,14 +189,12 @@ class Turns:
                 self._condition.notify_all()
 
     def _forget_old(self) -> None:
-        oldest = time.monotonic() - REMEMBER_SECONDS
-        old = [
-            key
-            for index, (key, (turn, _)) in enumerate(self._known.items())
-            if turn.finished and (turn.started_at < oldest or index < len(self._known) - REMEMBER_COUNT)
-        ]
-        for key in old:
-            del self._known[key]
+        oldest, size = time.monotonic() - REMEMBER_SECONDS, 0
+        for newer, (key, (turn, _)) in enumerate(reversed(list(self._known.items()))):
+            size += turn.size
+            too_much = newer >= REMEMBER_COUNT or size > REMEMBER_BYTES
+            if turn.finished and (turn.started_at < oldest or too_much):
+                del self._known[key]
 
 
 def _reference(name: str) -> str:

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
-import requests
-
 from molecule_agent import errors
 from molecule_agent.cli import connect, flags
 from molecule_agent.client import RemoteAgentClient
@@ -100,7 +98,7 @@ def run(command: Command, args: object) -> int:
             return command(client, args) or 0
     except (flags.UsageError, errors.ConfigurationError, errors.PluginNameError) as error:
         return _fail(error, 2)
-    except (errors.MoleculeError, requests.RequestException) as error:
+    except (errors.MoleculeError, OSError) as error:  # what `requests` raises is an OSError
         return _fail(error, 1)
     except ValueError as error:
         return _fail(error, 2)

@@ -5,8 +5,6 @@ import stat
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-import requests
-
 from molecule_agent import errors
 from molecule_agent.client import RemoteAgentClient
 from molecule_wire.calls import inbox, platform
@@ -27,7 +25,7 @@ def doctor(client: RemoteAgentClient, args: object) -> int:
 def _report(client: RemoteAgentClient, name: str, check: Callable[[RemoteAgentClient], str]) -> int:
     try:
         print(f"ok    {name}: {check(client)}")
-    except (Trouble, errors.MoleculeError, requests.RequestException) as error:
+    except (Trouble, errors.MoleculeError, OSError) as error:  # what `requests` raises is an OSError
         print(f"FAIL  {name}: {' '.join(str(error).split())}")
         return 1
     return 0

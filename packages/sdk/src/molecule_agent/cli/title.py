@@ -1,5 +1,6 @@
 """Takes a secret out of the command line that other users of the machine can see."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def _is_writable(start: int, end: int) -> bool:
 def _overwrite(start: int, length: int, secret: bytes) -> None:
     import ctypes
 
-    found = ctypes.string_at(start, length).find(secret)
-    while found >= 0:
-        ctypes.memset(start + found, ord("*"), len(secret))
-        found = ctypes.string_at(start, length).find(secret)
+    # Only where it is a whole argument, or the whole value of one: short secrets are in many words.
+    whole = re.compile(rb"(?<=[\0=])" + re.escape(secret) + rb"(?=\0)")
+    for found in whole.finditer(ctypes.string_at(start, length)):
+        ctypes.memset(start + found.start(), ord("*"), len(secret))

@@ -19,7 +19,7 @@ from molecule_plugin.digest import SIGNATURE_FILE, check_digest
 from molecule_plugin.errors import SHA256MismatchError
 from molecule_plugin.ledger import InstallLedger, SetupRecord
 from molecule_plugin.lock import LockEntry
-from molecule_plugin.placing import free_name, new_paths, sha256_of
+from molecule_plugin.placing import keep_beside, new_paths, sha256_of
 from molecule_plugin.revocations import Revocations
 from molecule_plugin.rooted import is_plain_file, write_atomically
 from molecule_plugin.verifying import Verified, verify_plugin
@@ -185,9 +185,7 @@ class Installer:
             edited = self._home.root.path(path)
             if not is_plain_file(edited):
                 continue
-            beside = free_name(staging / edited.relative_to(self._target))
-            beside.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_bytes(edited.read_bytes())
+            beside = keep_beside(edited, staging, edited.relative_to(self._target))
             log.warning("%s was edited; your version is kept as %s", path, beside.name)
 
     def _ledger(self, staging: Path, verified: Verified) -> InstallLedger:

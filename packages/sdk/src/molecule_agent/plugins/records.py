@@ -21,10 +21,10 @@ class Home:
     """The directory of an agent, as far as plugins are concerned."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
         self.root = Root(directory)
-        self.trees = directory / "plugins"
-        self.lock_file = directory / lock.LOCK_FILE
+        self.directory = self.root.directory
+        self.trees = self.directory / "plugins"
+        self.lock_file = self.directory / lock.LOCK_FILE
 
     def tree(self, name: str) -> Path:
         """Where a plugin is."""
