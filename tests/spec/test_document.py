@@ -40,7 +40,16 @@ def operations(platform: Platform) -> list[Any]:
 
 @pytest.mark.slow  # a machine asks every operation
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("credential", ["administrator", "workspace", "nobody"])
+@pytest.mark.parametrize(
+    ("engine", "credential"),
+    [
+        ("sqlite", "administrator"),
+        ("sqlite", "workspace"),
+        ("sqlite", "nobody"),
+        ("postgres", "administrator"),
+    ],
+    indirect=["engine"],
+)
 def test_every_operation_answers_as_the_document_says(start: Start, credential: str) -> None:
     platform = start(MOLECULE_A2A_HOLD_SECONDS=0)
     made = platform.create("Ada")
