@@ -51,6 +51,12 @@ def header(response: requests.Response, name: str) -> str:
     return str(found) if isinstance(found, str | int | float) else ""
 
 
+def drop(response: requests.Response | None) -> None:
+    """Give back the connection of a response whose body nobody will read."""
+    if isinstance(response, requests.Response):
+        response.close()
+
+
 def _reply_of(response: requests.Response) -> tuple[values.Reply, requests.HTTPError | None]:
     reply, refusal = _head_of(response)
     body, readable = _json_of(response)

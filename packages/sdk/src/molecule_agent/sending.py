@@ -48,6 +48,7 @@ class Sending(calls.PlatformCalls):
         used = self.load_token()
         response = send()
         if response.status_code == 401 and self._adopt_token_other_than(used):
+            responses.drop(response)
             return send()
         return response
 
@@ -119,6 +120,7 @@ class Sending(calls.PlatformCalls):
             else:
                 if response.status_code not in self._retry.statuses:
                     return response
+            responses.drop(response)
             self._clock.sleep(self._wait_before(repeat, response))
         return send()
 

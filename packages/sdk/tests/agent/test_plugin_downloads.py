@@ -11,7 +11,7 @@ import pytest
 
 from molecule_agent import RemoteAgentClient, errors
 from molecule_agent.plugins import fetching
-from molecule_agent.testing import make_tarball
+from molecule_agent.testing import FakeResponse, make_tarball
 from molecule_plugin.limits import LIMITS
 
 if TYPE_CHECKING:
@@ -194,3 +194,19 @@ def test_a_session_without_delete_does_not_keep_a_plugin_from_being_removed(
     assert client.uninstall_plugin("demo")
     assert "has no method delete" in caplog.text
     assert json.loads((tmp_path / "plugins.lock").read_text())["plugins"] == {}
+
+
+def test_the_connection_of_a_refused_try_is_given_back(tmp_path: Path) -> None:
+    closed: list[int] = []
+
+    class Watched(FakeResponse):
+        def close(self) -> None:
+            closed.append(self.status_code)
+            super().close()
+
+    session = MagicMock()
+    session.get.side_effect = [Watched(429, headers={"Retry-After": "0"}), Watched(404)]
+    client = RemoteAgentClient("w1", "http://127.0.0.1:1", session=session, token_dir=tmp_path)
+    with client, pytest.raises(errors.NotFoundError):
+        client.install_plugin("demo")
+    assert closed == [429, 404]
