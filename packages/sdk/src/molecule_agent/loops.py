@@ -165,4 +165,7 @@ class Complaints:
 
 
 def _whole(value: object) -> int:
-    return int(value) if isinstance(value, int | float) else 0
+    try:
+        return int(value) if isinstance(value, int | float | str) else 0
+    except (ValueError, OverflowError):
+        return 0

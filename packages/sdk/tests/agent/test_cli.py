@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import MagicMock, patch
+from unittest.mock import MagicMock, Mock, patch
 
 import pytest
 
+from molecule_agent import RemoteAgentClient
 from molecule_agent.__main__ import _connect_command, _resolve_handler, main
 from molecule_agent.cli import connect
 from molecule_agent.cli import main as cli_main
@@ -162,6 +163,14 @@ def test_a_registration_that_fails_is_exit_code_2(
 ) -> None:
     assert main(["connect", *connection, "--handler", "my_handlers:echo"]) == 2
     assert capsys.readouterr().err.startswith("[molecule] register failed: 404 not-found: nothing here")
+
+
+def test_whatever_registering_fails_with_is_exit_code_2(
+    connection: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(RemoteAgentClient, "register", Mock(side_effect=RuntimeError("nope")))
+    assert main(["connect", *connection, "--handler", "my_handlers:echo"]) == 2
+    assert capsys.readouterr().err == "[molecule] register failed: nope\n"
 
 
 def test_push_starts_a_server_and_always_registers(

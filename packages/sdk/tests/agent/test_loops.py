@@ -73,10 +73,16 @@ def test_what_the_supplier_reports_is_what_the_heartbeat_says(
     platform: "ScriptedPlatform", make_client: "MakeClient", clock: "FastClock"
 ) -> None:
     online(platform)
-    reports: list[Any] = [{"current_task": "a", "active_tasks": 2}, None, {"current_task": None}]
-    make_client(clock=clock).run_heartbeat_loop(3, lambda: reports.pop(0))
+    reports: list[Any] = [
+        {"current_task": "a", "active_tasks": 2},
+        None,
+        {"current_task": None},
+        {"current_task": 5, "active_tasks": "3"},
+        {"active_tasks": "many"},
+    ]
+    make_client(clock=clock).run_heartbeat_loop(5, lambda: reports.pop(0))
     said = [(seen.json["current_task"], seen.json["active_tasks"]) for seen in platform.requests(*HEARTBEAT)]
-    assert said == [("a", 2), ("", 0), ("", 0)]
+    assert said == [("a", 2), ("", 0), ("", 0), ("5", 3), ("", 0)]
 
 
 def test_deliveries_run_at_their_interval_and_heartbeats_and_polls_at_theirs(

@@ -1,6 +1,8 @@
 """Finding peers, remembering where they are, calling them and waiting for their answers."""
 
+import time
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -132,6 +134,16 @@ def test_a_failing_direct_call_is_repeated_through_the_platform_with_the_same_bo
     assert platform.requests(*PROXY)[0].json == other_platform.seen[0].json
     assert client._url_cache == {}
     assert "direct call of peer-1 failed" in caplog.text
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("down"), KeyError("url"), TimeoutError()])
+def test_whatever_a_double_raises_for_a_peer_leads_to_the_platform(
+    problem: Exception, client: RemoteAgentClient
+) -> None:
+    answered = Mock(status_code=200, json=Mock(return_value=HELLO))
+    client._url_cache["peer-1"] = ("http://127.0.0.1:9/a2a", time.time() + 60)
+    client._session = Mock(post=Mock(side_effect=[problem, answered]), get=Mock(side_effect=problem))
+    assert client.call_peer("peer-1", "hi") == HELLO
 
 
 def test_a_failing_discovery_leads_to_the_platform(

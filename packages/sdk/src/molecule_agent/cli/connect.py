@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 from urllib.parse import urlsplit
 
-import requests
-
 from molecule_agent import client as clients
 from molecule_agent import errors, handlers
 from molecule_agent.cli import flags
@@ -78,7 +76,7 @@ def connect_command(args: object) -> int:
     try:
         if kind == "push" or not client.load_token():
             client.register()
-    except (errors.MoleculeError, requests.RequestException) as error:
+    except Exception as error:  # noqa: BLE001 - whatever it was, there is no agent to run
         delivery.stop()
         return _fail(f"[molecule] register failed: {error}")
     return _run(client, handler, delivery, kind, args)
