@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def empty_postgres(postgres_url: str) -> Iterator[str]:
 def postgres_pattern(postgres_url: str) -> Iterator[str]:
     """The name of a database with our schema and no rows: copying it takes a tenth of the migrations."""
     with servers.fresh_database(postgres_url) as url:
-        asyncio.run(_opened_once(PostgresStorage.open(url, lambda _subjects: None)))
+        _open_once(PostgresStorage.open, url)
         yield url.rpartition("/")[2]
 
 
@@ -72,12 +73,22 @@ def postgres_database(postgres_url: str, postgres_pattern: str) -> Iterator[str]
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with our schema and no rows; tests copy it, which is much faster than the migrations."""
     path = tmp_path_factory.mktemp("pattern") / "molecule.db"
-    asyncio.run(_opened_once(SqliteStorage.open(path, lambda _subjects: None)))
+    _open_once(SqliteStorage.open, path)
     return path
 
 
-async def _opened_once(opening: Awaitable[SqliteStorage | PostgresStorage]) -> None:
-    await (await opening).close()
+def _nobody(_subjects: Sequence[str]) -> None:
+    """Who hears the bells of a store that only makes its schema."""
+
+
+def _open_once(open_: Callable[..., Awaitable[SqliteStorage | PostgresStorage]], place: object) -> None:
+    """Let a store make its schema; on a thread of its own, because an event loop may be running here."""
+
+    async def open_and_close() -> None:
+        await (await open_(place, _nobody)).close()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, open_and_close()).result()
 
 
 @pytest.fixture(scope="session")

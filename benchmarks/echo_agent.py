@@ -1,13 +1,14 @@
 """An A2A 1.0 agent that costs almost nothing: it answers a Message, or a stream as long as it is asked for.
 
-A streamed message whose text is a number N gets N events, each sent by itself; the text `hold` gets a Task
-and then nothing, for ever.
+A streamed message whose text is a number N gets N events, each sent by itself and with the time of it; with
+`N slowly` they come ten milliseconds apart. The text `hold` gets a Task and then nothing, for ever.
 
 usage: python -m benchmarks.echo_agent PORT
 """
 
 import asyncio
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from uvicorn import _types as asgi
 
 from molecule_wire import ids
 
+PACE_SECONDS = 0.01
+TOLD_AT = "told at "
 _JSON = [(b"content-type", b"application/json")]
 _STREAM = [(b"content-type", b"text/event-stream")]
 
@@ -42,10 +45,11 @@ async def app(scope: Any, receive: asgi.ASGIReceiveCallable, send: asgi.ASGISend
 async def _stream(request: Any, send: asgi.ASGISendCallable) -> None:
     words = request["params"]["message"]["parts"][0]["text"]
     await send({"type": "http.response.start", "status": 200, "headers": _STREAM, "trailers": False})
-    for event in _events(0 if words == "hold" else int(words)):
+    count, _, slowly = words.partition(" ")
+    for event in _events(0 if words == "hold" else int(count)):
         frame = msgspec.json.encode({"jsonrpc": "2.0", "id": request["id"], "result": event})
         await send({"type": "http.response.body", "body": b"data: " + frame + b"\n\n", "more_body": True})
-        await asyncio.sleep(0)
+        await asyncio.sleep(PACE_SECONDS if slowly else 0)
     if words == "hold":
         await asyncio.Event().wait()
     await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -58,7 +62,7 @@ def _events(count: int) -> Iterator[Any]:
     working = {"state": "TASK_STATE_WORKING"}
     yield {"task": {"id": task_id, "contextId": context_id, "status": working}}
     for number in range(count - 2):
-        artifact = {"artifactId": "out", "parts": [{"text": f"chunk {number}"}]}
+        artifact = {"artifactId": "out", "parts": [{"text": f"{TOLD_AT}{time.monotonic_ns()}"}]}
         yield {"artifactUpdate": {**where, "artifact": artifact, "append": number > 0}}
     if count > 1:
         yield {"statusUpdate": {**where, "status": {"state": "TASK_STATE_COMPLETED"}}}

@@ -9,7 +9,7 @@ from typing import cast
 import uvloop
 
 LONGEST_SECONDS = 60.0
-_CHUNKED_END = b"\r\n0\r\n\r\n"
+CHUNKED_END = b"\r\n0\r\n\r\n"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _is_whole(received: bytearray) -> bool:
     head = received[:head_end].lower()
     length_at = head.find(b"content-length: ")
     if length_at < 0:
-        return received.endswith(_CHUNKED_END)
+        return received.endswith(CHUNKED_END)
     length = int(head[length_at + 16 :].split(b"\r\n", 1)[0])
     return len(received) - head_end - 4 >= length
 

@@ -14,8 +14,10 @@ from benchmarks import (
     heartbeat,
     held_streams,
     idle_agent,
+    idle_subscribers,
     import_agent,
     listing,
+    slow_webhook,
     start,
 )
 
@@ -37,6 +39,8 @@ BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "gateway_unary_sdk": gateway_unary.against_sdk,
     "gateway_stream": gateway_stream.against_echo,
     "gateway_stream_sdk": gateway_stream.against_sdk,
+    "idle_subscribers": idle_subscribers.measure,
+    "slow_webhook": slow_webhook.measure,
     "held_streams": held_streams.measure,
 }
 

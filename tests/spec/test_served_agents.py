@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,5 +76,9 @@ def test_cancelling_a_message_reaches_the_handler(platform: Platform, served: Se
     body["params"]["configuration"] = {"blocking": False}
     sent = platform.ok("POST", f"/workspaces/{served.client.workspace_id}/a2a", json=body)["message_id"]
     assert served.working.wait(10)
+    deadline = time.monotonic() + 10
+    while platform.ok("GET", f"/messages/{sent}")["task_state"] != "working":
+        assert time.monotonic() < deadline, "the platform did not hear of the agent's task"
+        time.sleep(0.02)
     assert platform.ok("POST", f"/messages/{sent}/cancel", json={})["status"] == "cancelled"
     assert served.learnt.wait(10)

@@ -156,8 +156,11 @@ def offer(house: Platform) -> Callable[[], str]:
     def put() -> str:
         name = f"plugin-{uuid4()}"
         place = house.data_dir / "plugins" / name
-        place.mkdir(parents=True)
-        (place / "plugin.yaml").write_text(f"name: {name}\nversion: 1.0.0\ndescription: says hello\n")
+        for folder in (place.parent, place):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        manifest = place / "plugin.yaml"
+        manifest.touch(mode=0o600)
+        manifest.write_text(f"name: {name}\nversion: 1.0.0\ndescription: says hello\n")
         return name
 
     return put

@@ -219,7 +219,7 @@ async def test_an_event_without_watchers_is_told_to_nobody(desk: Desk) -> None:
     task = await desk.task(key)
 
     def work(tx: Transaction, task: Task = task) -> bool:
-        outbox.enqueue(tx, task, 1, 2)
+        outbox.enqueue(tx, task, 1, 2, desk.clock.now())
         return tx.outbox.is_due(desk.clock.now())
 
     assert not await desk.storage.write(work)

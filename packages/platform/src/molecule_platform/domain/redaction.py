@@ -66,7 +66,7 @@ _GIVEN = rf"(?:{_QUOTE})?\s{{0,8}}[:=]\s{{0,8}}"
 _SIGN = r"(?:[^\s\"',;&\\]|\\(?![\"']))"
 _QUOTED = (
     rf"{_GIVEN}(?P<quote>{_QUOTE})(?!{_MARKER}(?P=quote))"
-    r"(?P<quoted>(?:(?!(?P=quote))(?:\\[^\r\n]|[^\\\r\n]))++)"
+    r"(?P<quoted>(?:(?!(?P=quote))(?:\\[^\r\n]|[^\\\r\n]))+)"
 )
 _ASSIGNED = rf"(?:{_QUOTE})?={_UNTOUCHED}(?P<assigned>{_SIGN}++)"
 # Here the value has to look like one: "the secret: patience", "private key: ~/.ssh/id_ed25519".

@@ -52,7 +52,10 @@ class Outbox(Protocol):
     """
 
     def add(self, key: TaskKey, first_seq: int, last_seq: int, now: datetime) -> int:
-        """A row for each live config of the task and each of its events from first to last; how many."""
+        """A row for each live config of the task and each of its events from first to last.
+
+        How many of them can be told at once; the others wait for one before them.
+        """
         ...
 
     def is_due(self, now: datetime) -> bool:

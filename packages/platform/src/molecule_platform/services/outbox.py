@@ -1,15 +1,15 @@
 """The outbox: what is to be told to webhooks, written in the same transaction as what happened."""
 
+from datetime import datetime
+
 from molecule_platform.domain.tasks import Task, TaskKey
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells
 
 
-def enqueue(tx: Transaction, task: Task, first_seq: int, last_seq: int) -> None:
+def enqueue(tx: Transaction, task: Task, first_seq: int, last_seq: int, now: datetime) -> None:
     """Let every live config of the task be told of these events, which are in its log already."""
-    [last] = tx.tasks.events(task.key, last_seq - 1, 1)
-    at = task.status_at if last.created_at is None else last.created_at
-    if tx.outbox.add(task.key, first_seq, last_seq, at):
+    if tx.outbox.add(task.key, first_seq, last_seq, now):
         tx.signal(bells.OUTBOX)
 
 

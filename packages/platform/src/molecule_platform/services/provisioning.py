@@ -116,8 +116,23 @@ class Provisioning:
             return None
         await self._let_requests_gather(workspace_id)
         async with self._slots:
-            launch = await self._storage.write(lambda tx: self._take_on(tx, workspace_id))
+            launch = await self._taken_on(workspace_id)
             return None if launch is None else await self._run(launch)
+
+    async def _taken_on(self, workspace_id: str) -> Launch | None:
+        taking = asyncio.ensure_future(self._storage.write(lambda tx: self._take_on(tx, workspace_id)))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # It may be on disk already, and nobody may wait for a start that nobody makes.
+            launch = await taking
+            if launch is not None:
+                await self._give_back(launch)
+            raise
+
+    async def _give_back(self, launch: Launch) -> None:
+        workspace_id, epoch = launch.workspace.id, launch.epoch
+        await self._storage.write(lambda tx: give_back(tx, workspace_id, epoch, self._clock.now()))
 
     async def _let_requests_gather(self, workspace_id: str) -> None:
         """Several reasons to restart within a moment are one restart."""
@@ -159,7 +174,7 @@ class Provisioning:
             await provisioner.stop(workspace_id, epoch - 1)
             await provisioner.start(launch)
         except asyncio.CancelledError:
-            await self._storage.write(lambda tx: give_back(tx, workspace_id, epoch, self._clock.now()))
+            await self._give_back(launch)
             raise
         except StartFailed as problem:
             return await self._start_failed(launch, problem)

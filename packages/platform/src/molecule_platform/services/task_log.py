@@ -51,7 +51,7 @@ def append(
     if task is None:
         raise Fenced
     if task.watchers:
-        outbox.enqueue(tx, task, task.last_seq - len(events) + 1, task.last_seq)
+        outbox.enqueue(tx, task, task.last_seq - len(events) + 1, task.last_seq, now)
     tx.signal(bells.task(key))
     return task
 

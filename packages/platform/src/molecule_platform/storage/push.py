@@ -35,6 +35,17 @@ _OF_TASK = and_(
 )
 _CONFIGS = Prepared(select(*_CONFIG).where(_OF_TASK).order_by(push_configs.c.id), _CONFIG)
 _LIVE = Prepared(select(func.count()).select_from(push_configs).where(_OF_TASK, _IS_LIVE))
+# Whether something waits already stands where a number would, so that it is read as one.
+_TOLD_COLUMNS = [push_configs.c.id, push_configs.c.org_id, push_configs.c.failures]
+_TOLD = Prepared(
+    select(
+        push_configs.c.id,
+        push_configs.c.org_id,
+        exists().where(outbox.c.push_config_id == push_configs.c.id).label("failures"),
+    ).where(_OF_TASK, _IS_LIVE),
+    _TOLD_COLUMNS,
+)
+_ADD = Prepared(insert(outbox), names=[column.name for column in outbox.c])
 
 
 class SqlPushConfigs:
@@ -99,19 +110,15 @@ class SqlOutbox:
 
     def add(self, key: TaskKey, first_seq: int, last_seq: int, now: datetime) -> int:
         """A row for each live config and each event."""
-        waits = exists().where(outbox.c.push_config_id == push_configs.c.id)
-        column = push_configs.c
-        told = self._connection.execute(
-            select(column.id, column.org_id, waits).where(_OF_TASK, _IS_LIVE), vars(key)
-        ).all()
+        told = _TOLD.rows(self._connection, vars(key))
         rows = [
-            _row(config_id, org_id, seq, now, is_first=seq == first_seq and not behind)
-            for config_id, org_id, behind in told
+            _row(one["id"], one["org_id"], seq, now, is_first=seq == first_seq and not one["failures"])
+            for one in told
             for seq in range(first_seq, last_seq + 1)
         ]
         if rows:
-            self._connection.execute(insert(outbox), rows)
-        return len(rows)
+            _ADD.run_all(self._connection, rows)
+        return sum(row["next_attempt_at"] is not None for row in rows)
 
     def is_due(self, now: datetime) -> bool:
         """Whether anything can be leased."""
