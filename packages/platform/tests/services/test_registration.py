@@ -261,14 +261,6 @@ async def test_registering_again_while_online_is_no_news(rig: Rig, principal_of:
     assert await rig.events() == before
 
 
-async def test_registering_again_with_another_card_while_online_announces_it(
-    rig: Rig, principal_of: Of
-) -> None:
-    ada = await rig.agent()
-    await rig.registration().register(Application(ada.id, {"name": "New"}), principal_of(ada))
-    assert (await rig.events())[-1] == "AGENT_CARD_UPDATED"
-
-
 async def test_a_new_card_is_kept_and_announced(rig: Rig) -> None:
     workspace = await rig.agent()
     await rig.registration().update_card(workspace, {"name": "Ada the second"})

@@ -202,8 +202,6 @@ class Registration:
         )
         card = _shown_card(application.agent_card)
         journal.move(tx, workspace, after, now, url=after.url, agent_card=card, name=workspace.name)
-        if after.status == workspace.status and after.agent_card != workspace.agent_card:
-            journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=card)
         restart_context.tell(tx, workspace, after, now)
         tx.signal(bells.mail(workspace.id))
         return after

@@ -51,7 +51,6 @@ class LiveDoor:
         except StorageDown:
             await _turn_away(send, CLOSING[End.UNAVAILABLE], "platform-unavailable")
         else:
-            await send({"type": "websocket.accept"})
             await self._serve(listener, since, receive, send)
 
     async def _admit(self, came: Arrival) -> tuple[Listener, int | None]:
@@ -68,6 +67,8 @@ class LiveDoor:
 
     async def _serve(self, listener: Listener, since: int | None, receive: Receive, send: Send) -> None:
         async with self._followers.follow(listener, since) as follower:
+            # Not before: whoever is told that it is connected misses nothing from then on.
+            await send({"type": "websocket.accept"})
             tasks: set[asyncio.Task[int | None]] = {
                 asyncio.create_task(_read_client(listener, receive, send)),
                 asyncio.create_task(_write(follower, send)),
