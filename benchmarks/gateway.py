@@ -134,12 +134,12 @@ def door_of(workspace_id: str) -> str:
 
 
 @contextmanager
-def running(workspaces: int = 1, capacity: int = CAPACITY) -> Generator[Gateway]:
+def running(workspaces: int = 1, capacity: int = CAPACITY, **settings: str) -> Generator[Gateway]:
     """The platform and its echo agent, each in a process of its own."""
     with (
         tempfile.TemporaryDirectory() as folder,
         processes.running("benchmarks.echo_agent") as agent,
-        live_platform.running(Path(folder) / "data", "--no-demo", **SETTINGS) as platform,
+        live_platform.running(Path(folder) / "data", "--no-demo", **SETTINGS, **settings) as platform,
     ):
         url = f"http://127.0.0.1:{agent.port}/"
         joined = [_join(platform, f"echo-{number}", url, capacity) for number in range(workspaces)]

@@ -21,8 +21,7 @@ _TOLD_AT = re.compile(echo_agent.TOLD_AT.encode() + rb"(\d+)")
 
 def measure() -> figure.Figure:
     """Against the same stream that no webhook is told of, the two measured in turns."""
-    gateway.SETTINGS["MOLECULE_PUSH_ALLOW_PRIVATE"] = "true"
-    with gateway.running() as ours, _slow_webhook() as url:
+    with gateway.running(MOLECULE_PUSH_ALLOW_PRIVATE="true") as ours, _slow_webhook() as url:
         for warm in (url, None):
             _delay(ours, warm)
         pairs = [(_delay(ours, url), _delay(ours, None)) for _ in range(TURNS)]

@@ -4,12 +4,12 @@ import contextlib
 import logging
 import os
 import stat
-import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
 
 from molecule_agent import errors
+from molecule_wire import file_locks
 
 LOCK_WAIT = 2.0
 _RETRY_LOCK_EVERY = 0.02
@@ -112,30 +112,7 @@ class TokenStore:
 
 def _wait_for_lock(handle: int, path: Path, wait: float) -> None:
     deadline = time.monotonic() + wait
-    while not _try_lock(handle):
+    while not file_locks.try_lock(handle):
         if time.monotonic() >= deadline:
             raise errors.TokenStoreError(f"{path} is held by another process for more than {wait:g} s")
         time.sleep(_RETRY_LOCK_EVERY)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(handle: int) -> bool:
-        """Take the lock if it is free; closing the handle gives it back."""
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(handle: int) -> bool:
-        """Take the lock if it is free; closing the handle gives it back."""
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

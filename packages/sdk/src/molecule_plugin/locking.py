@@ -2,12 +2,12 @@
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
 
 from molecule_plugin import errors
+from molecule_wire import file_locks
 
 
 class InstallInProgressError(errors.PluginError):
@@ -39,7 +39,7 @@ def one_at_a_time(lock_file: Path, wait: float = INSTALL_WAIT) -> Generator[None
 def _take(lock_file: Path) -> int | None:
     """The handle of the lock if it is free; a file that its last holder has just removed does not count."""
     handle = os.open(lock_file, os.O_RDWR | os.O_CREAT, 0o600)
-    if _try_lock(handle) and _is_still_there(handle, lock_file):
+    if file_locks.try_lock(handle) and _is_still_there(handle, lock_file):
         return handle
     os.close(handle)
     return None
@@ -50,24 +50,3 @@ def _is_still_there(handle: int, lock_file: Path) -> bool:
         return os.path.samestat(os.fstat(handle), lock_file.lstat())
     except FileNotFoundError:
         return False
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(handle: int) -> bool:
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

@@ -91,7 +91,12 @@ def install(
     for warning in done["warnings"]:
         session.remark(warning)
     what = f"{done['plugin']} {done['version']} from {done['resolved']}"
-    session.answer(done, f"{row['name']}: {what} is {done['status']}. sha256 {done['sha256']}")
+    said = [f"{row['name']}: {what} is {done['status']}. sha256 {done['sha256']}"]
+    if done["status"] == "recorded":
+        # Somebody else's machine: we can write down what it has, and not put anything there.
+        own = f"molecule-agent install {hints.word(done['plugin'])} --source {hints.word(source)}"
+        said.append(screen.steps([(own, "installs it, run where the agent is")]))
+    session.answer(done, *said)
 
 
 @command(plugins, "uninstall", serves=("plugin.uninstall",))

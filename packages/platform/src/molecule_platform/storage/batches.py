@@ -9,8 +9,7 @@ from sqlalchemy import Connection
 
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import outages, writes
-from molecule_platform.storage.counters import Numbers
+from molecule_platform.storage import counters, outages, writes
 from molecule_platform.storage.transaction import SqlTransaction
 from molecule_wire.a2a.errors import A2AError
 
@@ -45,7 +44,7 @@ def run_together(connection: Connection, jobs: Sequence[Job]) -> bool:
 
     False if one does: then the transaction is to be undone, and the jobs are run apart.
     """
-    numbers = Numbers(connection)
+    counters.begin(connection)
     for job in jobs:
         before = writes.count(connection)
         run(connection, job)
@@ -54,13 +53,13 @@ def run_together(connection: Connection, jobs: Sequence[Job]) -> bool:
         refused = isinstance(job.problem, Refusal | A2AError) and writes.count(connection) == before
         if job.problem is not None and not refused:
             return False
-    numbers.keep(connection)
+    counters.keep(connection)
     return True
 
 
 def run_apart(connection: Connection, jobs: Sequence[Job]) -> None:
     """Run the jobs one after another on an open transaction, a savepoint around each."""
-    numbers = Numbers(connection)
+    counters.begin(connection)
     cursor = connection.connection.cursor()
     for job in jobs:
         cursor.execute("SAVEPOINT job")
@@ -68,7 +67,7 @@ def run_apart(connection: Connection, jobs: Sequence[Job]) -> None:
         if job.problem is not None:
             cursor.execute("ROLLBACK TO SAVEPOINT job")
         cursor.execute("RELEASE SAVEPOINT job")
-    numbers.keep(connection)
+    counters.keep(connection)
 
 
 def signals_of(jobs: Sequence[Job]) -> list[str]:

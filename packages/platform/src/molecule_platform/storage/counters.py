@@ -11,59 +11,44 @@ from molecule_platform.storage.tables import counters
 LOG = "log"
 PRUNED = "pruned"
 
-_DRAW = Prepared(
-    update(counters)
-    .where(counters.c.name == LOG)
-    .values(value=counters.c.value + bindparam("many"))
-    .returning(counters.c.value)
-)
 _CURRENT = Prepared(select(counters.c.value).where(counters.c.name == LOG))
 _PRUNED = Prepared(select(counters.c.value).where(counters.c.name == PRUNED))
 _KEEP = Prepared(update(counters).where(counters.c.name == LOG).values(value=bindparam("newest")))
 _KEY = "numbers"
 
 
-class Numbers:
-    """The counter during one batch of the only writer, or of one that keeps all others from writing."""
+class _Numbers:
+    """The counter during one batch of a writer that keeps all others from writing."""
 
-    def __init__(self, connection: Connection) -> None:
-        connection.info.pop(_KEY, None)
-        self._kept = self.newest = current(connection)
-        connection.info[_KEY] = self
+    def __init__(self, newest: int) -> None:
+        self.kept = self.newest = newest
 
-    def draw(self, many: int) -> int:
-        """The next number, the first of `many`."""
-        first = self.newest + 1
-        self.newest += many
-        return first
 
-    def keep(self, connection: Connection) -> None:
-        """Write down how far it came."""
-        if self.newest != self._kept:
-            _KEEP.run(connection, {"newest": self.newest})
+def begin(connection: Connection) -> None:
+    """Count for a batch, from where the last one came to."""
+    connection.info[_KEY] = _Numbers(_CURRENT.scalar(connection, {}))
 
 
 def draw(connection: Connection, many: int = 1) -> int:
     """The next number, the first of `many`, of the one counter that orders events, messages and activity."""
-    numbers: Numbers | None = connection.info.get(_KEY)
-    if numbers is not None:
-        return numbers.draw(many)
-    return _DRAW.scalar(connection, {"many": many}) - many + 1
+    numbers: _Numbers = connection.info[_KEY]
+    first = numbers.newest + 1
+    numbers.newest += many
+    return first
 
 
 def keep(connection: Connection) -> None:
     """Write down how far a batch came."""
-    numbers: Numbers | None = connection.info.get(_KEY)
-    if numbers is not None:
-        numbers.keep(connection)
+    numbers: _Numbers = connection.info[_KEY]
+    if numbers.newest != numbers.kept:
+        _KEEP.run(connection, {"newest": numbers.newest})
+        numbers.kept = numbers.newest
 
 
 def current(connection: Connection) -> int:
     """The newest number drawn."""
-    numbers: Numbers | None = connection.info.get(_KEY)
-    if numbers is not None:
-        return numbers.newest
-    return _CURRENT.scalar(connection, {})
+    numbers: _Numbers | None = connection.info.get(_KEY)
+    return _CURRENT.scalar(connection, {}) if numbers is None else numbers.newest
 
 
 def pruned(connection: Connection) -> int:

@@ -74,7 +74,7 @@ class SqlMailbox:
     def load(self, target_id: str) -> Load:
         """How much a workspace has before it."""
         rows = sql.LOAD.rows(self._connection, {"target": target_id})
-        found = {row["status"]: row["priority"] for row in rows}
+        found = {row["status"]: row["many"] for row in rows}
         return Load(found.get("accepted", 0), found.get("leased", 0))
 
     def is_anyone_waiting(self, target_id: str) -> bool:

@@ -4,7 +4,20 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Text, Update, bindparam, func, insert, or_, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Integer,
+    Select,
+    Text,
+    Update,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from molecule_platform.domain.messages import Message, Waiting
 from molecule_platform.storage.prepared import Prepared
@@ -68,10 +81,9 @@ BY_TASK = _newest(
 IS_HELD = Prepared(select(column.id).where(_ID, _HELD), [column.id])
 STATUS = Prepared(select(column.status).where(_ID))
 OPEN_COUNT = Prepared(select(func.count()).select_from(messages).where(_TARGET, _IS_OPEN))
-# The count stands where a column of that type would, so that it is read as a number.
 LOAD = Prepared(
-    select(column.status, func.count().label("priority")).where(_TARGET, _IS_OPEN).group_by(column.status),
-    [column.status, column.priority],
+    select(column.status, func.count()).where(_TARGET, _IS_OPEN).group_by(column.status),
+    [column.status, Column("many", Integer)],
 )
 ANY_ACCEPTED = Prepared(select(column.id).where(_TARGET, column.status == "accepted").limit(1), [column.id])
 CONTEXT = Prepared(

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
+    Column,
     ColumnElement,
     Connection,
     RowMapping,
@@ -35,15 +37,10 @@ _OF_TASK = and_(
 )
 _CONFIGS = Prepared(select(*_CONFIG).where(_OF_TASK).order_by(push_configs.c.id), _CONFIG)
 _LIVE = Prepared(select(func.count()).select_from(push_configs).where(_OF_TASK, _IS_LIVE))
-# Whether something waits already stands where a number would, so that it is read as one.
-_TOLD_COLUMNS = [push_configs.c.id, push_configs.c.org_id, push_configs.c.failures]
+_WAITS = exists().where(outbox.c.push_config_id == push_configs.c.id)
 _TOLD = Prepared(
-    select(
-        push_configs.c.id,
-        push_configs.c.org_id,
-        exists().where(outbox.c.push_config_id == push_configs.c.id).label("failures"),
-    ).where(_OF_TASK, _IS_LIVE),
-    _TOLD_COLUMNS,
+    select(push_configs.c.id, push_configs.c.org_id, _WAITS).where(_OF_TASK, _IS_LIVE),
+    [push_configs.c.id, push_configs.c.org_id, Column("is_behind", Boolean)],
 )
 _ADD = Prepared(insert(outbox), names=[column.name for column in outbox.c])
 
@@ -112,7 +109,7 @@ class SqlOutbox:
         """A row for each live config and each event."""
         told = _TOLD.rows(self._connection, vars(key))
         rows = [
-            _row(one["id"], one["org_id"], seq, now, is_first=seq == first_seq and not one["failures"])
+            _row(one["id"], one["org_id"], seq, now, is_first=seq == first_seq and not one["is_behind"])
             for one in told
             for seq in range(first_seq, last_seq + 1)
         ]

@@ -24,7 +24,6 @@ from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.storage import batches, counters, outages, schema, standings
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.columns import json_text
-from molecule_platform.storage.counters import Numbers
 from molecule_platform.storage.standings import Standings
 from molecule_platform.storage.transaction import SqlTransaction
 
@@ -137,7 +136,7 @@ class SqliteStorage:
             connection = self._writing = self._writing or self._connected(self._writer)
             driver = _driver(connection)
             driver.execute(BEGIN_WRITING)
-            Numbers(connection)
+            counters.begin(connection)
             until = time.perf_counter() + BATCH_SECONDS
             while self._waiting and len(jobs) < batches.MOST_JOBS and time.perf_counter() < until:
                 jobs.append(self._waiting.popleft())
