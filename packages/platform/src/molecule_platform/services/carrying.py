@@ -68,14 +68,24 @@ class Carrier:
         self._bounds = bounds
         self._open_dispatch_secret = open_dispatch_secret
         self.stopping = False
-        # Messages that are answered while their task is still being heard.
-        self.outliving: set[str] = set()
+        # Messages whose end is written by whoever carries them: it need not be told of it.
+        self.ending: set[str] = set()
 
     async def carry(self, message: Message, workspace: Workspace) -> str:
         """Bring the message to its outcome, or back into the mailbox; says in a word which."""
         heard = Hearing(message)
         try:
-            reply = await self._deliver(heard, workspace)
+            reply = await self._reply(heard, workspace)
+            self.ending.add(message.id)
+            return await self._write_until_done(heard, workspace, reply)
+        finally:
+            self.ending.discard(message.id)
+
+    async def _reply(self, heard: Hearing, workspace: Workspace) -> Reply:
+        """What becomes of one attempt, whatever goes wrong."""
+        message = heard.message
+        try:
+            return await self._deliver(heard, workspace)
         except asyncio.CancelledError:
             await self._storage.write(lambda tx: self._give_back(tx, message))
             await self._stop_agent(heard, workspace)
@@ -85,17 +95,14 @@ class Carrier:
             sentence = (
                 "the task of the message was over, or read by another message, before the agent was done"
             )
-            reply = Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+            return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
         except EventRefused as refused:
             sentence = f"the agent broke the protocol ({refused.event_reason}): {refused.message}"
-            reply = Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+            return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
         except Exception as problem:  # noqa: BLE001 - a fault of ours must not leave the message leased for ever
             self._log.error("a message could not be handed over", message_id=message.id, exc_info=problem)
             sentence = f"the message could not be handed over ({type(problem).__name__})"
-            reply = Unanswered("internal", sentence, retryable=True)
-        finally:
-            self.outliving.discard(message.id)
-        return await self._write_until_done(heard, workspace, reply)
+            return Unanswered("internal", sentence, retryable=True)
 
     async def _stop_agent(self, heard: Hearing, workspace: Workspace) -> None:
         """The message has ended otherwise: nobody waits any longer for what the agent is doing."""
@@ -114,20 +121,18 @@ class Carrier:
         return Dispatch(workspace, message, self._open_dispatch_secret(workspace), max(left, 0.0))
 
     async def _deliver(self, heard: Hearing, workspace: Workspace) -> Reply:
-        if heard.message.deadline_at <= self._clock.now():
+        now = self._clock.now()
+        if heard.message.deadline_at <= now:
             return Unanswered("deadline-exceeded", "the deadline passed before the message was sent", False)
         idle = workspace.idle_timeout_seconds or self._bounds.idle_seconds
-        limit = asyncio.timeout(None)
+        patience = Patience(idle, partial(self._sign, heard.message), now)
         try:
-            async with limit:
-                patience = Patience(idle, limit, partial(self._sign, heard.message), self._clock.now())
-                try:
-                    return await self._talk(heard, workspace, patience)
-                finally:
-                    patience.end()
-        except TimeoutError:
-            if not limit.expired():
+            return await self._talk(heard, workspace, patience)
+        except asyncio.CancelledError:
+            if not patience.ended_it():
                 raise
+        finally:
+            patience.end()
         sentence = f"{workspace.name} showed no sign of work for {idle:g} s"
         return Unanswered("peer-unreachable", sentence, True, delivery_confirmed=True)
 
@@ -188,7 +193,7 @@ class Carrier:
             raise recorded.refused
         if heard.state == "auth-required" and not heard.outlives_lease:
             # The caller has its answer; the agent may go on by itself once it has the credential.
-            self.outliving.add(heard.message.id)
+            self.ending.add(heard.message.id)
             await self._storage.write(lambda tx: self._settle_heard(tx, heard))
             heard.outlives_lease = True
         return bool(recorded.events)

@@ -125,9 +125,8 @@ class Courier:
         return carried is not None and carried[1] == epoch
 
     def _settled(self, message_id: str) -> None:
-        if message_id in self._carrying and message_id not in self._carrier.outliving:
-            # Whoever has just settled it goes first, and is then no longer carrying it.
-            asyncio.get_running_loop().call_soon(self.drop, message_id)
+        if message_id not in self._carrier.ending:
+            self.drop(message_id)
 
     def drop(self, message_id: str) -> None:
         """Stop carrying a message that has ended otherwise."""

@@ -16,6 +16,7 @@ from molecule_wire import jsontext
 from molecule_wire.a2a import convert, differences
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
+from molecule_wire.values import value
 
 # More is no conversation but a fault, and would cost everyone who reads it.
 MOST_EVENTS = 100_000
@@ -94,7 +95,7 @@ class Hearing:
         self._heard = replace(self._heard, task_id=task_id, task=None, resumed=True)
 
 
-@dataclass(frozen=True)
+@value
 class Recorded:
     """What was written: the events with their numbers, and what is known after them."""
 

@@ -28,7 +28,8 @@ def settle(
     conclusions.conclude(tx, message, now, told=outcome.told)
     _tell_delegation(tx, message, now)
     _tell(tx, message, now)
-    return message
+    # Its task may have got its name just now.
+    return tx.mailbox.get(message_id)
 
 
 def _tell(tx: Transaction, message: Message, now: datetime) -> None:
