@@ -89,6 +89,16 @@ class Hearing:
         if task_id is not None and self._heard.task_id is None:
             self._heard = replace(self._heard, task_id=task_id)
 
+    def too_late(self, said: Sequence[Said]) -> None:
+        """The message had ended before this was said, which is not kept: only what it makes of the task."""
+        last = said[-1]
+        self._heard = replace(
+            self._heard,
+            task_id=last.task_id or self._heard.task_id,
+            state=last.state or self._heard.state,
+            bare=last if last.kind == "message" else None,
+        )
+
     def resume(self, *, forgotten: bool = False) -> None:
         """What comes next may have been told before; an agent that forgot its task begins a new one."""
         task_id = None if forgotten else self.task_id

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from molecule_platform.ports.storage import StorageDown
+from molecule_platform.domain.messages import Message
+from molecule_platform.ports.storage import StorageDown, Transaction
 
 Vouch = Callable[[], Awaitable[datetime | None]]
 """When the agent last showed that it works; None when it did not."""
@@ -77,3 +78,15 @@ class Patience:
         if self._waiting is not None:
             self.is_over = True
             self._waiting.cancel()
+
+
+def last_sign_of_work(tx: Transaction, message: Message) -> datetime | None:
+    """When the agent last said that it is working on the message, or on anything if it names nothing."""
+    workspace = tx.workspaces.get(message.target_id)
+    if workspace is None:
+        return None
+    turns = (workspace.runtime_metadata or {}).get("active_turns")
+    if isinstance(turns, list):
+        named = [turn.get("message_id") for turn in turns if isinstance(turn, dict)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return workspace.last_heartbeat_at if message.id in named else None
+    return workspace.last_heartbeat_at if workspace.active_tasks >= 1 else None

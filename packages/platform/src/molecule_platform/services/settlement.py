@@ -15,6 +15,7 @@ from molecule_wire.a2a import envelopes, errors
 
 SHOWN_MOST_BYTES = 64 * 1024
 
+_TOLD_AS = {"no-reply": "deadline-exceeded", "wake-failed": "peer-unavailable", "cancelled": "conflict"}
 _ACTIVITY_STATUS = {"answered": "ok", "failed": "error", "expired": "timeout", "cancelled": "error"}
 
 
@@ -129,4 +130,4 @@ def error_of(message: Message) -> errors.A2AError:
 
 def _status_code(code: str) -> str:
     """Outcomes without an HTTP status of their own, as the code that has one."""
-    return {"no-reply": "deadline-exceeded", "wake-failed": "peer-unavailable"}.get(code, code)
+    return _TOLD_AS.get(code, code)
