@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from benchmarks import (
     call_peer,
     card,
+    crowded_mailbox,
     events_replay,
     figure,
     gateway_stream,
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "gateway_unary": gateway_unary.against_echo,
     "gateway_unary_quiet": gateway_unary.against_quiet_echo,
     "gateway_unary_sdk": gateway_unary.against_sdk,
+    "crowded_mailbox": crowded_mailbox.measure,
     "gateway_stream": gateway_stream.against_echo,
     "gateway_stream_sdk": gateway_stream.against_sdk,
     "idle_subscribers": idle_subscribers.measure,
