@@ -59,6 +59,7 @@ VERBS: dict[str, Callable[[Transaction], Any]] = {
     "newest of tasks": lambda tx: tx.tasks.newest([TaskKey("w", "", "t"), TaskKey("v", "", "u")]),
     "abandoned tasks": lambda tx: tx.tasks.abandoned(NOW, 10),
     "tasks to look at": lambda tx: tx.tasks.due(NOW, 10),
+    "last settled": lambda tx: tx.upkeep.last_settled("w"),
     "events after": lambda tx: tx.events.after(7, 10, org_id="o"),
     "events of one": lambda tx: tx.events.newest("o", 10, workspace_id="w"),
 }

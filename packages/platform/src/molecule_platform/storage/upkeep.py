@@ -4,8 +4,9 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, delete, exists, or_, select, update
 
+from molecule_platform.domain.messages import OPEN, STATUSES
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.storage.tables import (
     access_grants,
@@ -15,6 +16,7 @@ from molecule_platform.storage.tables import (
     enrolment_tokens,
     events,
     message_events,
+    message_transitions,
     messages,
     push_configs,
     secrets,
@@ -24,6 +26,7 @@ from molecule_platform.storage.tables import (
     workspaces,
 )
 
+_ENDED = sorted(set(STATUSES) - OPEN)
 _OWN = (activity_logs, message_events, push_configs, tasks, secrets, enrolment_tokens, workspace_plugins)
 
 
@@ -73,8 +76,10 @@ class SqlUpkeep:
 
     def last_settled(self, workspace_id: str) -> datetime | None:
         """The newest end of a message."""
-        wanted = select(func.max(messages.c.finished_at)).where(messages.c.target_id == workspace_id)
-        return self._connection.execute(wanted).scalar_one()
+        step = message_transitions.c
+        mine = (step.target_id == workspace_id) & step.kind.in_(_ENDED)
+        newest = select(step.created_at).where(mine).order_by(step.event_id.desc()).limit(1)
+        return self._connection.execute(newest).scalar_one_or_none()
 
     def erase(self, workspace_id: str) -> None:
         """Delete its data."""
