@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.conftest import Visitor
 
 NOBODY = "11111111-1111-4111-8111-111111111111"
+SIGNED = {"protected": "eyJhbGciOiJFUzI1NiJ9", "signature": "c2lnbmVk", "header": {"own": 1}}
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 
@@ -136,7 +137,7 @@ async def test_a_new_card_is_served_within_a_second(visit: Visitor) -> None:
 
 
 async def test_the_original_is_what_the_agent_registered(visit: Visitor) -> None:
-    card = {"name": "Ada", "url": "http://own.example", "x": [1, False], "signatures": [{"protected": "p"}]}
+    card = {"name": "Ada", "url": "http://own.example", "x": [1, False], "signatures": [SIGNED]}
     ada = await public(visit, **card)
     answer = await visit("GET", f"/agents/{ada}/.well-known/agent-card.original.json")
     assert (answer.json, answer.headers["cache-control"]) == (card, "private, max-age=60")

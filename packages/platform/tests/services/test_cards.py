@@ -57,7 +57,7 @@ class Gallery:
             rig.storage, rig.clock, signing.new_key, sealers.for_texts(ring), sealers.opens_signing(ring)
         )
         self.keys = LivingKeys(rig.storage, rig.bells, rig.clock, rig.log, sealers.for_signing(ring))
-        self.cards = Cards(rig.storage, rig.authority, self.keys, push=push)
+        self.cards = Cards(rig.storage, rig.bells, rig.authority, self.keys, push=push)
 
     async def jwks(self) -> dict[str, dict[str, Any]]:
         return {key["kid"]: key for key in (await self.signing.document(BASE))["keys"]}
