@@ -124,14 +124,13 @@ async def test_a_browser_s_session_reads_a_private_card(visit: Visitor) -> None:
     assert (await visit("GET", path, token=None, headers={"cookie": cookie})).status == 200
 
 
-async def test_a_new_card_is_served_within_a_second(visit: Visitor) -> None:
+async def test_a_new_card_is_served_at_once(visit: Visitor) -> None:
     ada = await public(visit)
     path = f"/agents/{ada}{WELL_KNOWN[0]}"
     before = await visit("GET", path, token=None)
     changed = {"workspace_id": ada, "agent_card": {"name": "Ada", "description": "Newer"}}
     token = (await visit("POST", f"/workspaces/{ada}/tokens", {})).json["auth_token"]
     assert (await visit("POST", "/registry/update-card", changed, token=token)).status == 200
-    visit.house._staff.cards._let_in.clear()  # as a second does
     after = await visit("GET", path, token=None, headers={"if-none-match": before.headers["etag"]})
     assert (after.status, after.json["description"]) == (200, "Newer")
 
