@@ -40,7 +40,7 @@ class Sets:
         server.always = document({"keys": [KEY]})
 
     async def keys(self, **how: Any) -> Any:
-        return await self.sets.keys(self.server.url, **how)
+        return (await self.sets.keys(self.server.url, **how)).keys
 
     @property
     def asked(self) -> int:
@@ -83,14 +83,18 @@ async def test_whoever_stops_waiting_takes_the_answer_from_nobody(sets: Sets) ->
     assert await patient == (KEY,)
 
 
-async def test_keys_are_fetched_anew_but_not_again_at_once(sets: Sets) -> None:
+async def test_keys_are_fetched_anew_for_whoever_needs_them_as_they_are(sets: Sets) -> None:
     await sets.keys()
-    await sets.keys(anew=True)
-    assert sets.asked == 1
-    sets.time.now += key_sets.RECENT_SECONDS + 0.1
     sets.server.always = document({"keys": []})
-    assert await sets.keys(anew=True) == ()
+    assert await sets.keys() == (KEY,)
+    assert await asyncio.gather(*(sets.keys(anew=True) for _ in range(5))) == [()] * 5
+    assert await sets.keys() == ()
     assert sets.asked == 2
+
+
+async def test_it_is_told_whether_keys_were_kept(sets: Sets) -> None:
+    told = [await sets.sets.keys(sets.server.url, anew=anew) for anew in (False, False, True)]
+    assert [each.is_kept for each in told] == [False, True, False]
 
 
 async def test_a_place_that_does_not_answer_is_asked_again_soon(sets: Sets) -> None:
@@ -99,7 +103,15 @@ async def test_a_place_that_does_not_answer_is_asked_again_soon(sets: Sets) -> N
         with pytest.raises(NoKeys, match="HTTP 503"):
             await sets.keys()
     assert sets.asked == 1
-    sets.time.now += key_sets.RECENT_SECONDS + 0.1
+    sets.time.now += key_sets.AWAY_SECONDS + 0.1
+    assert await sets.keys() == (KEY,)
+
+
+async def test_keys_that_are_kept_outlive_a_server_that_is_away(sets: Sets) -> None:
+    await sets.keys()
+    sets.server.answers = [document({}, "503 Service Unavailable")]
+    with pytest.raises(NoKeys, match="HTTP 503"):
+        await sets.keys(anew=True)
     assert await sets.keys() == (KEY,)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,7 +11,7 @@ import pytest
 
 from molecule_platform.domain.card_signatures import Origin
 from molecule_platform.keys import signing, verifying
-from molecule_platform.ports.key_sets import NoKeys, PublicKey
+from molecule_platform.ports.key_sets import KeySet, NoKeys, PublicKey
 from molecule_platform.ports.signing import FreshKey
 from molecule_platform.services.card_signatures import CardSignatures
 from molecule_wire import jcs
@@ -43,13 +42,13 @@ class Shelf:
         parts = urlsplit(url)
         return Origin(parts.scheme, parts.hostname or "", parts.port or 443)
 
-    async def keys(self, url: str, *, anew: bool = False) -> Sequence[PublicKey]:
+    async def keys(self, url: str, *, anew: bool = False) -> KeySet:
         self.asked.append(url)
         if not anew and url in self.kept:
-            return self.kept[url]
+            return KeySet(self.kept[url], is_kept=True)
         if url not in self.there:
             raise NoKeys("the key server does not answer")
-        return self.there[url]
+        return KeySet(self.there[url])
 
 
 class Desk:
@@ -117,7 +116,9 @@ async def test_a_signature_that_does_not_fit_refuses_the_card(
 ) -> None:
     desk.show(key)
     for bad in (signed(key, over={"name": "Eve"}), {**signed(key), "signature": text(b"x" * 64)}):
+        desk.shelf.asked.clear()
         refusal = await refuses(desk.judge(bad), "invalid-request")
+        assert len(desk.shelf.asked) == 1
         assert refusal.extras["field"] == "agent_card"
         assert key.kid in refusal.sentence
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from molecule_platform.domain.card_signatures import Origin
 from molecule_platform.egress import exchange, guard
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.ports.key_sets import NoKeys, PublicKey
+from molecule_platform.ports.key_sets import KeySet, NoKeys, PublicKey
 from molecule_wire import jsontext
 
 SECONDS = 3.0  # agents wait for it when they register, and not for long
@@ -15,8 +15,7 @@ MOST_BYTES = 64 * 1024
 MOST_KEYS = 64
 MOST_SETS = 256
 KEPT_SECONDS = 300.0
-# Whoever wants them anew, or met a place that does not answer, takes what was seen so shortly before.
-RECENT_SECONDS = 2.0
+AWAY_SECONDS = 2.0  # how long a place that does not answer is not asked again
 
 _ASKED = {"Accept": "application/jwk-set+json, application/json"}
 
@@ -46,14 +45,19 @@ class HttpKeySets:
             return None
         return Origin(place.scheme, place.host, place.port)
 
-    async def keys(self, url: str, *, anew: bool = False) -> tuple[PublicKey, ...]:
+    async def keys(self, url: str, *, anew: bool = False) -> KeySet:
         """The keys shown there. Raises `NoKeys`."""
-        seen = self._seen.get(url)
-        if seen is None or self._now() - seen.at > _good_for(seen, anew):
-            seen = await self._asked(url)
+        kept = None if anew else self._kept(url)
+        seen = kept or await self._asked(url)
         if seen.problem:
             raise NoKeys(seen.problem)
-        return seen.keys
+        return KeySet(seen.keys, is_kept=kept is not None)
+
+    def _kept(self, url: str) -> _Seen | None:
+        seen = self._seen.get(url)
+        if seen is None or self._now() - seen.at > (AWAY_SECONDS if seen.problem else KEPT_SECONDS):
+            return None
+        return seen
 
     async def _asked(self, url: str) -> _Seen:
         task = self._asking.get(url)
@@ -68,11 +72,16 @@ class HttpKeySets:
         except NoKeys as why:
             keys, problem = (), str(why)
         seen = _Seen(keys, problem, self._now())
+        # Keys that are still good outlive a moment in which nobody shows them.
+        if not problem or self._kept(url) is None:
+            self._keep(url, seen)
+        return seen
+
+    def _keep(self, url: str, seen: _Seen) -> None:
         self._seen.pop(url, None)
         while len(self._seen) >= MOST_SETS:
             del self._seen[next(iter(self._seen))]
         self._seen[url] = seen
-        return seen
 
     async def _fetch(self, url: str) -> tuple[PublicKey, ...]:
         try:
@@ -91,10 +100,6 @@ class HttpKeySets:
         if answer.status != 200:
             raise NoKeys(f"the key server answered HTTP {answer.status}")
         return _read(answer.body)
-
-
-def _good_for(seen: _Seen, anew: bool) -> float:
-    return RECENT_SECONDS if anew or seen.problem else KEPT_SECONDS
 
 
 def _read(body: bytes) -> tuple[PublicKey, ...]:

@@ -1,6 +1,7 @@
 """Keys that others show to the world, so that what they signed can be checked."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from molecule_platform.domain.card_signatures import Origin
@@ -16,6 +17,14 @@ class NoKeys(Exception):
     """The keys cannot be had right now. The text says why."""
 
 
+@dataclass(frozen=True)
+class KeySet:
+    """The keys of a place, as they are now, or as they were when they were last looked at."""
+
+    keys: Sequence[PublicKey]
+    is_kept: bool = False
+
+
 class KeySets(Protocol):
     """JWKS documents at other people's URLs."""
 
@@ -23,6 +32,6 @@ class KeySets(Protocol):
         """Where a URL leads; None if it may not be called."""
         ...
 
-    async def keys(self, url: str, *, anew: bool = False) -> Sequence[PublicKey]:
+    async def keys(self, url: str, *, anew: bool = False) -> KeySet:
         """The keys shown there, perhaps as they were minutes ago; `anew` as they are now. Raises `NoKeys`."""
         ...

@@ -57,10 +57,12 @@ class CardSignatures:
         if claim.jku is None or place is None or not rules.may_vouch(place, origins, self._hosts):
             return _Verdict(None, "its jku is not at the card's own origin and no host that is allowed")
         try:
-            verdict = self._checked(claim, covered, await self._key_sets.keys(claim.jku))
-            if not verdict.is_valid:
+            found = await self._key_sets.keys(claim.jku)
+            verdict = self._checked(claim, covered, found.keys)
+            if not verdict.is_valid and found.is_kept:
                 # Its key may be newer than what is kept of them, also under an old name.
-                verdict = self._checked(claim, covered, await self._key_sets.keys(claim.jku, anew=True))
+                found = await self._key_sets.keys(claim.jku, anew=True)
+                verdict = self._checked(claim, covered, found.keys)
         except NoKeys as problem:
             return _Verdict(None, str(problem))
         return verdict
