@@ -26,11 +26,12 @@ class Server:
 
 
 @contextmanager
-def running(module: str) -> Generator[Server]:
-    """`python -m MODULE PORT`, once it listens; ended afterwards."""
+def running(module: str, *wishes: str) -> Generator[Server]:
+    """`python -m MODULE PORT WISHES`, once it listens; ended afterwards. What it prints is thrown away."""
     port = servers.free_port()
     environment = live_platform.clean_environment() | {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}
-    process = subprocess.Popen([sys.executable, "-m", module, str(port)], env=environment)
+    command = [sys.executable, "-m", module, str(port), *wishes]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     try:
         _until_open(port)
         yield Server(port, process.pid)

@@ -14,7 +14,7 @@ from molecule_platform.api.nouns.inbox import LeaseInbox
 from molecule_platform.api.nouns.registry import Register
 from molecule_platform.api.pipeline import Pipeline
 from molecule_platform.api.route import Route
-from molecule_platform.api.router import Router, checked_id
+from molecule_platform.api.router import Router
 from molecule_platform.api.routes import TABLE
 from molecule_platform.api.shapes import NewBody
 from molecule_platform.domain.authorisation import ANY, PUBLIC
@@ -154,14 +154,14 @@ def test_an_id_that_is_no_uuid_is_refused(given_id: str) -> None:
     match = ROUTER.match("GET", f"/workspaces/{given_id}")
     assert match is not None
     with pytest.raises(Refusal) as refused:
-        checked_id(match)
+        _ = match.workspace_id
     assert refused.value.code == "invalid-id"
 
 
 def test_the_case_of_an_id_makes_no_difference() -> None:
     match = ROUTER.match("GET", f"/workspaces/{ID.replace('1', 'A')}")
     assert match is not None
-    assert checked_id(match) == ID.replace("1", "a")
+    assert match.workspace_id == ID.replace("1", "a")
 
 
 def test_new_routes_refuse_members_they_do_not_know_and_old_ones_ignore_them() -> None:

@@ -25,6 +25,7 @@ from molecule_platform.ports.storage import Transaction
 from molecule_platform.services.activity import Activity
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.bells import Bells
+from molecule_platform.services.calling_off import LISTEN_SECONDS
 from molecule_platform.services.cancelling import Cancelling
 from molecule_platform.services.carrying import Bounds, Carrier
 from molecule_platform.services.courier import Courier
@@ -193,9 +194,12 @@ class Rig:
         )
 
     def new_courier(
-        self, replica: str, secret: Callable[[Workspace], str | None] = lambda _: None
+        self,
+        replica: str,
+        secret: Callable[[Workspace], str | None] = lambda _: None,
+        listen_seconds: float = LISTEN_SECONDS,
     ) -> Courier:
-        bounds = Bounds(300, lambda: 0.5)
+        bounds = Bounds(300, lambda: 0.5, listen_seconds)
         carrier = Carrier(
             self.storage, self.clock, self.log, self.link, self.streams, self.desk, bounds, secret
         )

@@ -16,6 +16,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.links import Answered, Unanswered
 from molecule_platform.services import settlement
+from molecule_platform.services.calling_off import LISTEN_SECONDS
 from molecule_platform.storage.tables import messages
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ async def test_a_failure_after_the_deadline_is_an_expiry(rig: Rig, eventually: E
     rig.link.answers = [BUSY]
     message = (await rig.send(ada, timeout_seconds=10)).message
     await eventually(lambda: bool(rig.link.carried))
-    assert rig.link.carried[0].seconds == 10
+    assert rig.link.carried[0].seconds == 10 + LISTEN_SECONDS
     rig.clock.advance(10)
     rig.link.free.set()
     late = await ended(rig, message.id)

@@ -131,7 +131,7 @@ async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
     def before(connection: Connection) -> None:
         config = schema._config()
         config.attributes["connection"] = connection
-        command.upgrade(config, "0004")
+        command.upgrade(config, "0005")
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
         connection.execute(metadata.tables["orgs"].insert().values(made))
         for number, card in enumerate(cards):

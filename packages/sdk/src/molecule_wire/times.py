@@ -1,5 +1,6 @@
 """Times on the wire: RFC 3339, UTC, milliseconds, `Z`."""
 
+import functools
 import re
 from datetime import UTC, datetime
 
@@ -8,6 +9,7 @@ _RFC_3339 = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=256)  # one moment is said many times
 def format_time(moment: datetime) -> str:
     """Write a time for the wire; a time without a zone is a mistake of the caller and raises ValueError."""
     if moment.tzinfo is None:

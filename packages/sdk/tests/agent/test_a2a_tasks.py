@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import pytest
@@ -318,6 +319,29 @@ def test_a_handler_learns_that_nobody_wants_its_result(tmp_path: Any) -> None:
             assert learnt.wait(5)
         finally:
             PushDelivery(client, server).stop()
+
+
+def test_the_platform_cancels_by_the_message_what_has_not_been_answered_yet(
+    serve: MakeServer, slow: Slow
+) -> None:
+    platform = FakePlatform()
+
+    def by(caller: str, row: str = "row-1") -> dict[str, str]:
+        return {"X-Molecule-Caller": caller_token(platform, caller, AGENT), "X-Molecule-Message-Id": row}
+
+    with platform.serve() as url, ThreadPoolExecutor(1) as pool:
+        server = serve(slow, platform_url=url)
+        sent = pool.submit(rpc, server, "SendMessage", {"message": message()}, headers=by("user:ann"))
+        assert slow.began.wait(5)
+        for stranger in (by("user:bob"), by("user:ann", "row-2")):
+            assert code(rpc(server, "CancelTask", {"id": "row-1"}, headers=stranger)) == -32001
+        canceled = result(rpc(server, "CancelTask", {"id": "row-1"}, headers=by("user:ann")))
+        assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+        assert result(sent.result())["task"] == canceled
+        slow.may_end.set()
+        # A dead letter may come again, and is then wanted.
+        again = result(rpc(server, "SendMessage", {"message": message()}, headers=by("user:ann")))["task"]
+        assert (again["status"]["state"], slow.runs) == (COMPLETED, 2)
 
 
 # Lists and history

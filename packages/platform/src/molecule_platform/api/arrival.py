@@ -90,7 +90,8 @@ class Arrival:
     def traceparent(self) -> str:
         """The trace goes on with a step of our own; without one, or with a malformed one, it begins here."""
         if not self._traceparent:
-            known = _TRACEPARENT.fullmatch(self.headers.get("traceparent", "").strip().lower())
+            given = self.headers.get("traceparent")
+            known = _TRACEPARENT.fullmatch(given.strip().lower()) if given else None
             trace, flags = known.groups() if known else (ids.random_hex(2), "00")
             self._traceparent = f"00-{trace}-{ids.random_hex(1)}-{flags}"
         return self._traceparent

@@ -13,6 +13,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services.authority import Admission
+from molecule_wire.values import value
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class Call:
         return self.admission.workspace
 
 
-@dataclass(frozen=True)
+@value
 class Reply:
     """What a handler answers."""
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from molecule_platform.api import errors, queries, replies, router
+from molecule_platform.api import errors, queries, replies
 from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit
 from molecule_platform.api.arrival import Arrival, Edge
 from molecule_platform.api.calls import Call, Handler, Reply, decode
@@ -209,8 +209,8 @@ class Pipeline:
             raise refusals.workspace_removed(ended.workspace_id, at) from ended
 
     async def _admit(self, call: Call, match: Match) -> None:
-        route, workspace_id = call.route, router.checked_id(match)
-        if workspace_id is not None:
+        route, workspace_id = call.route, match.workspace_id
+        if workspace_id is not None and workspace_id != call.path["id"]:
             call.path = {**call.path, "id": workspace_id}
         if call.caller is not None and not route.is_public and not route.admits_itself:
             call.admission = await self._gate.authority.admit(

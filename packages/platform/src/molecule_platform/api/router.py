@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from molecule_platform.api.route import Route
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
 from molecule_wire.a2a import tenants
+
+MOST_REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,16 @@ class Match:
 
     route: Route
     path: dict[str, str]
+
+    @cached_property
+    def workspace_id(self) -> str | None:
+        """The workspace id of the path, in lower case. Raises 400 when it is no UUID."""
+        given = self.path.get("id")
+        if given is None:
+            return None
+        if not ids.is_uuid(given):
+            raise Refusal("invalid-id", f"{given[:64]} is not a workspace id: it is a UUID")
+        return given.lower()
 
 
 @dataclass
@@ -45,19 +58,24 @@ class Router:
 
     def __init__(self, table: Sequence[Route]) -> None:
         self._root = _Node()
-        self._plain: dict[tuple[str, str], Match] = {}
+        # Agents come again and again on the same few paths.
+        self._known: dict[tuple[str, str], Match] = {}
         for route in table:
             node = self._root
             for segment in _segments(route.path):
                 node = node.step(segment)
             node.routes[route.method] = route
-            if "{" not in route.path:
-                self._plain[route.method, route.path] = Match(route, {})
 
     def match(self, method: str, path: str) -> Match | None:
         """The route, None when no row has this path. Raises 405 when only the method is wrong."""
-        plain = self._plain.get((method, path))
-        return plain or self._search(method, path)
+        known = self._known.get((method, path))
+        if known is None:
+            known = self._search(method, path)
+            if known is not None:
+                if len(self._known) >= MOST_REMEMBERED:
+                    self._known.clear()
+                self._known[method, path] = known
+        return known
 
     def _search(self, method: str, path: str) -> Match | None:
         allowed: set[str] = set()
@@ -72,16 +90,6 @@ class Router:
             return None
         listed = ", ".join(sorted(allowed))
         raise Refusal("method-not-allowed", f"{method} is not served here: use {listed}", allow=listed)
-
-
-def checked_id(match: Match) -> str | None:
-    """The workspace id of the path, in lower case. Raises 400 when it is no UUID."""
-    given = match.path.get("id")
-    if given is None:
-        return None
-    if not ids.is_uuid(given):
-        raise Refusal("invalid-id", f"{given[:64]} is not a workspace id: it is a UUID")
-    return given.lower()
 
 
 def _segments(path: str) -> list[str]:

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import jsontext, times
+from molecule_wire.values import value
 
 _ID = re.compile(r"[0-9]{1,18}")
 
@@ -60,7 +61,7 @@ def parse_id(given: str) -> int:
     return int(given)
 
 
-@dataclass(frozen=True)
+@value
 class Event:
     """One entry of the log. `id` is None for what is only shown live and never replayed.
 
@@ -141,7 +142,7 @@ class Event:
         }
 
 
-@dataclass(frozen=True)
+@value
 class Transition:
     """A step of a message, numbered by the same counter as the events."""
 

@@ -12,6 +12,8 @@ from dataclasses import MISSING, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from molecule_wire.values import value
+
 STATUSES = ("accepted", "leased", "answered", "failed", "expired", "cancelled")
 OPEN = frozenset({"accepted", "leased"})
 LEASE_KINDS = ("dispatch", "inbox", "cursor")
@@ -131,7 +133,7 @@ class Held:
     lease_epoch: int
 
 
-@dataclass(frozen=True)
+@value
 class Outcome:
     """How a message ends: with content, or with an error that has a code."""
 
@@ -204,7 +206,7 @@ def raised_priority(priority: int, waited: timedelta) -> int:
     return next((higher for higher in _CLASSES if higher > priority), priority)
 
 
-@dataclass(frozen=True)
+@value
 class Waiting:
     """What choosing the next message needs to know of an open one."""
 

@@ -3,11 +3,11 @@
 Events are kept as the agent said them, in the dialect it speaks; whoever reads them is told in its own.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from molecule_wire.a2a.operations import Dialect
+from molecule_wire.values import value
 
 EventKind = Literal["task", "message", "status", "artifact"]
 
@@ -19,7 +19,7 @@ SETTLED = TERMINAL | INTERRUPTED
 LOOK_FIRST_SECONDS, LOOK_LONGEST_SECONDS = 1.0, 15.0
 
 
-@dataclass(frozen=True)
+@value
 class TaskKey:
     """What names a task: task ids are only unique within an agent and its tenant."""
 
@@ -28,7 +28,7 @@ class TaskKey:
     id: str
 
 
-@dataclass(frozen=True)
+@value
 class Task:
     """One row of `tasks`. States are spelled as in 0.3.
 
@@ -69,7 +69,7 @@ class Task:
         return self.state in TERMINAL
 
 
-@dataclass(frozen=True)
+@value
 class TaskEvent:
     """One event of a task: `payload` is the JSON of a stream's result in `dialect`.
 

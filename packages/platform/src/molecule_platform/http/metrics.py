@@ -4,7 +4,7 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
@@ -20,12 +20,32 @@ _DURATIONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60)
 _WAITS = (0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1800, 7200, 86_400)
 
 
+class _Bars:
+    """How many lasted how long."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._many = [0] * (len(bounds) + 1)
+        self._seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self._many[bisect_left(self._bounds, seconds)] += 1
+        self._seconds += seconds
+
+    def show(self, family: HistogramMetricFamily, labels: Sequence[str] = ()) -> None:
+        """Write them down as a histogram."""
+        bounds = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
+        reached = itertools.accumulate(self._many)
+        family.add_metric(labels, list(zip(bounds, reached, strict=True)), self._seconds)
+
+
 class Requests(Collector):
     """Requests by route: plain numbers while they come, figures when somebody asks."""
 
     def __init__(self) -> None:
         self._answered: dict[tuple[str, str, int], int] = {}
-        self._durations: dict[tuple[str, str], list[float]] = {}
+        self._durations: dict[tuple[str, str], _Bars] = {}
 
     def count(self, method: str, path: str, status: int, seconds: float | None) -> None:
         """One more; a stream has no duration."""
@@ -35,9 +55,8 @@ class Requests(Collector):
             return
         bars = self._durations.get((method, path))
         if bars is None:
-            bars = self._durations[method, path] = [0.0] * (len(_DURATIONS) + 2)
-        bars[bisect_left(_DURATIONS, seconds)] += 1
-        bars[-1] += seconds
+            bars = self._durations[method, path] = _Bars(_DURATIONS)
+        bars.add(seconds)
 
     def collect(self) -> Iterator[Metric]:
         """The figures so far."""
@@ -51,10 +70,30 @@ class Requests(Collector):
             "molecule_http_request_duration_seconds", "How long requests took.", labels=("method", "path")
         )
         for route, bars in self._durations.items():
-            bounds = [*(str(float(bound)) for bound in _DURATIONS), "+Inf"]
-            reached = itertools.accumulate(bars[:-1])
-            durations.add_metric(route, list(zip(bounds, reached, strict=True)), bars[-1])
+            bars.show(durations, route)
         yield durations
+
+
+class Deliveries(Collector):
+    """Messages on their way to agents, counted in the same way."""
+
+    def __init__(self) -> None:
+        self.waits = _Bars(_WAITS)
+        self.attempts: dict[str, int] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures so far."""
+        waits = HistogramMetricFamily(
+            "molecule_message_wait_seconds", "How long a message waited until it was taken."
+        )
+        self.waits.show(waits)
+        yield waits
+        attempts = CounterMetricFamily(
+            "molecule_message_attempts", "Attempts to deliver, by outcome.", labels=("outcome",)
+        )
+        for outcome, many in self.attempts.items():
+            attempts.add_metric((outcome,), many)
+        yield attempts
 
 
 class Metrics:
@@ -72,20 +111,13 @@ class Metrics:
         self._sockets = self._gauge("molecule_websocket_connections_active", "WebSockets that are open.")
         self._messages = self._gauge("molecule_messages", "Messages by status.", "status")
         self._ticks = self._gauge("molecule_loop_last_tick_seconds", "Seconds since a loop ran.", "loop")
-        self._waits = self._histogram(
-            "molecule_message_wait_seconds", "How long a message waited until it was taken.", _WAITS
-        )
-        self._attempts = self._counter(
-            "molecule_message_attempts", "Attempts to deliver, by outcome.", "outcome"
-        )
+        self._deliveries = Deliveries()
+        self._registry.register(self._deliveries)
         self._expired = self._counter("molecule_leases_expired", "Inbox leases that ran out.")
         self._phantoms = self._counter("molecule_phantom_busy", "Agents that were busy in name only.")
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(name, text, labels, registry=self._registry)
-
-    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
-        return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, registry=self._registry)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self._registry)
@@ -100,11 +132,12 @@ class Metrics:
 
     def taken(self, waited_seconds: float) -> None:
         """A message was taken."""
-        self._waits.observe(waited_seconds)
+        self._deliveries.waits.add(waited_seconds)
 
     def attempt(self, outcome: str) -> None:
         """An attempt to deliver ended."""
-        self._attempts.labels(outcome).inc()
+        attempts = self._deliveries.attempts
+        attempts[outcome] = attempts.get(outcome, 0) + 1
 
     def lease_expired(self) -> None:
         """An inbox lease ran out."""

@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from molecule_platform.domain.messages import Message
+from molecule_wire.values import value
 
 
-@dataclass(frozen=True)
+@value
 class ActivityRow:
     """One row of `activity_logs`; `seq` orders the rows of all workspaces."""
 

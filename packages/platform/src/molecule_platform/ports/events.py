@@ -10,8 +10,8 @@ from molecule_platform.domain.events import Event
 class EventLog(Protocol):
     """Verbs on the log. Message transitions and events share one growing counter."""
 
-    def append(self, event: Event) -> Event:
-        """Keep an event under the next number."""
+    def append(self, event: Event) -> int:
+        """Keep an event; the number that it got."""
         ...
 
     def after(

@@ -1,16 +1,16 @@
 """The ways to an agent, as delivery uses them."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import EventKind
 from molecule_platform.domain.workspaces import Workspace
 from molecule_wire.a2a.operations import Dialect
+from molecule_wire.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dispatch:
     """One attempt to hand a message to an agent that has a URL."""
 
@@ -22,7 +22,7 @@ class Dispatch:
     task_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Said:
     """One event of a task as its agent said it, and what of it decides anything."""
 
@@ -40,7 +40,7 @@ Tell = Callable[[Sequence[Said]], Awaitable[None]]
 """Takes what the agent said, in order; returns when it is on disk. What it raises ends the reading."""
 
 
-@dataclass(frozen=True)
+@value
 class Answered:
     """The agent's answer: JSON bytes of the result in the dialect of the message, or of a JSON-RPC error.
 
@@ -53,14 +53,14 @@ class Answered:
     agent_task_id: str | None = None
 
 
-@dataclass(frozen=True)
+@value
 class Working:
     """The agent took the work and is not done: it must be asked, by the id of its task if it gave one."""
 
     task_id: str | None
 
 
-@dataclass(frozen=True)
+@value
 class Unanswered:
     """No usable answer came: a code of the shared table, and whether another try makes sense.
 

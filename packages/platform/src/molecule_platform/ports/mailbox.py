@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from molecule_platform.domain.events import Transition
 from molecule_platform.domain.messages import Held, Message, Outcome, Waiting
+from molecule_wire.values import value
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class InboxFilter:
 WHAT_IS_OPEN = InboxFilter()
 
 
-@dataclass(frozen=True)
+@value
 class Load:
     """How much a workspace has before it: messages that wait, and messages in work."""
 

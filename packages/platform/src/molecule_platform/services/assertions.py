@@ -1,6 +1,7 @@
 """What the platform says of a caller to the agent that is called: signed, and fresh for each attempt."""
 
-import base64
+import binascii
+import itertools
 from datetime import datetime
 
 from molecule_platform.domain.messages import Message
@@ -12,6 +13,10 @@ from molecule_wire import JSONObject, ids, jsontext
 
 ALGORITHM = "EdDSA"
 LIFETIME_SECONDS = 300
+
+_FOR_URLS = bytes.maketrans(b"+/", b"-_")
+# Each assertion has a name of its own: that of this process, and a number.
+_PROCESS, _NUMBERS = ids.uuid7(), itertools.count(1)
 
 
 class CallerAssertions:
@@ -32,7 +37,7 @@ class CallerAssertions:
             "iat": issued_at,
             "nbf": issued_at,
             "exp": issued_at + LIFETIME_SECONDS,
-            "jti": ids.uuid7(),
+            "jti": f"{_PROCESS}-{next(_NUMBERS):x}",
             "org": message.org_id,
             "mid": message.message_ref,
             "row": message.id,
@@ -57,4 +62,4 @@ class CallerAssertions:
 
 def encoded(raw: bytes) -> bytes:
     """Base64 as JOSE writes it: for URLs, without padding."""
-    return base64.urlsafe_b64encode(raw).rstrip(b"=")
+    return binascii.b2a_base64(raw, newline=False).translate(_FOR_URLS).rstrip(b"=")

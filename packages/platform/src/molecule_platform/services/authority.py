@@ -1,6 +1,6 @@
 """Deny by default: whether a principal may use a route on a workspace."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from molecule_platform.domain import access, authorisation, principals, refusals
 from molecule_platform.domain.access import Verdict
@@ -13,11 +13,12 @@ from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import audit, orgs
 from molecule_platform.services.audit import Actor
 from molecule_wire import ids, times
+from molecule_wire.values import value
 
 MOST_KNOWN = 4096
 
 
-@dataclass(frozen=True)
+@value
 class Admission:
     """A caller that was let in, by which rule, and the workspace of the path."""
 

@@ -64,17 +64,18 @@ class Bells:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._listeners: dict[str, set[asyncio.Event]] = {}
-        self._watchers: list[tuple[str, Callable[[str], None]]] = []
+        self._watchers: dict[str, list[Callable[[str], None]]] = {}
         self._ringing: set[asyncio.Task[None]] = set()
-        self._hushed = False
+        # Whoever waits looks once more and goes on.
+        self.is_hushed = False
 
     async def start(self) -> None:
         """Begin to hear the other replicas."""
         await self._bus.subscribe(f"{ROOT}.>", self._heard)
 
-    def watch(self, prefix: str, callback: Callable[[str], None]) -> None:
-        """Call back with the rest of every subject that begins with the prefix."""
-        self._watchers.append((prefix, callback))
+    def watch(self, kind: str, callback: Callable[[str], None]) -> None:
+        """Call back with the rest of every subject that begins with this word."""
+        self._watchers.setdefault(kind, []).append(callback)
 
     def ring(self, subjects: Sequence[str]) -> None:
         """Wake everyone who listens for one of the subjects."""
@@ -109,13 +110,13 @@ class Bells:
     def _ring(self, name: str) -> None:
         for listener in self._listeners.get(name, ()):
             listener.set()
-        for prefix, callback in self._watchers:
-            if name.startswith(prefix):
-                callback(name.removeprefix(prefix))
+        word, dot, rest = name.partition(".")
+        for callback in self._watchers.get(word + dot, ()):
+            callback(rest)
 
     def hush(self) -> None:
         """Nobody waits any longer: whoever does looks once more and goes on. For the end of the house."""
-        self._hushed = True
+        self.is_hushed = True
         for listeners in self._listeners.values():
             for listener in listeners:
                 listener.set()
@@ -145,26 +146,16 @@ class Bells:
 
         Whoever else knows may ring `rung` itself.
         """
-        with self.listen(subject, rung) as rung:
-            return await self.wait_at(rung, look, seconds, again_after)
-
-    async def wait_at(
-        self,
-        rung: asyncio.Event,
-        look: Callable[[], Awaitable[T | None]],
-        seconds: float,
-        again_after: float = LOOK_AGAIN_SECONDS,
-    ) -> T | None:
-        """The same, for whoever has an event that somebody rings."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        while True:
-            rung.clear()
-            seen = await look()
-            left = until - loop.time()
-            if seen is not None or left <= 0 or self._hushed:
-                return seen
-            await _heard_within(rung, min(left, again_after))
+        with self.listen(subject, rung) as rung:
+            while True:
+                rung.clear()
+                seen = await look()
+                left = until - loop.time()
+                if seen is not None or left <= 0 or self.is_hushed:
+                    return seen
+                await _heard_within(rung, min(left, again_after))
 
 
 async def _heard_within(rung: asyncio.Event, seconds: float) -> None:

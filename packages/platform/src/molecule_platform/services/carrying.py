@@ -7,7 +7,7 @@ task: who listens to it, and whether anybody does, makes no difference.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, cast
@@ -16,13 +16,14 @@ from molecule_platform.domain import dispatch, messages, tasks
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Said, Unanswered, Working
+from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Said, Tell, Unanswered, Working
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import bells, conclusions, hearing, settlement, task_log
+from molecule_platform.services.calling_off import LISTEN_SECONDS, CallingOff
 from molecule_platform.services.desk import Desk
 from molecule_platform.services.hearing import Hearing, Recorded
-from molecule_platform.services.patience import Patience
+from molecule_platform.services.patience import Patience, last_sign_of_work
 from molecule_platform.services.task_log import Fenced
 from molecule_platform.services.task_streams import TaskStreams
 from molecule_wire import jsontext
@@ -30,7 +31,6 @@ from molecule_wire.a2a.tasks import EventRefused
 
 STORAGE_RETRY_SECONDS = 1.0
 UPSTREAM_TRIES = 5
-STOP_SECONDS = 15.0
 # An answered task that is still heard is left to the follower when it was silent for so long.
 OUTLIVING = timedelta(seconds=60)
 
@@ -43,6 +43,8 @@ class Bounds:
 
     idle_seconds: int
     chance: Callable[[], float]
+    # For how long an agent is heard that has not said a word when its message ends otherwise.
+    listen_seconds: float = LISTEN_SECONDS
 
 
 class Carrier:
@@ -67,42 +69,54 @@ class Carrier:
         self._desk = desk
         self._bounds = bounds
         self._open_dispatch_secret = open_dispatch_secret
+        self.calling_off = CallingOff(storage, link, open_dispatch_secret, bounds.listen_seconds)
         self.stopping = False
-        # Messages that are answered while their task is still being heard.
-        self.outliving: set[str] = set()
+        # Messages whose end is written by whoever carries them: it need not be told of it.
+        self.ending: set[str] = set()
 
     async def carry(self, message: Message, workspace: Workspace) -> str:
         """Bring the message to its outcome, or back into the mailbox; says in a word which."""
         heard = Hearing(message)
         try:
-            reply = await self._deliver(heard, workspace)
+            reply = await self._reply(heard, workspace)
+            self.ending.add(message.id)
+            return await self._end(heard, workspace, reply)
+        finally:
+            self.ending.discard(message.id)
+
+    async def _reply(self, heard: Hearing, workspace: Workspace) -> Reply:
+        """What becomes of one attempt, whatever goes wrong."""
+        message = heard.message
+        try:
+            return await self._deliver(heard, workspace)
         except asyncio.CancelledError:
-            await self._storage.write(lambda tx: self._give_back(tx, message))
-            await self._stop_agent(heard, workspace)
+            if not self.calling_off.only_listens(message):
+                await self._storage.write(lambda tx: self._give_back(tx, message))
+                await self.calling_off.stop_agent(message, workspace, heard.task_id)
             raise
         except Fenced:
             # The lease is gone, which settling will find; or the task had an end before this message had one.
             sentence = (
                 "the task of the message was over, or read by another message, before the agent was done"
             )
-            reply = Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+            return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
         except EventRefused as refused:
             sentence = f"the agent broke the protocol ({refused.event_reason}): {refused.message}"
-            reply = Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+            return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
         except Exception as problem:  # noqa: BLE001 - a fault of ours must not leave the message leased for ever
             self._log.error("a message could not be handed over", message_id=message.id, exc_info=problem)
             sentence = f"the message could not be handed over ({type(problem).__name__})"
-            reply = Unanswered("internal", sentence, retryable=True)
-        finally:
-            self.outliving.discard(message.id)
-        return await self._write_until_done(heard, workspace, reply)
+            return Unanswered("internal", sentence, retryable=True)
 
-    async def _stop_agent(self, heard: Hearing, workspace: Workspace) -> None:
-        """The message has ended otherwise: nobody waits any longer for what the agent is doing."""
-        if heard.task_id is not None and not self.stopping:
-            secret = self._open_dispatch_secret(workspace)
-            stop = Dispatch(workspace, heard.message, secret, STOP_SECONDS)
-            await self._link.cancel(stop, heard.task_id)
+    async def _end(self, heard: Hearing, workspace: Workspace, reply: Reply) -> str:
+        """Write the outcome; where it came too late, what the agent still does is called off."""
+        how = "fenced"
+        try:
+            how = await self._write_until_done(heard, workspace, reply)
+        finally:
+            if how == "fenced":
+                self.calling_off.leave_off(heard, workspace, reply)
+        return how
 
     def _give_back(self, tx: Transaction, message: Message) -> None:
         tx.mailbox.release(message.id, message.lease_epoch, self._clock.now())
@@ -110,29 +124,30 @@ class Carrier:
     # Talking
 
     def _dispatch(self, message: Message, workspace: Workspace) -> Dispatch:
-        left = (message.deadline_at - self._clock.now()).total_seconds()
-        return Dispatch(workspace, message, self._open_dispatch_secret(workspace), max(left, 0.0))
+        secret = self._open_dispatch_secret(workspace)
+        return Dispatch(workspace, message, secret, self._seconds_left(message))
+
+    def _seconds_left(self, message: Message) -> float:
+        return max((message.deadline_at - self._clock.now()).total_seconds(), 0.0)
 
     async def _deliver(self, heard: Hearing, workspace: Workspace) -> Reply:
-        if heard.message.deadline_at <= self._clock.now():
+        now = self._clock.now()
+        if heard.message.deadline_at <= now:
             return Unanswered("deadline-exceeded", "the deadline passed before the message was sent", False)
         idle = workspace.idle_timeout_seconds or self._bounds.idle_seconds
-        limit = asyncio.timeout(None)
+        patience = Patience(idle, partial(self._sign, heard.message), now)
         try:
-            async with limit:
-                patience = Patience(idle, limit, partial(self._sign, heard.message), self._clock.now())
-                try:
-                    return await self._talk(heard, workspace, patience)
-                finally:
-                    patience.end()
-        except TimeoutError:
-            if not limit.expired():
+            return await self._talk(heard, workspace, patience)
+        except asyncio.CancelledError:
+            if not patience.ended_it():
                 raise
+        finally:
+            patience.end()
         sentence = f"{workspace.name} showed no sign of work for {idle:g} s"
         return Unanswered("peer-unreachable", sentence, True, delivery_confirmed=True)
 
     async def _sign(self, message: Message) -> datetime | None:
-        return await self._storage.read(lambda tx: _last_sign_of_work(tx, message))
+        return await self._storage.read(lambda tx: last_sign_of_work(tx, message))
 
     async def _talk(self, heard: Hearing, workspace: Workspace, patience: Patience) -> Reply:
         """Hand over, then follow for as long as the agent says that it works."""
@@ -142,9 +157,7 @@ class Carrier:
                 patience.heard(self._clock.now())
 
         if heard.task_id is None:
-            dispatch = self._dispatch(heard.message, workspace)
-            known = await self._renamed(heard.message)
-            reply = await self._link.deliver(replace(dispatch, task_id=known) if known else dispatch, tell)
+            reply = await self._handed_over(heard, workspace, tell)
         else:
             reply = Working(heard.task_id)
         if isinstance(reply, Answered) and await self._says_nothing_new(heard.message, reply):
@@ -158,9 +171,29 @@ class Carrier:
             reply = Working(heard.task_id)
         return await self._followed(heard, workspace, tell) if isinstance(reply, Working) else reply
 
+    async def _handed_over(self, heard: Hearing, workspace: Workspace, tell: Tell) -> Reply | Working:
+        """What the agent says to the message.
+
+        At the deadline others end the message, and the agent is heard a little longer.
+        """
+        message, secret = heard.message, self._open_dispatch_secret(workspace)
+        seconds = self._seconds_left(message) + self._bounds.listen_seconds
+        asked = Dispatch(workspace, message, secret, seconds, await self._renamed(message))
+        self.calling_off.expect(message, workspace)
+        try:
+            reply = await self._link.deliver(asked, tell)
+        finally:
+            self.calling_off.heard(message)
+        if isinstance(reply, Working) and self.calling_off.only_listens(message):
+            heard.ask_about(reply.task_id)
+            raise Fenced
+        return reply
+
     async def _says_nothing_new(self, message: Message, reply: Answered) -> bool:
         """Whether the agent only showed a task that waits as it was before the message came."""
         if reply.task_state not in tasks.INTERRUPTED or message.task_id == message.id:
+            return False
+        if self.calling_off.only_listens(message):
             return False
         return await self._storage.read(lambda tx: conclusions.is_old(tx, message, reply.result))
 
@@ -181,14 +214,22 @@ class Carrier:
                 self._leave_to_follower(tx, heard.message, now + OUTLIVING)
             return recorded
 
-        recorded = await self._storage.write(work)
+        try:
+            recorded = await self._storage.write(work)
+        except Fenced:
+            heard.too_late(said)
+            raise
         heard.heard(recorded)
         self._streams.publish(recorded.key, recorded.events)
+        if self.calling_off.only_listens(heard.message):
+            raise Fenced
+        if heard.task_id is not None:
+            self.calling_off.heard(heard.message)
         if recorded.refused is not None:
             raise recorded.refused
         if heard.state == "auth-required" and not heard.outlives_lease:
             # The caller has its answer; the agent may go on by itself once it has the credential.
-            self.outliving.add(heard.message.id)
+            self.ending.add(heard.message.id)
             await self._storage.write(lambda tx: self._settle_heard(tx, heard))
             heard.outlives_lease = True
         return bool(recorded.events)
@@ -330,18 +371,6 @@ class Carrier:
             state = heard.state or "completed"
             return Outcome("answered", result, state, agent_task_id=heard.task_id, told=True)
         return outcome_of(reply)
-
-
-def _last_sign_of_work(tx: Transaction, message: Message) -> datetime | None:
-    """When the agent last said that it is working on the message, or on anything if it names nothing."""
-    workspace = tx.workspaces.get(message.target_id)
-    if workspace is None:
-        return None
-    turns = (workspace.runtime_metadata or {}).get("active_turns")
-    if isinstance(turns, list):
-        named = [turn.get("message_id") for turn in turns if isinstance(turn, dict)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return workspace.last_heartbeat_at if message.id in named else None
-    return workspace.last_heartbeat_at if workspace.active_tasks >= 1 else None
 
 
 def _is_plain(reply: Answered) -> bool:

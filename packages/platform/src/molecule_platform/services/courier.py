@@ -51,6 +51,7 @@ class Courier:
     async def stop(self) -> None:
         """Carry nothing new and give back what is under way."""
         self._stopping = self._carrier.stopping = True
+        await self._carrier.calling_off.stop()
         running = [*self._pumps.values(), *(task for task, _ in self._carrying.values())]
         for task in running:
             task.cancel()
@@ -125,13 +126,16 @@ class Courier:
         return carried is not None and carried[1] == epoch
 
     def _settled(self, message_id: str) -> None:
-        if message_id in self._carrying and message_id not in self._carrier.outliving:
-            # Whoever has just settled it goes first, and is then no longer carrying it.
-            asyncio.get_running_loop().call_soon(self.drop, message_id)
+        if message_id not in self._carrier.ending:
+            self.drop(message_id)
 
     def drop(self, message_id: str) -> None:
         """Stop carrying a message that has ended otherwise."""
-        carried = self._carrying.get(message_id)
-        if carried is not None and not carried[0].cancelling():
+        task, epoch = self._carrying.get(message_id, (None, 0))
+        if task is None or task.cancelling():
             # Once: a second time would keep it from telling the agent to stop.
-            carried[0].cancel()
+            return
+        if self._carrier.calling_off.takes_over((message_id, epoch), task):
+            del self._carrying[message_id]
+        else:
+            task.cancel()

@@ -1,5 +1,6 @@
 """Delivery: a message is a row before anyone sees it, and its sender learns the outcome."""
 
+import asyncio
 import hashlib
 import itertools
 import json
@@ -32,6 +33,7 @@ from molecule_platform.services.desk import Desk, Slot
 from molecule_wire import ids
 from molecule_wire.a2a import errors, text
 from molecule_wire.a2a.envelopes import Request
+from molecule_wire.values import value
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class DeliveryLimits:
 _holders = itertools.count(1)
 
 
-@dataclass(frozen=True)
+@value
 class Submission:
     """A message somebody wants delivered."""
 
@@ -80,7 +82,7 @@ class Submission:
         return self.idempotency_key is not None or self.repeat_by_reference
 
 
-@dataclass(frozen=True)
+@value
 class Receipt:
     """The message as accepted, and whether an earlier request had already brought it."""
 
@@ -274,29 +276,21 @@ class Delivery:
 
     async def outcome(self, message_id: str, seconds: float) -> Message:
         """The message once it has ended, or as it stands when the time is over."""
-        slot = self._desk.find(message_id)
-        if slot is not None and await self._laid(slot, message_id, seconds):
-            assert slot.ended is not None
-            return slot.ended
+        slot, time = self._desk.place(message_id), asyncio.get_running_loop().time
+        until = time() + seconds
+        while await self._is_awaited(slot, message_id):
+            left = until - time()
+            if left <= 0 or self._bells.is_hushed:
+                break
+            await slot.wait(min(left, bells.LOOK_AGAIN_SECONDS))
+        return slot.ended or await self.get(message_id)
 
-        async def look() -> bool | None:
-            return None if await self._storage.glance(lambda tx: tx.mailbox.is_open(message_id)) else True
-
-        await self._bells.wait_for(bells.settled(message_id), look, 0.0 if slot else seconds)
-        return await self.get(message_id)
-
-    async def _laid(self, slot: Slot, message_id: str, seconds: float) -> bool:
-        """Wait until the outcome is laid down here, or the message has ended elsewhere."""
-
-        async def look() -> bool | None:
-            if slot.ended is not None:
-                return True
-            is_fresh, slot.is_fresh = slot.is_fresh, False
-            if is_fresh or await self._storage.glance(lambda tx: tx.mailbox.is_open(message_id)):
-                return None
+    async def _is_awaited(self, slot: Slot, message_id: str) -> bool:
+        """Whether the message has no outcome yet, neither here nor from elsewhere."""
+        if slot.ended is not None:
             return False
-
-        return bool(await self._bells.wait_at(slot.rung, look, seconds))
+        is_fresh, slot.is_fresh = slot.is_fresh, False
+        return is_fresh or await self._storage.glance(lambda tx: tx.mailbox.is_open(message_id))
 
     def _holder(self, submission: Submission) -> str:
         return f"{self._replica_id}/{submission.holder}"

@@ -2,21 +2,39 @@
 
 import asyncio
 import weakref
-from dataclasses import dataclass, field
 
 from molecule_platform.domain.messages import Message
 from molecule_platform.services import bells
 from molecule_platform.services.bells import Bells
 
 
-@dataclass(eq=False)
 class Slot:
     """One message whose outcome is waited for. It is remembered as long as somebody keeps it."""
 
-    rung: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: Message | None = None
-    # Nobody has looked yet: it was just accepted, and cannot have ended elsewhere.
-    is_fresh: bool = True
+    __slots__ = ("__weakref__", "_waiting", "ended", "is_fresh")
+
+    def __init__(self, is_fresh: bool) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+        self.ended: Message | None = None
+        # Nobody has looked yet: it was just accepted, and cannot have ended elsewhere.
+        self.is_fresh = is_fresh
+
+    async def wait(self, seconds: float) -> None:
+        """Until the outcome is laid down, or has come about elsewhere, or the time is over."""
+        loop = asyncio.get_running_loop()
+        called = loop.create_future()
+        self._waiting.append(called)
+        timer = loop.call_later(seconds, _call, called)
+        try:
+            await called
+        finally:
+            timer.cancel()
+            self._waiting.remove(called)
+
+    def ring(self) -> None:
+        """Call everybody who waits here."""
+        for called in self._waiting:
+            _call(called)
 
 
 class Desk:
@@ -27,25 +45,31 @@ class Desk:
         bells_.watch(bells.SETTLED, self._ring)
 
     def expect(self, message_id: str) -> Slot:
-        """The place where the outcome of the message is laid; keep it while it matters."""
-        slot = self._slots.get(message_id)
-        if slot is None:
-            slot = self._slots[message_id] = Slot()
+        """The place where the outcome of a new message is laid; keep it while it matters."""
+        slot = self._slots[message_id] = Slot(is_fresh=True)
         return slot
 
-    def find(self, message_id: str) -> Slot | None:
-        """The place, if somebody expects the outcome."""
-        return self._slots.get(message_id)
+    def place(self, message_id: str) -> Slot:
+        """The place for a message that may have ended already."""
+        slot = self._slots.get(message_id)
+        if slot is None:
+            slot = self._slots[message_id] = Slot(is_fresh=False)
+        return slot
 
     def _ring(self, message_id: str) -> None:
         """The message has ended somewhere: whoever expects that looks."""
         slot = self._slots.get(message_id)
         if slot is not None:
-            slot.rung.set()
+            slot.ring()
 
     def tell(self, message: Message) -> None:
         """Lay down an outcome that was just committed."""
         slot = self._slots.get(message.id)
         if slot is not None:
             slot.ended = message
-            slot.rung.set()
+            slot.ring()
+
+
+def _call(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

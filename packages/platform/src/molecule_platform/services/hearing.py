@@ -16,6 +16,7 @@ from molecule_wire import jsontext
 from molecule_wire.a2a import convert, differences
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
+from molecule_wire.values import value
 
 # More is no conversation but a fault, and would cost everyone who reads it.
 MOST_EVENTS = 100_000
@@ -88,13 +89,23 @@ class Hearing:
         if task_id is not None and self._heard.task_id is None:
             self._heard = replace(self._heard, task_id=task_id)
 
+    def too_late(self, said: Sequence[Said]) -> None:
+        """The message had ended before this was said, which is not kept: only what it makes of the task."""
+        last = said[-1]
+        self._heard = replace(
+            self._heard,
+            task_id=last.task_id or self._heard.task_id,
+            state=last.state or self._heard.state,
+            bare=last if last.kind == "message" else None,
+        )
+
     def resume(self, *, forgotten: bool = False) -> None:
         """What comes next may have been told before; an agent that forgot its task begins a new one."""
         task_id = None if forgotten else self.task_id
         self._heard = replace(self._heard, task_id=task_id, task=None, resumed=True)
 
 
-@dataclass(frozen=True)
+@value
 class Recorded:
     """What was written: the events with their numbers, and what is known after them."""
 

@@ -1,7 +1,7 @@
 """Identity comes from a credential, in this one place."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from molecule_platform.domain import credentials, principals
@@ -11,6 +11,7 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services.bells import CREDENTIALS, Bells
+from molecule_wire.values import value
 
 CACHED_SECONDS = 0.8  # a revocation counts everywhere within a second, also when its bell is lost
 MOST_CACHED = 100_000
@@ -21,7 +22,7 @@ ADMIN, TOKEN, SESSION = "admin", "token", "session"
 _ADMIN_S = ADMIN + ":"
 
 
-@dataclass(frozen=True)
+@value
 class Presented:
     """What a request shows of itself."""
 

@@ -15,6 +15,7 @@ from molecule_wire.a2a import envelopes, errors
 
 SHOWN_MOST_BYTES = 64 * 1024
 
+_TOLD_AS = {"no-reply": "deadline-exceeded", "wake-failed": "peer-unavailable", "cancelled": "conflict"}
 _ACTIVITY_STATUS = {"answered": "ok", "failed": "error", "expired": "timeout", "cancelled": "error"}
 
 
@@ -28,7 +29,8 @@ def settle(
     conclusions.conclude(tx, message, now, told=outcome.told)
     _tell_delegation(tx, message, now)
     _tell(tx, message, now)
-    return message
+    # Its task may have got its name just now.
+    return tx.mailbox.get(message_id)
 
 
 def _tell(tx: Transaction, message: Message, now: datetime) -> None:
@@ -128,4 +130,4 @@ def error_of(message: Message) -> errors.A2AError:
 
 def _status_code(code: str) -> str:
     """Outcomes without an HTTP status of their own, as the code that has one."""
-    return {"no-reply": "deadline-exceeded", "wake-failed": "peer-unavailable"}.get(code, code)
+    return _TOLD_AS.get(code, code)

@@ -14,6 +14,7 @@ from molecule_platform.services import delivery, task_log
 from molecule_platform.services.delivery import Delivery
 from molecule_wire.a2a import errors
 from molecule_wire.a2a.envelopes import Request
+from molecule_wire.values import value
 
 SEE, STEER = "org.read", "org.send"
 """What somebody of the organisation needs for looking at a task, and for changing its course."""
@@ -21,7 +22,7 @@ SEE, STEER = "org.read", "org.send"
 _NO_NUMBER = "Last-Event-ID"
 
 
-@dataclass(frozen=True)
+@value
 class Asking:
     """Who asks, and in which agent and tenant."""
 

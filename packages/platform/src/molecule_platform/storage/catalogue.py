@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Column, ForeignKey, Index, MetaData
+from sqlalchemy import Column, ColumnElement, ForeignKey, Index, MetaData
 
 from molecule_platform.storage.columns import UtcTime, Words
 
@@ -34,5 +34,11 @@ def workspace(nullable: bool = False) -> Column[object]:
 
 def where_given(name: str, column: Column[Any], *more: Column[Any], unique: bool = False) -> None:
     """An index of the few rows that have a value: the many that have none pay nothing for it."""
-    given = column.is_not(None)
-    Index(name, column, *more, unique=unique, sqlite_where=given, postgresql_where=given)
+    where_true(name, column.is_not(None), column, *more, unique=unique)
+
+
+def where_true(
+    name: str, condition: ColumnElement[bool], *columns: Column[Any], unique: bool = False
+) -> None:
+    """An index of the rows of which that is true."""
+    Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)

@@ -1,7 +1,6 @@
 """The event log in SQL: events and message transitions, merged by their shared number."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import datetime
 from itertools import takewhile
 
@@ -22,8 +21,8 @@ class SqlEventLog:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def append(self, event: Event) -> Event:
-        """Keep an event under the next number."""
+    def append(self, event: Event) -> int:
+        """Keep an event; the number that it got."""
         number = counters.draw(self._connection)
         _INSERT.run(
             self._connection,
@@ -37,7 +36,7 @@ class SqlEventLog:
                 "created_at": event.created_at,
             },
         )
-        return replace(event, id=number)
+        return number
 
     def after(
         self,

@@ -12,6 +12,7 @@ from molecule_platform.domain.messages import OPEN, Held, Message, Outcome, Wait
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter
 from molecule_platform.storage import counters, mailbox_pages
 from molecule_platform.storage import mailbox_sql as sql
+from molecule_platform.storage.mail_tables import IS_UNFINISHED
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import message_transitions, messages, workspaces
 
@@ -56,7 +57,7 @@ class SqlMailbox:
 
     def by_task(self, target_id: str, task_id: str) -> Message | None:
         """The newest message of a task."""
-        return self._one(sql.BY_TASK, target=target_id, task=task_id, agent_task=task_id)
+        return self._one(sql.BY_TASK, target=target_id, message_id=task_id)
 
     def _one(self, statement: Prepared, **parameters: Any) -> Message | None:
         row = statement.first(self._connection, parameters)
@@ -73,9 +74,9 @@ class SqlMailbox:
 
     def load(self, target_id: str) -> Load:
         """How much a workspace has before it."""
-        rows = sql.LOAD.rows(self._connection, {"target": target_id})
-        found = {row["status"]: row["many"] for row in rows}
-        return Load(found.get("accepted", 0), found.get("leased", 0))
+        found = sql.LOAD.first(self._connection, {"target": target_id})
+        assert found is not None
+        return Load(**found)
 
     def is_anyone_waiting(self, target_id: str) -> bool:
         """Whether the workspace has a message that nobody has taken."""
@@ -92,14 +93,9 @@ class SqlMailbox:
 
     def counts(self, target_id: str) -> tuple[int, int, int]:
         """How many are accepted, leased, and dead letters."""
-        wanted = (
-            select(messages.c.status, messages.c.dead_letter, func.count().label("many"))
-            .where(messages.c.target_id == target_id)
-            .group_by(messages.c.status, messages.c.dead_letter)
-        )
-        rows = list(self._connection.execute(wanted))
-        many = {status: sum(row.many for row in rows if row.status == status) for status in OPEN}
-        return many["accepted"], many["leased"], sum(row.many for row in rows if row.dead_letter)
+        found = sql.COUNTS.first(self._connection, {"target": target_id})
+        assert found is not None
+        return found["accepted"], found["leased"], found["dead"]
 
     def totals(self) -> dict[str, int]:
         """How many messages there are, by status."""
@@ -114,7 +110,7 @@ class SqlMailbox:
 
     def targets_to_dispatch(self, now: datetime, after: str, limit: int) -> list[str]:
         """Living workspaces with a URL that have messages ready, by id."""
-        ready = (messages.c.status == "accepted") & (messages.c.kind != "reply")
+        ready = (messages.c.status == "accepted") & IS_UNFINISHED & (messages.c.kind != "reply")
         due = messages.c.not_before.is_(None) | (messages.c.not_before <= now)
         able = (workspaces.c.delivery_mode == "push") & workspaces.c.status.in_(sorted(ALIVE))
         wanted = select(messages.c.target_id).join(workspaces, workspaces.c.id == messages.c.target_id)
@@ -281,7 +277,7 @@ class SqlMailbox:
         return self._dispatched((messages.c.lease_owner == owner) & (messages.c.leased_at < before), None)
 
     def _dispatched(self, whose: ColumnElement[bool], limit: int | None) -> list[Held]:
-        mine = (messages.c.status == "leased") & (messages.c.lease_kind == "dispatch")
+        mine = (messages.c.status == "leased") & IS_UNFINISHED & (messages.c.lease_kind == "dispatch")
         wanted = select(messages.c.id, messages.c.target_id, messages.c.lease_epoch).where(mine, whose)
         return [Held(**row) for row in self._connection.execute(wanted.limit(limit)).mappings()]
 

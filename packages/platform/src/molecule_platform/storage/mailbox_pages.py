@@ -10,6 +10,7 @@ from molecule_platform.domain import principals
 from molecule_platform.domain.messages import OPEN, STATUSES
 from molecule_platform.ports.mailbox import InboxFilter, MailFilter
 from molecule_platform.storage import mailbox_sql as sql
+from molecule_platform.storage.mail_tables import IS_DEAD
 from molecule_platform.storage.tables import messages
 
 # What one page may weigh; a single message may weigh more.
@@ -28,7 +29,7 @@ def inbox(target_id: str, limit: int, wanted: InboxFilter) -> Select[*tuple[Any,
     conditions += _given(context_id=wanted.context_id)
     every = select(*(column[name] for name in sql.COLUMNS))
     if wanted.status == "dead":
-        dead = (column.status == "failed") & column.dead_letter
+        dead = (column.status == "failed") & IS_DEAD
         return every.where(*conditions, dead).order_by(column.seq.desc()).limit(limit)
     waiting = column.status.in_(sorted(OPEN))
     return every.where(*conditions, waiting).order_by(column.priority.desc(), column.seq).limit(limit)

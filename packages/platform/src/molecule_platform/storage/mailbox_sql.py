@@ -8,6 +8,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Integer,
+    ScalarSelect,
     Select,
     Text,
     Update,
@@ -16,10 +17,12 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    union_all,
     update,
 )
 
 from molecule_platform.domain.messages import Message, Waiting
+from molecule_platform.storage.mail_tables import HAS_TASK, IS_DEAD, IS_UNFINISHED, MAY_REPEAT
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import activity_logs, message_transitions, messages
 
@@ -54,6 +57,11 @@ def _changing(statement: Update) -> Prepared:
     return Prepared(statement.returning(*_ALL), _ALL)
 
 
+def _how_many(status: str, *more: ColumnElement[bool]) -> ScalarSelect[int]:
+    counted = select(func.count()).select_from(messages)
+    return counted.where(_TARGET, column.status == status, *more).scalar_subquery()
+
+
 @cache
 def marking(names: tuple[str, ...]) -> Prepared:
     """Sets these columns of one message."""
@@ -67,23 +75,44 @@ BY_ACTIVITY = _newest(
     == select(activity_logs.c.message_id).where(activity_logs.c.id == bindparam("activity")).scalar_subquery()
 )
 BY_KEY = _newest(column.caller == bindparam("sender"), _TARGET, column.idempotency_key == bindparam("key"))
-BY_REFERENCE = _newest(
-    column.caller == bindparam("sender"),
-    _TARGET,
-    column.message_ref == bindparam("reference"),
-    column.body_hash == bindparam("hash"),
-    column.created_at >= bindparam("since"),
+# There is one at most. To ask for the newest would lead SQLite through all that the sender ever sent.
+BY_REFERENCE = _messages(
+    select(*_ALL)
+    .where(
+        column.caller == bindparam("sender"),
+        _TARGET,
+        column.message_ref == bindparam("reference"),
+        column.body_hash == bindparam("hash"),
+        MAY_REPEAT,
+        column.created_at >= bindparam("since"),
+    )
+    .limit(1)
 )
+# Each name is looked for by itself: SQLite would go through all messages of the target rather than join them.
 BY_TASK = _newest(
-    _TARGET, or_(column.task_id == bindparam("task"), column.agent_task_id == bindparam("agent_task"))
+    column.id.in_(
+        union_all(
+            select(column.id).where(_ID, column.task_id == column.id, _TARGET),
+            select(column.id).where(column.task_id == bindparam("message_id"), HAS_TASK, _TARGET),
+            select(column.id).where(column.agent_task_id == bindparam("message_id"), _TARGET),
+        )
+    )
 )
 
 IS_HELD = Prepared(select(column.id).where(_ID, _HELD), [column.id])
 STATUS = Prepared(select(column.status).where(_ID))
 OPEN_COUNT = Prepared(select(func.count()).select_from(messages).where(_TARGET, _IS_OPEN))
 LOAD = Prepared(
-    select(column.status, func.count()).where(_TARGET, _IS_OPEN).group_by(column.status),
-    [column.status, Column("many", Integer)],
+    select(_how_many("accepted"), _how_many("leased")),
+    [Column("accepted", Integer), Column("leased", Integer)],
+)
+COUNTS = Prepared(
+    select(
+        _how_many("accepted"),
+        _how_many("leased"),
+        _how_many("failed", IS_DEAD),
+    ),
+    [Column("accepted", Integer), Column("leased", Integer), Column("dead", Integer)],
 )
 ANY_ACCEPTED = Prepared(select(column.id).where(_TARGET, column.status == "accepted").limit(1), [column.id])
 CONTEXT = Prepared(
@@ -92,12 +121,17 @@ CONTEXT = Prepared(
 )
 WAITING = Prepared(select(*_WAITING).where(_TARGET, _IS_OPEN).order_by(column.seq), _WAITING)
 OVERDUE = _messages(
-    select(*_ALL).where(_IS_OPEN, column.deadline_at <= bindparam("now")).limit(bindparam("most"))
+    select(*_ALL)
+    .where(_IS_OPEN, IS_UNFINISHED, column.deadline_at <= bindparam("now"))
+    .limit(bindparam("most"))
 )
 LAPSED = _messages(
     select(*_ALL)
     .where(
-        column.status == "leased", column.lease_kind == "inbox", column.lease_expires_at <= bindparam("now")
+        column.status == "leased",
+        IS_UNFINISHED,
+        column.lease_kind == "inbox",
+        column.lease_expires_at <= bindparam("now"),
     )
     .limit(bindparam("most"))
 )
@@ -133,7 +167,7 @@ RETRY = _changing(
 )
 REDELIVER = _changing(
     update(messages)
-    .where(_ID, column.status == "failed", column.dead_letter)
+    .where(_ID, column.status == "failed", IS_DEAD)
     .values(
         {
             **dict.fromkeys(

@@ -22,7 +22,6 @@ from molecule_wire import times
 _Convert = Callable[[Any], Any] | None
 
 # One moment stands in many rows.
-_written = functools.lru_cache(maxsize=256)(times.format_time)
 _read = functools.lru_cache(maxsize=256)(times.parse_time)
 
 
@@ -95,7 +94,7 @@ class Prepared:
 
     def run(self, connection: Connection, parameters: Mapping[str, Any]) -> None:
         """Execute."""
-        self._execute(connection, parameters)
+        _execute(connection, self._compiled(connection), parameters)
 
     def run_all(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute for each of several sets of parameters."""
@@ -105,35 +104,22 @@ class Prepared:
 
     def count(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
         """Execute; how many rows it changed."""
-        return self._execute(connection, parameters).rowcount
+        return _execute(connection, self._compiled(connection), parameters).rowcount
 
     def scalar(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
         """Execute; the one value of the one row, as the driver gives it."""
-        return self._execute(connection, parameters).fetchone()[0]
+        return _execute(connection, self._compiled(connection), parameters).fetchone()[0]
 
     def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Execute; the rows by the names of their columns."""
         compiled = self._compiled(connection)
-        return [compiled.row(row) for row in self._execute(connection, parameters).fetchall()]
+        return [compiled.row(row) for row in _execute(connection, compiled, parameters).fetchall()]
 
     def first(self, connection: Connection, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
         """Execute; the first row by the names of its columns."""
-        row = self._execute(connection, parameters).fetchone()
-        return None if row is None else self._compiled(connection).row(row)
-
-    def _execute(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
         compiled = self._compiled(connection)
-        pooled = connection.connection
-        if compiled.is_direct:
-            if compiled.writes_workspaces:
-                standings.note(connection)
-            driver: Any = pooled.dbapi_connection
-            return driver.execute(compiled.text, compiled.values(parameters))
-        if compiled.writes:
-            writes.note(connection)
-        cursor = pooled.cursor()
-        cursor.execute(compiled.text, compiled.values(parameters))
-        return cursor
+        row = _execute(connection, compiled, parameters).fetchone()
+        return None if row is None else compiled.row(row)
 
     def _compiled(self, connection: Connection) -> _Compiled:
         dialect = connection.dialect
@@ -144,9 +130,23 @@ class Prepared:
         return found
 
 
+def _execute(connection: Connection, compiled: _Compiled, parameters: Mapping[str, Any]) -> Any:
+    pooled = connection.connection
+    if compiled.is_direct:
+        if compiled.writes_workspaces:
+            standings.note(connection)
+        driver: Any = pooled.dbapi_connection
+        return driver.execute(compiled.text, compiled.values(parameters))
+    if compiled.writes:
+        writes.note(connection)
+    cursor = pooled.cursor()
+    cursor.execute(compiled.text, compiled.values(parameters))
+    return cursor
+
+
 def _to(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
     if isinstance(kind, UtcTime) and dialect.name == "sqlite":
-        return _written
+        return times.format_time
     return kind.dialect_impl(dialect).bind_processor(dialect)
 
 

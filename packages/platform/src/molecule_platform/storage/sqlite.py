@@ -35,6 +35,8 @@ BEGIN_WRITING = "BEGIN IMMEDIATE"
 BUSY_TIMEOUT_MS = 5000
 # Each reader has a cache of its own; the writer's holds the pages that every message changes.
 READER_CACHE_KB, WRITER_CACHE_KB = 2048, 8192
+# The log grows to 16 MB before it is copied into the file: most pages in it were written many times by then.
+LOG_PAGES = 4000
 BUSY_SECONDS, BUSY_LOOK_SECONDS = 5.0, 0.01
 # How long one batch may keep the event loop.
 BATCH_SECONDS = 0.005
@@ -245,6 +247,7 @@ def _engine(path: Path, begin: str | None, *, busy_ms: int, cache_kb: int) -> En
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(f"PRAGMA busy_timeout={busy_ms}")
         connection.execute(f"PRAGMA cache_size=-{cache_kb}")
+        connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:

@@ -45,6 +45,7 @@ tasks = Table(
     Column("finished_at", UtcTime),
     Index("ix_tasks_list", "workspace_id", "owner", "status_at", "id"),
     Index("ix_tasks_finished", "finished_at"),
+    Index("ix_tasks_named", "id"),
 )
 catalogue.where_given("ix_tasks_agent_task", tasks.c.agent_task_id, tasks.c.workspace_id)
 catalogue.where_given("ix_tasks_look", tasks.c.look_at)

@@ -6,7 +6,18 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    and_,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from molecule_platform.domain.tasks import INTERRUPTED, TERMINAL, Task, TaskEvent, TaskKey
@@ -222,8 +233,8 @@ class SqlTasks:
 
     def abandoned(self, before: datetime, limit: int) -> list[Task]:
         """Tasks that have waited for a next message since before that time."""
-        waits = tasks.c.state.in_(sorted(INTERRUPTED)) & (tasks.c.status_at < before)
-        return self._tasks(select(*_ALL).where(waits).limit(limit))
+        waits = tasks.c.state.in_(sorted(INTERRUPTED)) & tasks.c.finished_at.is_(None)
+        return self._tasks(select(*_ALL).where(waits, tasks.c.status_at < before).limit(limit))
 
     def _tasks(self, wanted: Any) -> list[Task]:
         return [Task(**row) for row in self._connection.execute(wanted).mappings()]

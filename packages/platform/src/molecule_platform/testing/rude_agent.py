@@ -25,19 +25,23 @@ from molecule_wire.a2a.tasks import TaskState
 
 START_SECONDS = 10.0
 MOST_REMEMBERED = 10_000
-NEVER_SECONDS = 3600.0
 TRICKLE_SECONDS = 0.2
 HUGE_PIECE = b" " * (1024 * 1024)
 
 
 class RudeAgent:
-    """See the module. `seen` holds the last requests; a late task is asked `later_looks` times in vain."""
+    """See the module. `seen` holds the last requests; a late task is asked `later_looks` times in vain.
+
+    A slow one answers once it `may_answer`; `left` counts the callers who did not wait for a silent one.
+    """
 
     def __init__(self, *script: str) -> None:
         self.script: deque[str] = deque(script)
         self.seen: deque[Arrival] = deque(maxlen=MOST_REMEMBERED)
         self.later_looks = 1
         self.huge_bytes = 80 * 1024 * 1024
+        self.may_answer = threading.Event()
+        self.left = 0
         self.url = ""
         self._tasks: dict[str, RudeTask] = {}
         self._server: asyncio.Server | None = None
@@ -56,7 +60,7 @@ class RudeAgent:
         try:
             arrival = await rude_exchange.read(reader)
             self.seen.append(arrival)
-            await self._answer(Exchange(arrival, writer))
+            await self._answer(Exchange(arrival, reader, writer))
         except (OSError, ValueError, asyncio.IncompleteReadError, errors.A2AError):
             return  # whoever called has gone, or is as rude as we are
         finally:
@@ -82,6 +86,10 @@ class RudeAgent:
             return self.script.popleft()
         words = text.text_of_message(exchange.request.message).split()
         return words[0] if words and words[0] in MANNERS else "polite"
+
+    async def answering(self) -> None:
+        """Wait until it may answer."""
+        await asyncio.to_thread(self.may_answer.wait)
 
     def begin(self, exchange: Exchange) -> RudeTask:
         """A new task for a message."""
@@ -134,6 +142,25 @@ async def _later(agent: RudeAgent, exchange: Exchange) -> None:
     await exchange.result({"task": agent.begin(exchange).snapshot()})
 
 
+async def _slow_task(agent: RudeAgent, exchange: Exchange) -> None:
+    """Nothing for long, and then a task that has only begun."""
+    await agent.answering()
+    await _later(agent, exchange)
+
+
+async def _slow_end(agent: RudeAgent, exchange: Exchange) -> None:
+    """Nothing for long, and then a task that is over."""
+    await agent.answering()
+    task = agent.begin(exchange)
+    task.ended = TaskState.COMPLETED
+    await exchange.result({"task": task.snapshot()})
+
+
+async def _slow_message(agent: RudeAgent, exchange: Exchange) -> None:
+    await agent.answering()
+    await _polite(agent, exchange)
+
+
 async def _too_many(agent: RudeAgent, exchange: Exchange) -> None:
     await exchange.reply(429, b"{}", Retry_After="1")
 
@@ -182,7 +209,8 @@ async def _cut(agent: RudeAgent, exchange: Exchange) -> None:
 
 
 async def _silent(agent: RudeAgent, exchange: Exchange) -> None:
-    await asyncio.sleep(NEVER_SECONDS)
+    await exchange.hung_up()
+    agent.left += 1
 
 
 async def _reset(agent: RudeAgent, exchange: Exchange) -> None:
@@ -214,6 +242,9 @@ MANNERS: Mapping[str, Manner] = MappingProxyType(
         "accepted": _accepted,
         "accepted-task": _accepted_task,
         "later": _later,
+        "slow-task": _slow_task,
+        "slow-end": _slow_end,
+        "slow-message": _slow_message,
         "too-many": _too_many,
         "busy": _busy,
         "broken": _broken,
@@ -243,6 +274,7 @@ def running(*script: str) -> Generator[RudeAgent]:
     try:
         yield agent
     finally:
+        agent.may_answer.set()
         loop.call_soon_threadsafe(loop.stop)
         thread.join(START_SECONDS)
 

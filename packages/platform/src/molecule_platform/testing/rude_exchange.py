@@ -33,6 +33,7 @@ class Exchange:
     """A request and the connection it came on."""
 
     arrival: Arrival
+    reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     @property
@@ -73,6 +74,11 @@ class Exchange:
     async def write(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
+
+    async def hung_up(self) -> None:
+        """Wait until whoever called has gone."""
+        while await self.reader.read(1024):
+            pass
 
     def reset(self) -> None:
         """End the connection with a reset instead of a goodbye."""

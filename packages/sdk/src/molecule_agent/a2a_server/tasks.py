@@ -85,8 +85,13 @@ class Tasks:
         raise errors.protocol_error(errors.UNSUPPORTED_OPERATION, sentence)
 
     def _found(self, ask: Ask, task_id: str) -> tuple[turns.Turn, TaskLog]:
-        """The task, if it is the caller's; for anybody else there is none."""
+        """The task, if it is the caller's; for anybody else there is none.
+
+        The platform names it by the message until it was told its name.
+        """
         turn = self._turns.find(task_id)
+        if turn is None and task_id == ask.incoming.header("X-Molecule-Message-Id"):
+            turn = self._turns.of_message(redelivery_key(ask.incoming))
         if turn is None or turn.task is None or turn.task.owner != ask.owner:
             raise errors.protocol_error(errors.TASK_NOT_FOUND)
         turn.time_left()

@@ -54,6 +54,7 @@ class Turn:
         self.result: Any = None
         self.failure = ""
         self.timed_out = False
+        self.called_off = False
         self.started_at = time.monotonic()
         self.cancelled = threading.Event()
         self._seconds = seconds
@@ -80,6 +81,7 @@ class Turn:
 
     def cancel(self) -> None:
         """End the turn without a result; its handler may learn that nobody waits for it."""
+        self.called_off = True
         self.cancelled.set()
         self._finish("CANCELED")
 
@@ -132,11 +134,12 @@ class Turns:
     ) -> Turn:
         """Start a turn, or attach to the one that has this key; `size` is how many bytes its message has.
 
-        Raises AgentBusy, AgentStopping, or KeyReused when the turn with that key has another fingerprint.
+        One that was called off is no answer to a message that comes again. Raises AgentBusy, AgentStopping,
+        or KeyReused when the turn with that key has another fingerprint.
         """
         with self._condition:
             self._forget_old()
-            if key is not None and key in self._known:
+            if key in self._known and not self._known[key][0].called_off:
                 return self._attached(key, fingerprint)
             self._take_place()
             turn = Turn(name, task, self._seconds, size)
@@ -149,6 +152,12 @@ class Turns:
     def find(self, name: str) -> Turn | None:
         """The turn of this name, while it is remembered."""
         return next((turn for turn in self.remembered() if turn.name == name), None)
+
+    def of_message(self, key: Hashable | None) -> Turn | None:
+        """The turn of the message that has this key, while it is remembered."""
+        with self._condition:
+            turn, _ = self._known.get(key, (None, ""))
+            return turn
 
     def remembered(self) -> list[Turn]:
         """Every turn that is not forgotten yet."""

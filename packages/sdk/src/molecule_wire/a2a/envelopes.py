@@ -4,11 +4,12 @@ A strict door (the standard one, an agent's own) refuses what is missing. The le
 `jsonrpc`, `id`, `messageId` and `role`, by inserting just these bytes; every other byte stays as it came.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias, cast
 
 from molecule_wire import JSON, JSONObject, ids, jsontext
 from molecule_wire.a2a import checks, convert, errors, operations, versions
+from molecule_wire.values import value
 
 _Filled: TypeAlias = dict[jsontext.Path, JSONObject]
 """What a lenient door adds to a request: members, by the object they belong to."""
@@ -20,7 +21,7 @@ _SMALL = 16_384
 """Bytes up to which reading twice, when something is missing, costs less than noting places every time."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Request:
     """One JSON-RPC request. `operation` is None for a method that A2A does not know.
 

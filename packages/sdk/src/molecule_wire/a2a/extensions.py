@@ -13,8 +13,10 @@ MOST = 64
 
 def asked(headers: Mapping[str, str]) -> tuple[str, ...]:
     """The URIs that a request names, by headers whose names are in small letters."""
-    listed = ",".join(headers[name] for name in HEADERS if name in headers)
-    found = dict.fromkeys(uri.strip() for uri in listed.split(","))
+    listed = [headers[name] for name in HEADERS if name in headers]
+    if not listed:
+        return ()
+    found = dict.fromkeys(uri.strip() for uri in ",".join(listed).split(","))
     return tuple(uri for uri in found if uri)[:MOST]
 
 
@@ -31,7 +33,9 @@ def declared(card: Mapping[str, JSON] | None) -> dict[str, bool]:
 
 def activated(card: Mapping[str, JSON] | None, wanted: Collection[str]) -> tuple[str, ...]:
     """The URIs that both sides know; others are ignored."""
-    known = declared(card) if wanted else {}
+    if not wanted:
+        return ()
+    known = declared(card)
     return tuple(uri for uri in wanted if uri in known)
 
 

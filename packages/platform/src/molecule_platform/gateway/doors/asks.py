@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
 
 from molecule_platform.api.calls import Call
 from molecule_platform.api.nouns.a2a import SENDERS, Binding
@@ -16,6 +15,7 @@ from molecule_platform.services.tasks import Asking
 from molecule_wire.a2a import envelopes, errors, extensions, operations, rest, versions
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.push_configs import Spelling
+from molecule_wire.values import value
 
 SENDS = (operations.SEND, operations.STREAM)
 HOLD_MOST_SECONDS = 1800.0
@@ -25,7 +25,7 @@ _PRINTABLE = re.compile(r"[\x20-\x7e]{1,255}")
 _WAIT = re.compile(r"wait=(\d{1,5})")
 
 
-@dataclass(frozen=True)
+@value
 class Ask:
     """One operation that somebody asks for, and how it is answered."""
 
@@ -52,7 +52,7 @@ class Ask:
         return tuple((name, listed) for name in extensions.HEADERS if name in self.call.headers)
 
 
-@dataclass(frozen=True)
+@value
 class Wishes:
     """What the headers of a send ask for."""
 

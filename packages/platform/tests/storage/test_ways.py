@@ -1,0 +1,95 @@
+"""What is asked for every message, poll or second must not take longer the more messages there are.
+
+SQLite keeps no statistics here, so which index it takes shows on an empty database already.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molecule_platform.domain.tasks import TaskKey
+from molecule_platform.ports.activity import ActivityFilter
+from molecule_platform.ports.mailbox import InboxFilter
+from molecule_platform.ports.storage import Transaction
+from molecule_platform.storage.sqlite import SqliteStorage
+from molecule_platform.storage.transaction import SqlTransaction
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+# What has a row for each message, and the steps of a plan that pass by all of them, or by all of one agent.
+WALKS = re.compile(
+    r"SCAN (messages|message_events|message_transitions|activity_logs|events|tasks)\b"
+    r"|ix_messages_(queue|sent|repeat) \(\w+=\?\)$"
+    r"|USE TEMP B-TREE FOR ORDER BY$"
+)
+# Sorted are here the few messages of one task, and what waits in one inbox.
+SORTS_FEW = {"by_task", "waiting", "inbox", "inbox of the dead"}
+
+VERBS: dict[str, Callable[[Transaction], Any]] = {
+    "get": lambda tx: tx.mailbox.get("m"),
+    "by_key": lambda tx: tx.mailbox.by_key("user:a", "w", "k"),
+    "by_reference": lambda tx: tx.mailbox.by_reference("user:a", "w", "m", "hash", NOW),
+    "by_activity": lambda tx: tx.mailbox.by_activity("a"),
+    "by_task": lambda tx: tx.mailbox.by_task("w", "t"),
+    "by_reply": lambda tx: tx.mailbox.by_reply("w", "hash"),
+    "load": lambda tx: tx.mailbox.load("w"),
+    "counts": lambda tx: tx.mailbox.counts("w"),
+    "open_count": lambda tx: tx.mailbox.open_count("w"),
+    "is_anyone_waiting": lambda tx: tx.mailbox.is_anyone_waiting("w"),
+    "is_context_open": lambda tx: tx.mailbox.is_context_open("w", "c"),
+    "waiting": lambda tx: tx.mailbox.waiting("w"),
+    "inbox": lambda tx: tx.mailbox.inbox("w", 10),
+    "inbox of the dead": lambda tx: tx.mailbox.inbox("w", 10, InboxFilter(status="dead")),
+    "overdue": lambda tx: tx.mailbox.overdue(NOW, 10),
+    "lapsed": lambda tx: tx.mailbox.lapsed(NOW, 10),
+    "orphaned": lambda tx: tx.mailbox.orphaned(["r"], 10),
+    "dispatched_by": lambda tx: tx.mailbox.dispatched_by("r", NOW),
+    "targets_to_dispatch": lambda tx: tx.mailbox.targets_to_dispatch(NOW, "", 10),
+    "transitions": lambda tx: tx.mailbox.transitions("m", 0),
+    "activity": lambda tx: tx.activity.rows("w", ActivityFilter()),
+    "activity that is polled": lambda tx: tx.activity.rows(
+        "w", ActivityFilter(activity_type="a2a_receive", after_seq=7, oldest_first=True)
+    ),
+    "newest of tasks": lambda tx: tx.tasks.newest([TaskKey("w", "", "t"), TaskKey("v", "", "u")]),
+    "abandoned tasks": lambda tx: tx.tasks.abandoned(NOW, 10),
+    "tasks to look at": lambda tx: tx.tasks.due(NOW, 10),
+    "events after": lambda tx: tx.events.after(7, 10, org_id="o"),
+    "events of one": lambda tx: tx.events.newest("o", 10, workspace_id="w"),
+}
+
+
+@pytest.fixture
+async def storage(tmp_path: Path) -> AsyncGenerator[SqliteStorage]:
+    opened = await SqliteStorage.open(tmp_path / "molecule.db", lambda _subjects: None)
+    yield opened
+    await opened.close()
+
+
+def plan_of(tx: Transaction, verb: Callable[[Transaction], Any]) -> list[str]:
+    """The steps of every statement that the verb runs."""
+    assert isinstance(tx, SqlTransaction)
+    driver = tx._connection.connection.dbapi_connection
+    assert isinstance(driver, sqlite3.Connection)
+    said: list[str] = []
+    driver.set_trace_callback(said.append)
+    verb(tx)
+    driver.set_trace_callback(None)
+    return [row[3] for statement in said for row in driver.execute(f"EXPLAIN QUERY PLAN {statement}")]
+
+
+@pytest.mark.parametrize("name", VERBS)
+async def test_a_question_is_answered_without_passing_by_all_messages(
+    storage: SqliteStorage, name: str
+) -> None:
+    steps = await storage.read(lambda tx: plan_of(tx, VERBS[name]))
+    assert steps
+    walks = [step for step in steps if WALKS.search(step)]
+    if name in SORTS_FEW:
+        walks = [step for step in walks if not step.startswith("USE TEMP")]
+    assert not walks, steps
