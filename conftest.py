@@ -4,9 +4,13 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
@@ -99,3 +103,31 @@ def nats_url() -> Iterator[str]:
             yield url
     except servers.ServerMissing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def self_signed() -> Callable[[Path, str], Path]:
+    """Makes a key with a certificate for a host, in one file in the folder given; it vouches for itself."""
+    return _self_signed
+
+
+def _self_signed(folder: Path, name: str) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    path = folder / "server.pem"
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return path

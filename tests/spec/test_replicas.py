@@ -11,6 +11,7 @@ import requests
 from websockets.sync.client import connect
 
 from molecule_agent import InboxDelivery, RemoteAgentClient
+from molecule_platform.services import cards
 from molecule_wire.a2a import text
 from tests.spec.house import Engine, Platform, Start
 from tests.spec.scripted_agent import ScriptedAgent, join_push
@@ -73,6 +74,20 @@ def test_a_hold_on_one_ends_when_the_agent_replies_to_the_other(pair: Pair) -> N
     asking.join(10)
     assert "queued" not in answers[0]
     assert text.text_of(answers[0]["result"]) == "hello from there"
+
+
+def test_a_new_card_is_shown_by_the_other_as_soon_as_the_bell_comes(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "FRESH_SECONDS", 3600.0)
+    client = pair.here.join("a", visibility="public")
+    path = f"/agents/{client.workspace_id}/.well-known/agent-card.json"
+    for said in ("second", "third"):
+        pair.there.ok("GET", path, "")
+        client.agent_card = {"name": "a", "description": said}
+        client.register()
+        assert pair.here.ok("GET", path, "")["description"] == said
+        wait_until(lambda said=said: pair.there.ok("GET", path, "")["description"] == said)
 
 
 def test_what_a_replica_that_went_away_had_accepted_is_carried_by_the_other(

@@ -1,11 +1,17 @@
 """`molecule workspace`, against a real platform."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+import requests
+
+if TYPE_CHECKING:
+    from packages.platform.tests.cli.conftest import Platform
 
 Molecule = Callable[..., Any]
 
@@ -37,6 +43,18 @@ def test_a_workspace_is_found_by_its_id_and_by_its_name(
     by_id = at_house("workspace", "show", made["id"].upper(), "--json").json()
     assert by_name["id"] == by_id["id"] == made["id"]
     assert by_name["status"] == "awaiting_agent"
+
+
+def test_show_tells_of_a_card_s_signature_only_when_it_has_one(
+    at_house: Molecule, house: Platform, create: Callable[..., dict[str, Any]]
+) -> None:
+    made = create()
+    assert "signature" not in at_house("workspace", "show", made["id"]).out
+    signature = {"protected": "eyJhbGciOiJFUzI1NiJ9", "signature": "c2lnbmVk"}
+    body = {"id": made["id"], "agent_card": {"name": "Ada", "signatures": [signature]}}
+    answer = requests.post(f"{house.url}/registry/register", json=body, timeout=10)
+    assert answer.json()["card_signature"] == "unverified"
+    assert "private, signature unverified" in at_house("workspace", "show", made["id"]).out
 
 
 def test_a_name_that_nobody_has_says_where_to_look(at_house: Molecule) -> None:

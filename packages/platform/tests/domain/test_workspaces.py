@@ -41,8 +41,10 @@ def test_a_choice_is_one_of_its_list_and_the_refusal_lists_it() -> None:
         workspaces.check_choice("visibility", "secret", workspaces.VISIBILITIES)
 
 
-def test_the_full_row_has_exactly_the_members_of_the_contract(make_workspace: MakeWorkspace) -> None:
-    assert sorted(workspaces.full_row(make_workspace(), 3)) == sorted(ROW.split(","))
+def test_the_full_row_has_the_members_of_the_contract_and_tells_of_the_card_s_signature(
+    make_workspace: MakeWorkspace,
+) -> None:
+    assert sorted(workspaces.full_row(make_workspace(), 3)) == sorted([*ROW.split(","), "card_signature"])
 
 
 def test_a_peer_is_not_told_about_money_work_errors_or_addresses(make_workspace: MakeWorkspace) -> None:

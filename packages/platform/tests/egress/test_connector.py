@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from molecule_platform.egress import connector, exchange, guard
 from molecule_platform.egress.connector import Outbound
@@ -223,9 +219,11 @@ async def test_a_webhook_s_words_are_not_read_and_its_status_counts(
 
 
 @pytest.fixture
-async def secure(server: RawServer, tmp_path: Path) -> AsyncIterator[tuple[int, Path]]:
+async def secure(
+    server: RawServer, tmp_path: Path, self_signed: Callable[[Path, str], Path]
+) -> AsyncIterator[tuple[int, Path]]:
     """The server behind TLS, with a certificate for agent.example; its port and the certificate."""
-    certificate = _self_signed(tmp_path, "agent.example")
+    certificate = self_signed(tmp_path, "agent.example")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context)
@@ -256,25 +254,3 @@ async def test_a_certificate_must_name_the_host_that_was_asked_for(
     with pytest.raises(exchange.NoAnswer, match="certificate"):
         await call(out, f"https://other.example:{port}/")
     assert len(server.heads) == 2
-
-
-def _self_signed(folder: Path, name: str) -> Path:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    plain = serialization.NoEncryption()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    path = folder / "server.pem"
-    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    return path

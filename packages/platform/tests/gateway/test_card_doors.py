@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.conftest import Visitor
 
 NOBODY = "11111111-1111-4111-8111-111111111111"
+SIGNED = {"protected": "eyJhbGciOiJFUzI1NiJ9", "signature": "c2lnbmVk", "header": {"own": 1}}
 WELL_KNOWN = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 
 
@@ -123,20 +124,19 @@ async def test_a_browser_s_session_reads_a_private_card(visit: Visitor) -> None:
     assert (await visit("GET", path, token=None, headers={"cookie": cookie})).status == 200
 
 
-async def test_a_new_card_is_served_within_a_second(visit: Visitor) -> None:
+async def test_a_new_card_is_served_at_once(visit: Visitor) -> None:
     ada = await public(visit)
     path = f"/agents/{ada}{WELL_KNOWN[0]}"
     before = await visit("GET", path, token=None)
     changed = {"workspace_id": ada, "agent_card": {"name": "Ada", "description": "Newer"}}
     token = (await visit("POST", f"/workspaces/{ada}/tokens", {})).json["auth_token"]
     assert (await visit("POST", "/registry/update-card", changed, token=token)).status == 200
-    visit.house._staff.cards._let_in.clear()  # as a second does
     after = await visit("GET", path, token=None, headers={"if-none-match": before.headers["etag"]})
     assert (after.status, after.json["description"]) == (200, "Newer")
 
 
 async def test_the_original_is_what_the_agent_registered(visit: Visitor) -> None:
-    card = {"name": "Ada", "url": "http://own.example", "x": [1, False], "signatures": [{"protected": "p"}]}
+    card = {"name": "Ada", "url": "http://own.example", "x": [1, False], "signatures": [SIGNED]}
     ada = await public(visit, **card)
     answer = await visit("GET", f"/agents/{ada}/.well-known/agent-card.original.json")
     assert (answer.json, answer.headers["cache-control"]) == (card, "private, max-age=60")

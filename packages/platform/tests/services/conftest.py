@@ -167,7 +167,7 @@ class Rig:
     def __init__(self, storage: SqliteStorage, bells: Bells, clock: FakeClock, org: Org) -> None:
         self.storage, self.bells, self.clock, self.org = storage, bells, clock, org
         self.link, self.log = ScriptedLink(), Lines()
-        self.counted = Counted()
+        self.counted, self.signed = Counted(), "verified"
         self.sealing = Sealing(_backwards, _forwards)
         self.provisioner = FakeProvisioner()
         self.lives = self.new_lives(self.provisioner)
@@ -222,12 +222,17 @@ class Rig:
             replica,
         )
 
+    async def judge_card(self, _workspace_id: str, card: dict[str, Any]) -> str:
+        """What a card with signatures is taken for; a test may set `signed`."""
+        return self.signed if card.get("signatures") else "unsigned"
+
     def registration(self, **rules: Any) -> Registration:
         return Registration(
             self.storage,
             self.clock,
             ClaimRules(**rules),
             _check_url,
+            self.judge_card,
             lambda text, place: f"{place}:{text[::-1]}",
             90,
         )

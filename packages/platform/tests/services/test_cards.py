@@ -7,6 +7,7 @@ import copy
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.keys import sealers, signing
 from molecule_platform.keys.keyfile import load_keychain
+from molecule_platform.services import bells
 from molecule_platform.services import cards as service
 from molecule_platform.services.audit import Actor
 from molecule_platform.services.cards import Cards
@@ -57,7 +59,7 @@ class Gallery:
             rig.storage, rig.clock, signing.new_key, sealers.for_texts(ring), sealers.opens_signing(ring)
         )
         self.keys = LivingKeys(rig.storage, rig.bells, rig.clock, rig.log, sealers.for_signing(ring))
-        self.cards = Cards(rig.storage, rig.authority, self.keys, push=push)
+        self.cards = Cards(rig.storage, rig.bells, rig.authority, self.keys, push=push)
 
     async def jwks(self) -> dict[str, dict[str, Any]]:
         return {key["kid"]: key for key in (await self.signing.document(BASE))["keys"]}
@@ -241,6 +243,49 @@ async def test_what_was_seen_counts_for_less_than_a_second(
     assert await gallery.cards.readable(None, ada.id) is seen
     now += 1
     await refuses(gallery.cards.readable(None, ada.id), "unauthenticated")
+
+
+async def test_when_the_bell_of_a_card_rings_it_is_looked_at_again(
+    gallery: Gallery, ada: Workspace, rig: Rig, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "FRESH_SECONDS", 3600.0)
+    await rig.changed(ada, visibility="public")
+    bob = await rig.changed(await rig.agent("Bob"), visibility="public")
+    for one in (ada, bob):
+        await gallery.cards.readable(None, one.id)
+        await rig.changed(one, visibility="private")
+    rig.bells.ring([bells.card(ada.id)])
+    await refuses(gallery.cards.readable(None, ada.id), "unauthenticated")
+    assert (await gallery.cards.readable(None, bob.id)).id == bob.id
+
+
+async def test_what_changes_while_somebody_looks_is_not_remembered_as_it_was(
+    gallery: Gallery, ada: Workspace, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "FRESH_SECONDS", 3600.0)
+    looking = gallery.cards._look
+
+    async def look(*asked: Any) -> tuple[Workspace, bool]:
+        seen = await looking(*asked)
+        monkeypatch.setattr(gallery.cards, "_look", looking)
+        await rig.registration().update_card(ada, {"name": "Newer"})
+        return seen
+
+    monkeypatch.setattr(gallery.cards, "_look", look)
+    assert (await gallery.cards.readable(rig.admin, ada.id)).agent_card == CARD
+    assert (await gallery.cards.readable(rig.admin, ada.id)).agent_card == {"name": "Newer"}
+
+
+async def test_no_more_than_so_many_readers_are_remembered(
+    gallery: Gallery, ada: Workspace, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MOST_REMEMBERED", 3)
+    for number in range(10):
+        reader = replace(rig.admin, name=f"reader {number}")
+        await gallery.cards.readable(reader, ada.id)
+        assert gallery.cards._readers == len(gallery.cards._let_in[ada.id]) <= 3
+    rig.bells.ring([bells.card(ada.id)])
+    assert (gallery.cards._readers, gallery.cards._let_in) == (0, {})
 
 
 async def test_a_card_is_shown_for_an_agent_that_never_registered_one(gallery: Gallery, rig: Rig) -> None:

@@ -261,6 +261,21 @@ async def test_registering_again_while_online_is_no_news(rig: Rig, principal_of:
     assert await rig.events() == before
 
 
+async def test_registering_again_with_another_card_while_online_announces_it(
+    rig: Rig, principal_of: Of
+) -> None:
+    ada = await rig.agent()
+    await rig.registration().register(Application(ada.id, {"name": "New"}), principal_of(ada))
+    assert (await rig.events())[-1] == "AGENT_CARD_UPDATED"
+
+
+async def test_coming_online_with_another_card_is_told_once(rig: Rig, principal_of: Of) -> None:
+    ada = await rig.changed(await rig.agent(), status="offline")
+    before = await rig.events()
+    await rig.registration().register(Application(ada.id, {"name": "New"}), principal_of(ada))
+    assert (await rig.events())[len(before) :] == ["WORKSPACE_ONLINE"]
+
+
 async def test_a_new_card_is_kept_and_announced(rig: Rig) -> None:
     workspace = await rig.agent()
     await rig.registration().update_card(workspace, {"name": "Ada the second"})

@@ -50,6 +50,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         a2a_max_body_bytes=16777216,
         a2a_max_response_bytes=67108864,
         allow_private_urls=("loopback",),
+        card_jku_hosts=None,
         push_allow_private=False,
         a2a_idle_timeout_seconds=300,
         a2a_max_run_seconds=1800,
@@ -158,6 +159,7 @@ def test_a_table_in_the_file_is_not_a_value() -> None:
 
 
 _PORTS = "a whole number from 1 to 65535"
+_HOSTS = "hosts such as keys.example.com or keys.example.com:8443, separated by commas"
 _SECONDS = "a number of seconds from 0 to 3600"
 _BASE = "an http:// or https:// URL without a user name, such as https://molecule.example.com"
 _NETWORKS = "none, or a comma-separated list of loopback, private and networks such as 10.1.0.0/16"
@@ -179,6 +181,9 @@ _TOKEN = "at least 8 visible ASCII characters without spaces"
         ("MOLECULE_STRICT_REGISTER", "maybe", "true or false"),
         ("MOLECULE_A2A_HOLD_SECONDS", "nan", _SECONDS),
         ("MOLECULE_A2A_HOLD_SECONDS", "soon", _SECONDS),
+        ("MOLECULE_CARD_JKU_HOSTS", "https://keys.example", _HOSTS),
+        ("MOLECULE_CARD_JKU_HOSTS", "keys.example/jwks", _HOSTS),
+        ("MOLECULE_CARD_JKU_HOSTS", "keys.example:many", _HOSTS),
         ("MAILBOX_MAX_OPEN", "-1", "a whole number from 1 to 1000000"),
         ("PLATFORM_URL", "ftp://x", _BASE),
         ("PLATFORM_URL", "http://x:0", _BASE),
@@ -236,6 +241,11 @@ def test_a_mistake_in_the_file_names_the_file() -> None:
         ("MOLECULE_STRICT_REGISTER", "1", True),
         ("MOLECULE_CLAIM_ON_REGISTER", "Off", False),
         ("MOLECULE_A2A_HOLD_SECONDS", "0.5", 0.5),
+        (
+            "MOLECULE_CARD_JKU_HOSTS",
+            "Keys.example, other.example:8443,[::1]:9",
+            frozenset({"keys.example:443", "other.example:8443", "::1:9"}),
+        ),
         ("PLATFORM_URL", "https://molecule.example.com/base/", "https://molecule.example.com/base"),
         (
             "DATABASE_URL",

@@ -6,15 +6,19 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import CheckConstraint, Connection, create_engine, inspect, text
+from sqlalchemy import CheckConstraint, Connection, column, create_engine, inspect, table, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.storage import schema
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
@@ -23,6 +27,7 @@ from molecule_platform.storage.tables import metadata
 T = TypeVar("T")
 Run = Callable[[Callable[[Connection], T]], Awaitable[T]]
 DIALECTS = ("sqlite", "postgres")
+NOON = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
 
 
 @asynccontextmanager
@@ -98,8 +103,8 @@ async def test_the_checks_of_migrations_and_tables_allow_the_same_values(
     run: Run[Any], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     def create_afresh(connection: Connection) -> dict[tuple[str, str], str]:
-        for table in reversed(metadata.sorted_tables):
-            connection.execute(text(f'DROP TABLE "{table.name}"'))
+        for one in reversed(metadata.sorted_tables):
+            connection.execute(text(f'DROP TABLE "{one.name}"'))
         metadata.create_all(connection)
         return sql_of_checks(connection)
 
@@ -116,6 +121,30 @@ async def test_upgrading_again_changes_nothing(run: Run[Any]) -> None:
         lambda connection: connection.execute(text("SELECT value FROM counters")).scalars().all()
     )
     assert set(rows) == {7}
+
+
+async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
+    run: Run[Any], make_workspace: Callable[..., Workspace]
+) -> None:
+    cards: list[Any] = [None, {"name": "Ada"}, {"name": "Ada", "signatures": [{"protected": "p"}]}]
+
+    def before(connection: Connection) -> None:
+        config = schema._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0005")
+        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
+        connection.execute(metadata.tables["orgs"].insert().values(made))
+        for number, card in enumerate(cards):
+            row = asdict(make_workspace(id=f"w{number}", agent_card=card))
+            del row["card_signature"]
+            old = [column(name, metadata.tables["workspaces"].c[name].type) for name in row]
+            connection.execute(table("workspaces", *old).insert().values(row))
+
+    await run(before)
+    await run(schema.upgrade)
+    look = text("SELECT card_signature FROM workspaces ORDER BY id")
+    rows = await run(lambda connection: connection.execute(look).scalars().all())
+    assert rows == ["unsigned", "unsigned", "unverified"]
 
 
 async def test_the_counters_start_at_zero(run: Run[Any]) -> None:

@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -310,6 +311,15 @@ def test_card_and_health(serve: MakeServer) -> None:
     assert (head.status_code, head.text) == (200, "")
 
 
+def test_many_sends_at_once_do_not_wedge_the_card(serve: MakeServer) -> None:
+    server = serve(echo)
+    card = f"http://127.0.0.1:{server.port}/.well-known/agent-card.json"
+    with ThreadPoolExecutor(64) as pool:
+        sent = [pool.submit(post, server, send(messageId=f"m{number}")) for number in range(500)]
+        assert [requests.get(card, timeout=5).status_code for _ in range(20)] == [200] * 20
+        assert all("result" in one.result().json() for one in sent)
+
+
 def test_unknown_paths_and_wrong_methods(serve: MakeServer) -> None:
     server = serve(echo)
     base = f"http://127.0.0.1:{server.port}"
@@ -472,6 +482,18 @@ def test_a_connection_beyond_the_limit_is_closed(serve: MakeServer, monkeypatch:
     monkeypatch.setattr(door, "MAX_CONNECTIONS", 0)
     with pytest.raises(requests.ConnectionError):
         post(server, send())
+
+
+def test_a_connection_that_only_rests_makes_room_for_a_new_one(
+    serve: MakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "MAX_CONNECTIONS", 2)
+    server = serve(echo)
+    url = f"http://127.0.0.1:{server.port}/healthz"
+    sessions = [requests.Session() for _ in range(5)]
+    assert [session.get(url, timeout=5).status_code for session in sessions] == [200] * 5
+    for session in sessions:
+        session.close()
 
 
 def test_a_client_starts_its_own_server_and_reports_it(make_client: "MakeClient") -> None:

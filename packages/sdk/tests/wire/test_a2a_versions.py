@@ -37,6 +37,12 @@ def test_the_header_wins_over_the_query(header: str | None, query: str | None, n
     assert versions.named(header, query) == named
 
 
+def test_every_operation_has_the_names_of_the_protocol(golden: Golden) -> None:
+    expected = [{**case, "verbs": tuple(case["verbs"])} for case in golden("operations")]
+    named = ("name", "verbs", "method_1_0", "path_1_0", "method_0_3", "path_0_3")
+    assert [{name: getattr(one, name) for name in named} for one in operations.OPERATIONS] == expected
+
+
 def test_methods_lead_to_their_operation_and_back() -> None:
     for operation in operations.OPERATIONS:
         assert operations.BY_NAME[operation.name] is operation

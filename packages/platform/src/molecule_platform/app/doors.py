@@ -79,7 +79,7 @@ def handlers(ground: Ground, staff: Staff, health: HealthRoutes, followers: Foll
         **TicketRoutes(Tickets(storage, clock)).handlers(),
         **TokenRoutes(Tokens(storage, clock), staff.authority, clock).handlers(),
         **AccessRoutes(Access(storage, clock)).handlers(),
-        **RegistryRoutes(_registration(ground), directory, search, staff.authority).handlers(),
+        **RegistryRoutes(_registration(ground, staff), directory, search, staff.authority).handlers(),
         **WorkspaceRoutes(staff.lives, directory).handlers(),
         **EventRoutes(staff.feed).handlers(),
         **StreamDoors(followers).handlers(),
@@ -131,7 +131,7 @@ def _a2a(
     }
 
 
-def _registration(ground: Ground) -> Registration:
+def _registration(ground: Ground, staff: Staff) -> Registration:
     settings = ground.settings
     open_org_id = ground.org_id if settings.open_enrolment else None
     return Registration(
@@ -139,6 +139,7 @@ def _registration(ground: Ground) -> Registration:
         ground.clock,
         ClaimRules(settings.claim_on_register, settings.strict_register, open_org_id),
         url_check(settings),
+        staff.card_signatures.judge,
         sealers.for_texts(ground.keyring),
         settings.remote_liveness_stale_after,
     )

@@ -1,6 +1,7 @@
 """The services that live as long as the house, and what each is told by the settings."""
 
 import random
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -12,14 +13,16 @@ from molecule_platform.app.plugins import PluginStaff
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
+from molecule_platform.egress.key_sets import HttpKeySets
 from molecule_platform.gateway.links.push import PushLink
 from molecule_platform.gateway.links.webhooks import WebhookLink
 from molecule_platform.http.metrics import Metrics
-from molecule_platform.keys import sealers, signing
+from molecule_platform.keys import sealers, signing, verifying
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.services.assertions import CallerAssertions
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.cancelling import Cancelling
+from molecule_platform.services.card_signatures import CardSignatures
 from molecule_platform.services.cards import Cards
 from molecule_platform.services.carrying import Bounds, Carrier
 from molecule_platform.services.courier import Courier
@@ -64,6 +67,7 @@ class Staff:
     keys: LivingKeys
     assertions: CallerAssertions
     cards: Cards
+    card_signatures: CardSignatures
     notifier: Notifier
     push_configs: PushConfigs
     delegations: DelegationDesk
@@ -126,7 +130,8 @@ def hire(
         signing=_signing(ground),
         keys=keys,
         assertions=assertions,
-        cards=Cards(storage, authority, keys, push=True),
+        cards=Cards(storage, ground.bells, authority, keys, push=True),
+        card_signatures=_card_signatures(ground, outbound),
         notifier=notifier,
         push_configs=PushConfigs(
             storage, clock, push_url_check(ground.settings), sealers.for_places(ground.keyring)
@@ -160,6 +165,13 @@ def _notifier(ground: Ground, to_webhooks: Outbound) -> Notifier:
         sealers.for_places(ground.keyring).open,
         ground.replica_id,
         random.random,
+    )
+
+
+def _card_signatures(ground: Ground, outbound: Outbound) -> CardSignatures:
+    key_sets = HttpKeySets(outbound, time.monotonic)
+    return CardSignatures(
+        key_sets, verifying.verify, ground.settings.card_jku_hosts or frozenset(), ground.log
     )
 
 

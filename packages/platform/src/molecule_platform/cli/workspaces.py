@@ -175,7 +175,7 @@ def _details(row: tree.Row) -> list[tuple[str, str | Text]]:
         ("runtime", row["runtime"]),
         ("tier", str(row["tier"])),
         ("isolated", "from all others" if row["isolated"] else ""),
-        ("card", row["visibility"]),
+        ("card", row["visibility"] + _signed(row)),
         ("delivery", row["delivery_mode"]),
         ("agent's URL", row.get("url") or ""),
         ("folder", f"{row['workspace_dir']} ({row['workspace_access']})" if row.get("workspace_dir") else ""),
@@ -186,6 +186,12 @@ def _details(row: tree.Row) -> list[tuple[str, str | Text]]:
         ("last seen", screen.moment(row["last_heartbeat_at"])),
         ("created", screen.moment(row["created_at"])),
     ]
+
+
+def _signed(row: tree.Row) -> str:
+    """Nothing for a card without signatures, which most are."""
+    state = row.get("card_signature", "unsigned")
+    return "" if state == "unsigned" else f", signature {state}"
 
 
 def _welcome(session: Session, name: str, made: dict[str, Any]) -> list[Any]:

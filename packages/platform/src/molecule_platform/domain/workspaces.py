@@ -26,6 +26,7 @@ STATUSES = (
 )
 DELIVERY_MODES = ("push", "poll")
 VISIBILITIES = ("private", "public")
+CARD_SIGNATURES = ("unsigned", "verified", "unverified")
 WORKSPACE_ACCESS = ("none", "read_only", "read_write")
 SYSTEM_FOLDERS = ("/etc", "/var", "/proc", "/sys", "/dev", "/boot", "/sbin", "/bin", "/lib", "/usr")
 
@@ -100,6 +101,7 @@ class Workspace:
     protocols: list[str] | None = None
     dispatch_secret_sealed: str | None = None
     agent_card: dict[str, Any] | None = None
+    card_signature: str = "unsigned"
     parent_id: str | None = None
     visibility: str = "private"
     isolated: bool = False

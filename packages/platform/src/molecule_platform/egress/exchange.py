@@ -28,10 +28,18 @@ async def exchange(
     data: bytes | None,
     seconds: float,
     most_bytes: int,
+    whom: str = "the agent",
 ) -> Exchanged:
     """Send a request and read its answer. Raises `guard.UnsafeUrl`, `NoAnswer` or `AnswerTooLarge`."""
     async with streaming.opened(
-        outbound, url, headers=headers, data=data, seconds=seconds, most_bytes=most_bytes, method=method
+        outbound,
+        url,
+        headers=headers,
+        data=data,
+        seconds=seconds,
+        most_bytes=most_bytes,
+        method=method,
+        whom=whom,
     ) as answer:
         return Exchanged(answer.status, answer.headers, await answer.body())
 

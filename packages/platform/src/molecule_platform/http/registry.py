@@ -77,8 +77,8 @@ class RegistryRoutes:
             raise Refusal("identity-mismatch", "workspace_id is not the workspace of this token")
         authorisation.permit(call.principal, call.route.who, named, None)
         workspace = await self._authority.same_org(call.principal, named)
-        await self._registration.update_card(workspace, body.agent_card)
-        return Reply({"status": "updated"})
+        signature = await self._registration.update_card(workspace, body.agent_card)
+        return Reply({"status": "updated", **_signed(signature)})
 
     async def discover(self, call: Call) -> Reply:
         """Where a workspace is reached."""
@@ -144,6 +144,11 @@ def _check_card(card: dict[str, Any]) -> None:
         raise invalid("agent_card", f"agent_card is larger than {CARD_MOST_BYTES} bytes")
 
 
+def _signed(card_signature: str) -> dict[str, Any]:
+    """How the signatures of a card are, for whoever brought one that has any."""
+    return {} if card_signature == "unsigned" else {"card_signature": card_signature}
+
+
 def _membership(membership: Membership) -> dict[str, Any]:
     body: dict[str, Any] = {
         "status": "registered",
@@ -152,6 +157,8 @@ def _membership(membership: Membership) -> dict[str, Any]:
     }
     if not membership.applied:
         body["applied"] = False
+    else:
+        body |= _signed(membership.workspace.card_signature)
     if membership.auth_token is not None:
         body |= {"auth_token": membership.auth_token, "recovery_secret": membership.recovery_secret}
     return body

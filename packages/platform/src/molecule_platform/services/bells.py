@@ -26,6 +26,11 @@ def mail(workspace_id: str) -> str:
     return f"mail.{workspace_id}"
 
 
+def card(workspace_id: str) -> str:
+    """Rings when a workspace's card, or who may read it, changed."""
+    return f"{CARDS}{workspace_id}"
+
+
 def start(workspace_id: str) -> str:
     """Rings when an agent of ours is to be started."""
     return f"start.{workspace_id}"
@@ -44,6 +49,7 @@ def delegation(delegation_id: str) -> str:
 
 
 ANY_MAIL = "mail."
+CARDS = "card."
 SETTLED = "settled."
 TASKS = "task."
 EVENTS = "events"

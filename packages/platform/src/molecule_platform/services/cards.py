@@ -13,6 +13,7 @@ from molecule_platform.ports.signing import Signer
 from molecule_platform.ports.storage import Storage
 from molecule_platform.services.assertions import encoded
 from molecule_platform.services.authority import Authority
+from molecule_platform.services.bells import CARDS, Bells
 from molecule_platform.services.living_keys import LivingKeys
 from molecule_wire import JSON, JSONObject, jcs, jsontext
 
@@ -45,27 +46,46 @@ class Page:
 class Cards:
     """Shows agents' cards as the gateway serves them. It never asks the agent."""
 
-    def __init__(self, storage: Storage, authority: Authority, keys: LivingKeys, *, push: bool) -> None:
+    def __init__(
+        self, storage: Storage, bells: Bells, authority: Authority, keys: LivingKeys, *, push: bool
+    ) -> None:
         self._storage = storage
         self._authority = authority
         self._keys = keys
         self._push = push
-        self._let_in: dict[tuple[Principal | None, str], tuple[Workspace, float]] = {}
+        self._let_in: dict[str, dict[Principal | None, tuple[Workspace, float]]] = {}
+        self._readers = 0
+        self._changes = 0
         self._pages: dict[tuple[str, Form, str], Page] = {}
         self._bytes = 0
+        bells.watch(CARDS, self._forget)
+
+    def _forget(self, workspace_id: str) -> None:
+        self._changes += 1
+        self._readers -= len(self._let_in.pop(workspace_id, ()))
 
     async def readable(self, caller: Principal | None, workspace_id: str) -> Workspace:
-        """The workspace, if its card may be read; what was seen counts for a moment."""
+        """The workspace, if its card may be read; what was seen counts for a moment at most."""
         now = time.monotonic()
-        for key in ((None, workspace_id), (caller, workspace_id)):
-            seen = self._let_in.get(key)
-            if seen is not None and seen[1] > now:
-                return seen[0]
+        readers = self._let_in.get(workspace_id)
+        if readers is not None:
+            for reader in (None, caller):
+                seen = readers.get(reader)
+                if seen is not None and seen[1] > now:
+                    return seen[0]
+        changes = self._changes
         workspace, everybody = await self._look(caller, workspace_id)
-        if len(self._let_in) >= MOST_REMEMBERED:
-            self._let_in.clear()
-        self._let_in[None if everybody else caller, workspace_id] = (workspace, now + FRESH_SECONDS)
+        if self._changes == changes:  # what changed while we looked may not be in what we saw
+            self._remember(None if everybody else caller, workspace, now + FRESH_SECONDS)
         return workspace
+
+    def _remember(self, reader: Principal | None, workspace: Workspace, until: float) -> None:
+        if self._readers >= MOST_REMEMBERED:
+            self._let_in.clear()
+            self._readers = 0
+        readers = self._let_in.setdefault(workspace.id, {})
+        self._readers += reader not in readers
+        readers[reader] = (workspace, until)
 
     async def _look(self, caller: Principal | None, workspace_id: str) -> tuple[Workspace, bool]:
         workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))

@@ -66,6 +66,7 @@ class Changes:
         written = tx.workspaces.move(after) if "parent_id" in changes else tx.workspaces.update(after)
         if not written:
             raise Refusal("state-conflict", f"workspace {current.id} changed at the same moment: try again")
+        tx.signal(bells.card(after.id))
         journal.note(tx, "WORKSPACE_UPDATED", after, now, **changes)
         tx.signal(bells.mail(after.id))
 

@@ -35,6 +35,15 @@ class Application:
 
 
 @dataclass(frozen=True)
+class _Checked:
+    """What was found out about an application before anything is written, and when."""
+
+    mode: str
+    card_signature: str
+    now: datetime
+
+
+@dataclass(frozen=True)
 class Membership:
     """What registering led to. `auth_token` and `recovery_secret` are shown once, when minted."""
 
@@ -58,7 +67,10 @@ class ClaimRules:
 
 
 class Registration:
-    """Keeps the register decision table."""
+    """Keeps the register decision table.
+
+    `judge_card` says whether the signatures of a card hold; it may ask others, so never inside a transaction.
+    """
 
     def __init__(
         self,
@@ -66,6 +78,7 @@ class Registration:
         clock: Clock,
         rules: ClaimRules,
         check_url: Callable[[str], Awaitable[None]],
+        judge_card: Callable[[str, dict[str, Any]], Awaitable[str]],
         seal: Callable[[str, str], str],
         remote_seconds: int,
     ) -> None:
@@ -73,6 +86,7 @@ class Registration:
         self._clock = clock
         self._rules = rules
         self._check_url = check_url
+        self._judge_card = judge_card
         self._seal = seal
         self._remote_seconds = remote_seconds
 
@@ -83,8 +97,9 @@ class Registration:
             return await self._storage.read(lambda tx: Membership(_known(tx, application), False))
         if application.url and not application.url.startswith("remote://"):
             await self._check_url(application.url)
-        now = self._clock.now()
-        return await self._storage.write(lambda tx: self._decide(tx, application, principal, mode, now))
+        signature = await self._judge_card(application.workspace_id, application.agent_card)
+        checked = _Checked(mode, signature, self._clock.now())
+        return await self._storage.write(lambda tx: self._decide(tx, application, principal, checked))
 
     def _delivery_mode(self, application: Application) -> str:
         if application.delivery_mode is not None:
@@ -108,23 +123,23 @@ class Registration:
         return bool(principal or proof or self._rules.strict or not _is_claimed(tx, workspace))
 
     def _decide(
-        self, tx: Transaction, application: Application, principal: Principal | None, mode: str, now: datetime
+        self, tx: Transaction, application: Application, principal: Principal | None, checked: _Checked
     ) -> Membership:
         if self._is_newcomer(tx, application, principal):
-            self._enrol(tx, application, now)
+            self._enrol(tx, application, checked.now)
         workspace = _known(tx, application)
         if principal is not None:
             if principal.workspace_id != workspace.id:
                 raise Refusal("identity-mismatch", "this token belongs to another workspace")
-            return Membership(self._apply(tx, workspace, application, mode, now), True)
+            return Membership(self._apply(tx, workspace, application, checked), True)
         if application.recovery_secret or application.enrolment_token:
-            self._spend_proof(tx, application, now)
-            return self._minted(tx, workspace, application, mode, now)
+            self._spend_proof(tx, application, checked.now)
+            return self._minted(tx, workspace, application, checked)
         if _is_claimed(tx, workspace):
             if self._rules.strict:
                 raise Refusal("unauthenticated", "this workspace is claimed: register with its token")
             return Membership(workspace, False)
-        return self._claimed(tx, workspace, application, mode, now)
+        return self._claimed(tx, workspace, application, checked)
 
     def _is_newcomer(self, tx: Transaction, application: Application, principal: Principal | None) -> bool:
         open_to_all = self._rules.open_org_id is not None and principal is None
@@ -145,16 +160,16 @@ class Registration:
         journal.note(tx, "WORKSPACE_AWAITING_AGENT", workspace, now, name=workspace.name)
 
     def _claimed(
-        self, tx: Transaction, workspace: Workspace, application: Application, mode: str, now: datetime
+        self, tx: Transaction, workspace: Workspace, application: Application, checked: _Checked
     ) -> Membership:
-        open_still = workspace.claim_until is None or workspace.claim_until > now
+        open_still = workspace.claim_until is None or workspace.claim_until > checked.now
         if not self._rules.claim_on_register or not open_still:
             raise Refusal(
                 "unauthenticated",
                 f"workspace {workspace.id} can no longer be claimed: "
                 f"an administrator can run `molecule workspace enrol {workspace.id}`",
             )
-        return self._minted(tx, workspace, application, mode, now)
+        return self._minted(tx, workspace, application, checked)
 
     def _spend_proof(self, tx: Transaction, application: Application, now: datetime) -> None:
         if application.recovery_secret:
@@ -174,25 +189,27 @@ class Registration:
         )
 
     def _minted(
-        self, tx: Transaction, workspace: Workspace, application: Application, mode: str, now: datetime
+        self, tx: Transaction, workspace: Workspace, application: Application, checked: _Checked
     ) -> Membership:
-        secret, recovery = mint(tx, workspace, "system:registration", now)
-        claimed = self._apply(tx, workspace, application, mode, now)
+        secret, recovery = mint(tx, workspace, "system:registration", checked.now)
+        claimed = self._apply(tx, workspace, application, checked)
         return Membership(claimed, True, secret, recovery)
 
     def _apply(
-        self, tx: Transaction, workspace: Workspace, application: Application, mode: str, now: datetime
+        self, tx: Transaction, workspace: Workspace, application: Application, checked: _Checked
     ) -> Workspace:
+        now = checked.now
         sealed = workspace.dispatch_secret_sealed
         if application.dispatch_secret:
             place = dispatch_seal_context(workspace.org_id, workspace.id)
             sealed = self._seal(application.dispatch_secret, place)
         window = lifecycle.liveness_window(workspace.external, workspace.capabilities, self._remote_seconds)
         after = workspace.changed(
-            url=application.url if mode == "push" else "",
-            delivery_mode=mode,
+            url=application.url if checked.mode == "push" else "",
+            delivery_mode=checked.mode,
             protocols=application.protocols,
             agent_card=application.agent_card,
+            card_signature=checked.card_signature,
             dispatch_secret_sealed=sealed,
             status=lifecycle.after_register(workspace),
             status_reason="",
@@ -200,25 +217,33 @@ class Registration:
             liveness_expires_at=now + window,
             updated_at=now,
         )
+        tx.signal(bells.card(workspace.id))
         card = _shown_card(application.agent_card)
         journal.move(tx, workspace, after, now, url=after.url, agent_card=card, name=workspace.name)
+        if after.status == workspace.status and after.agent_card != workspace.agent_card:
+            journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=card)
         restart_context.tell(tx, workspace, after, now)
         tx.signal(bells.mail(workspace.id))
         return after
 
-    async def update_card(self, workspace: Workspace, agent_card: dict[str, Any]) -> None:
-        """Keep a new card; one that says the same is no news."""
+    async def update_card(self, workspace: Workspace, agent_card: dict[str, Any]) -> str:
+        """Keep a new card, and say how its signatures are; one that says the same is no news."""
+        signature = await self._judge_card(workspace.id, agent_card)
         now = self._clock.now()
 
         def work(tx: Transaction) -> None:
             current = tx.workspaces.get(workspace.id)
-            if current is not None and current.agent_card != agent_card:
-                version = current.version + 1
-                tx.workspaces.touch(workspace.id, agent_card=agent_card, updated_at=now, version=version)
+            if current is None or (current.agent_card, current.card_signature) == (agent_card, signature):
+                return
+            changes = {"agent_card": agent_card, "card_signature": signature, "updated_at": now}
+            tx.workspaces.touch(workspace.id, version=current.version + 1, **changes)
+            tx.signal(bells.card(workspace.id))
+            if current.agent_card != agent_card:
                 card = _shown_card(agent_card)
                 journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=card)
 
         await self._storage.write(work)
+        return signature
 
 
 def _shown_card(agent_card: dict[str, Any]) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from molecule_platform.domain import messages
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import delegations, journal, settlement
+from molecule_platform.services import bells, delegations, journal, settlement
 
 CHILDREN_SHOWN = 100
 
@@ -16,6 +16,7 @@ _ERASED: dict[str, Any] = {
     "role": "",
     "status_reason": "",
     "agent_card": None,
+    "card_signature": "unsigned",
     "protocols": None,
     "dispatch_secret_sealed": None,
     "workspace_dir": None,
@@ -30,6 +31,7 @@ _ERASED: dict[str, Any] = {
 
 def remove(tx: Transaction, member: Workspace, now: datetime, cascade: int) -> Workspace:
     """Remove one workspace: its tokens end, and the senders of its open mail learn that it is gone."""
+    tx.signal(bells.card(member.id))
     after = journal.step(tx, member, "delete", now, {"removed_at": now}, cascade_deleted=cascade)
     tx.tokens.revoke_all(member.id, now, "workspace-removed")
     outcome = messages.cancellation("workspace-removed", f"workspace {member.name} was removed")
@@ -47,6 +49,7 @@ def purge(tx: Transaction, removed: Workspace) -> None:
     tx.upkeep.erase(removed.id)
     current = tx.workspaces.get(removed.id) or removed
     tx.workspaces.touch(removed.id, version=current.version + 1, **_ERASED)
+    tx.signal(bells.card(removed.id))
 
 
 def confirmation_required(children: list[Workspace]) -> Refusal:

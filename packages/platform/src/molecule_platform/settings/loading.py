@@ -43,6 +43,7 @@ class Settings:
     a2a_max_body_bytes: int
     a2a_max_response_bytes: int
     allow_private_urls: tuple[str, ...]
+    card_jku_hosts: frozenset[str] | None
     push_allow_private: bool
     a2a_idle_timeout_seconds: int
     a2a_max_run_seconds: int

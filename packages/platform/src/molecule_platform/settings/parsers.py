@@ -187,6 +187,17 @@ def origins(value: str) -> frozenset[str]:
     return words
 
 
+def hosts(value: str) -> frozenset[str]:
+    """Hosts with their ports, separated by commas; without a port it is that of https."""
+    found: set[str] = set()
+    for word in (word.strip().lower() for word in value.split(",") if word.strip()):
+        parts = _split(f"https://{word}")
+        if parts is None or parts.hostname is None or parts.netloc != word or "@" in word:
+            raise ValueError("hosts such as keys.example.com or keys.example.com:8443, separated by commas")
+        found.add(f"{parts.hostname}:{parts.port or 443}")
+    return frozenset(found)
+
+
 def networks(value: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     """Addresses and networks, separated by commas."""
     try:

@@ -161,6 +161,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Local networks in which agents may be called: none, loopback, private, or networks.",
     ),
     Setting(
+        "MOLECULE_CARD_JKU_HOSTS",
+        "card_jku_hosts",
+        parsers.hosts,
+        None,
+        "Hosts whose keys may vouch for cards of agents elsewhere, separated by commas.",
+    ),
+    Setting(
         "MOLECULE_PUSH_ALLOW_PRIVATE",
         "push_allow_private",
         parsers.flag,

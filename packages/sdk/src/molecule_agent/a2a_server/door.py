@@ -1,6 +1,7 @@
 """The sockets: the standard library's HTTP server, with limits."""
 
 import logging
+import selectors
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -32,6 +33,8 @@ class Server(ThreadingHTTPServer):
         self.answer = answer
         self.max_body_bytes = max_body_bytes
         self._connections: set[socket.socket] = set()
+        # Those that were answered and may ask again, the one that has waited longest first.
+        self._resting: dict[socket.socket, None] = {}
         self._lock = threading.Lock()
         self._answers = threading.Condition()
         self._unanswered = 0
@@ -43,17 +46,39 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Take a connection unless there are too many."""
+        """Take a connection, in place of one that rests if there are too many; else close it."""
         with self._lock:
-            if len(self._connections) >= MAX_CONNECTIONS:
+            if len(self._connections) >= MAX_CONNECTIONS and not self._make_room():
                 return False
             self._connections.add(request)
             return True
+
+    def _make_room(self) -> bool:
+        for connection in self._resting:
+            if not _asks(connection):
+                self._connections.discard(connection)
+                del self._resting[connection]
+                _hang_up(connection)
+                return True
+        return False
+
+    @contextmanager
+    def awake(self, connection: socket.socket) -> Generator[None]:
+        """Answer a request of a connection inside this: until then, and from then on, it rests."""
+        with self._lock:
+            self._resting.pop(connection, None)
+        try:
+            yield
+        finally:
+            with self._lock:
+                if connection in self._connections:
+                    self._resting[connection] = None
 
     def shutdown_request(self, request: Any) -> None:
         """Close one connection."""
         with self._lock:
             self._connections.discard(request)
+            self._resting.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -82,10 +107,7 @@ class Server(ThreadingHTTPServer):
         with self._lock:
             waiting = list(self._connections)
         for connection in waiting:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                log.debug("a connection was already gone")
+            _hang_up(connection)
 
 
 class Connection(BaseHTTPRequestHandler):
@@ -99,7 +121,8 @@ class Connection(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer whatever method it is; the app knows which it takes."""
-        self._serve()
+        with cast(Server, self.server).awake(self.connection):
+            self._serve()
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET
 
@@ -172,6 +195,24 @@ class Connection(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
         if chunked:
             self.wfile.write(b"0\r\n\r\n")
+
+
+def _hang_up(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        log.debug("a connection was already gone")
+
+
+def _asks(connection: socket.socket) -> bool:
+    """Whether something has come that nobody has read yet; the end is not something."""
+    with selectors.DefaultSelector() as look:
+        look.register(connection, selectors.EVENT_READ)
+        ready = look.select(0)
+    try:
+        return bool(ready and connection.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
 
 
 def _closing(outgoing: web.Outgoing) -> web.Outgoing:

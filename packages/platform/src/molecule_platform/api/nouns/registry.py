@@ -32,6 +32,7 @@ class Registered(Shape):
     applied: bool | UnsetType = UNSET
     auth_token: str | UnsetType = UNSET
     recovery_secret: str | UnsetType = UNSET
+    card_signature: str | UnsetType = UNSET
 
 
 class Heartbeat(Body):
@@ -69,6 +70,7 @@ class Updated(Shape):
     """It is kept."""
 
     status: str
+    card_signature: str | UnsetType = UNSET
 
 
 class Discovered(Shape):

@@ -146,6 +146,7 @@ class PeerRow(Shape):
     parent_id: str | None
     org_id: str
     agent_card: dict[str, Any] | None
+    card_signature: str
     active_tasks: int
     max_concurrent_tasks: int
     last_error_rate: float
