@@ -25,7 +25,7 @@ def against_echo() -> figure.Figure:
 
 
 def against_quiet_echo() -> figure.Figure:
-    """The same without a line in its log for each request: stricter than the budget, so that none is lost."""
+    """The same without a line in its log for each request: a line of our own, stricter than the budget."""
     costs = _costs()
     name = "unary / the same echo, its access log off"
     return gateway.Ratio(costs.ours, costs.quiet).figure(name, AGAINST_QUIET, "requests")

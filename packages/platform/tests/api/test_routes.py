@@ -144,6 +144,14 @@ def test_a_secret_may_be_named_like_a_route() -> None:
     assert match.path["key"] == "values"
 
 
+def test_what_strangers_make_up_is_not_remembered_at_any_length() -> None:
+    router = Router(TABLE)
+    for number in range(10):
+        assert router.match("GET", f"/messages/{number}{'x' * 60_000}") is not None
+    assert router.match("GET", f"/messages/{ID}") is not None
+    assert [path for _, path in router._known] == [f"/messages/{ID}"]
+
+
 @given(st.text(alphabet="abc/{}%-", max_size=20), st.sampled_from(["GET", "POST", "TRACE"]))
 def test_any_other_path_is_nobody_s(path: str, method: str) -> None:
     assert ROUTER.match(method, f"/elsewhere/{path}") is None

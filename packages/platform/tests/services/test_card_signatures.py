@@ -218,6 +218,12 @@ async def test_of_several_keys_of_one_name_any_may_have_signed(desk: Desk, key: 
     assert await desk.judge(signed(key, kid="main")) == "verified"
 
 
+async def test_a_heap_of_keys_of_one_name_is_not_gone_through(desk: Desk, key: FreshKey) -> None:
+    desk.show(key, *(signing.new_key("EdDSA") for _ in range(40)), kid="main")
+    assert await desk.judge(signed(key, kid="main")) == "unverified"
+    assert "more than 2 keys" in desk.log.said[-1][1]["why"]
+
+
 # Keeping it
 
 

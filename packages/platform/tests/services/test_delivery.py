@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from molecule_platform.domain.messages import Outcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services import settlement
+from molecule_platform.services import bells, settlement
 from molecule_platform.services.delivery import Delivery, DeliveryLimits, Submission
 from molecule_platform.services.tasks import Asking
 from molecule_wire.a2a import errors
@@ -180,6 +180,26 @@ async def test_a_budget_that_is_absent_or_not_reached_refuses_nothing(
 
 
 # Outcomes
+
+
+async def test_an_outcome_that_comes_while_somebody_looks_is_not_waited_for(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = (await rig.send(await rig.agent())).message
+    glance, looks = rig.storage.glance, 0
+
+    async def slow_glance(work: Any) -> Any:
+        nonlocal looks
+        seen, looks = await glance(work), looks + 1
+        if looks == 1:
+            ended = Outcome("answered", b"{}", "completed")
+            await rig.storage.write(lambda tx: settlement.settle(tx, message.id, ended, rig.clock.now()))
+        return seen
+
+    monkeypatch.setattr(rig.storage, "glance", slow_glance)
+    monkeypatch.setattr(bells, "LOOK_AGAIN_SECONDS", 60.0)
+    async with asyncio.timeout(10):
+        assert (await rig.delivery.outcome(message.id, 60)).status == "answered"
 
 
 async def test_whoever_waits_gets_the_outcome_when_it_is_there(rig: Rig) -> None:

@@ -139,6 +139,33 @@ async def test_a_proof_that_is_late_wrong_or_another_s_is_refused(rig: Rig, refu
     await refuses(join(rig, ada, recovery_secret="made up"), "enrolment-invalid")
 
 
+@pytest.mark.parametrize(
+    ("code", "more"),
+    [
+        ("enrolment-invalid", {"recovery_secret": "made up"}),
+        ("enrolment-invalid", {"enrolment_token": "made up"}),
+        ("unauthenticated", {"strict": True}),
+        ("unauthenticated", {"claim_on_register": False}),
+    ],
+)
+async def test_nobody_is_asked_on_behalf_of_a_stranger(
+    rig: Rig, refuses: Refuses, monkeypatch: pytest.MonkeyPatch, code: str, more: dict[str, Any]
+) -> None:
+    judged: list[Any] = []
+
+    async def judge(_workspace_id: str, card: dict[str, Any]) -> str:
+        judged.append(card)
+        return "verified"
+
+    monkeypatch.setattr(rig, "judge_card", judge)
+    workspace = (await rig.created()).workspace
+    if "claim_on_register" not in more:
+        await join(rig, workspace)
+        judged.clear()
+    await refuses(join(rig, workspace, url="http://agent:9", **more), code)
+    assert judged == []
+
+
 async def test_an_unknown_workspace_is_not_found_and_not_made(rig: Rig, refuses: Refuses) -> None:
     await refuses(rig.registration().register(Application(str(uuid4()), CARD), None), "workspace-not-found")
     assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(1))) == []

@@ -28,8 +28,8 @@ WALKS = re.compile(
     r"|ix_messages_(queue|sent|repeat) \(\w+=\?\)$"
     r"|USE TEMP B-TREE FOR ORDER BY$"
 )
-# Sorted are here the few messages of one task, and what waits in one inbox.
-SORTS_FEW = {"by_task", "waiting", "inbox", "inbox of the dead"}
+# Sorted are here repeats of one message, the messages of one task, and what waits in one inbox: few each.
+SORTS_FEW = {"by_reference", "by_task", "waiting", "inbox", "inbox of the dead"}
 
 VERBS: dict[str, Callable[[Transaction], Any]] = {
     "get": lambda tx: tx.mailbox.get("m"),

@@ -9,7 +9,7 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
 from molecule_wire.a2a import tenants
 
-MOST_REMEMBERED = 4096
+MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Router:
         known = self._known.get((method, path))
         if known is None:
             known = self._search(method, path)
-            if known is not None:
+            if known is not None and len(path) <= LONGEST_REMEMBERED:
                 if len(self._known) >= MOST_REMEMBERED:
                     self._known.clear()
                 self._known[method, path] = known

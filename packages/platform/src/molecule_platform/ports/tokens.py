@@ -59,6 +59,10 @@ class Tokens(Protocol):
         """Keep a new enrolment token."""
         ...
 
+    def has_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
+        """Whether the workspace has that enrolment token, and it can be spent."""
+        ...
+
     def use_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
         """Spend an enrolment token; False when it is unknown, spent, expired or another workspace's."""
         ...

@@ -19,6 +19,7 @@ from molecule_platform.domain import dispatch, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Unanswered
+from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import task_log
 from molecule_platform.services.hearing import Hearing
@@ -46,6 +47,7 @@ class CallingOff:
     def __init__(
         self,
         storage: Storage,
+        log: Log,
         link: AgentLink,
         open_dispatch_secret: Callable[[Workspace], str | None],
         listen_seconds: float = LISTEN_SECONDS,
@@ -53,6 +55,7 @@ class CallingOff:
     ) -> None:
         self.listen_seconds = listen_seconds
         self._storage = storage
+        self._log = log
         self._link = link
         self._open_dispatch_secret = open_dispatch_secret
         self._most_listeners = most_listeners
@@ -118,7 +121,12 @@ class CallingOff:
             return
         task = asyncio.get_running_loop().create_task(work)
         self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._aside.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._log.error("an agent could not be told to stop", exc_info=problem)
 
     async def stop(self) -> None:
         """Hang up on every agent, told or not."""

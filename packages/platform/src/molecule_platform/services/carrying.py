@@ -69,20 +69,20 @@ class Carrier:
         self._desk = desk
         self._bounds = bounds
         self._open_dispatch_secret = open_dispatch_secret
-        self.calling_off = CallingOff(storage, link, open_dispatch_secret, bounds.listen_seconds)
+        self.calling_off = CallingOff(storage, log, link, open_dispatch_secret, bounds.listen_seconds)
         self.stopping = False
         # Messages whose end is written by whoever carries them: it need not be told of it.
-        self.ending: set[str] = set()
+        self.ending: set[tuple[str, int]] = set()
 
     async def carry(self, message: Message, workspace: Workspace) -> str:
         """Bring the message to its outcome, or back into the mailbox; says in a word which."""
         heard = Hearing(message)
         try:
             reply = await self._reply(heard, workspace)
-            self.ending.add(message.id)
+            self.ending.add((message.id, message.lease_epoch))
             return await self._end(heard, workspace, reply)
         finally:
-            self.ending.discard(message.id)
+            self.ending.discard((message.id, message.lease_epoch))
 
     async def _reply(self, heard: Hearing, workspace: Workspace) -> Reply:
         """What becomes of one attempt, whatever goes wrong."""
@@ -229,7 +229,7 @@ class Carrier:
             raise recorded.refused
         if heard.state == "auth-required" and not heard.outlives_lease:
             # The caller has its answer; the agent may go on by itself once it has the credential.
-            self.ending.add(heard.message.id)
+            self.ending.add((heard.message.id, heard.message.lease_epoch))
             await self._storage.write(lambda tx: self._settle_heard(tx, heard))
             heard.outlives_lease = True
         return bool(recorded.events)

@@ -126,7 +126,8 @@ class Courier:
         return carried is not None and carried[1] == epoch
 
     def _settled(self, message_id: str) -> None:
-        if message_id not in self._carrier.ending:
+        carried = self._carrying.get(message_id)
+        if carried is not None and (message_id, carried[1]) not in self._carrier.ending:
             self.drop(message_id)
 
     def drop(self, message_id: str) -> None:

@@ -278,11 +278,13 @@ class Delivery:
         """The message once it has ended, or as it stands when the time is over."""
         slot, time = self._desk.place(message_id), asyncio.get_running_loop().time
         until = time() + seconds
+        heard = slot.rings
         while await self._is_awaited(slot, message_id):
             left = until - time()
             if left <= 0 or self._bells.is_hushed:
                 break
-            await slot.wait(min(left, bells.LOOK_AGAIN_SECONDS))
+            await slot.wait(heard, min(left, bells.LOOK_AGAIN_SECONDS))
+            heard = slot.rings
         return slot.ended or await self.get(message_id)
 
     async def _is_awaited(self, slot: Slot, message_id: str) -> bool:

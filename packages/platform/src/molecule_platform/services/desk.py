@@ -11,16 +11,20 @@ from molecule_platform.services.bells import Bells
 class Slot:
     """One message whose outcome is waited for. It is remembered as long as somebody keeps it."""
 
-    __slots__ = ("__weakref__", "_waiting", "ended", "is_fresh")
+    __slots__ = ("__weakref__", "_waiting", "ended", "is_fresh", "rings")
 
     def __init__(self, is_fresh: bool) -> None:
         self._waiting: list[asyncio.Future[None]] = []
         self.ended: Message | None = None
         # Nobody has looked yet: it was just accepted, and cannot have ended elsewhere.
         self.is_fresh = is_fresh
+        # How often it rang: whoever looks elsewhere meanwhile must not miss that.
+        self.rings = 0
 
-    async def wait(self, seconds: float) -> None:
-        """Until the outcome is laid down, or has come about elsewhere, or the time is over."""
+    async def wait(self, heard: int, seconds: float) -> None:
+        """Until it rings more often than that, or the time is over."""
+        if self.rings != heard:
+            return
         loop = asyncio.get_running_loop()
         called = loop.create_future()
         self._waiting.append(called)
@@ -32,7 +36,8 @@ class Slot:
             self._waiting.remove(called)
 
     def ring(self) -> None:
-        """Call everybody who waits here."""
+        """The outcome is laid down, or has come about elsewhere: call everybody who waits here."""
+        self.rings += 1
         for called in self._waiting:
             _call(called)
 

@@ -92,8 +92,8 @@ class Registration:
 
     async def register(self, application: Application, principal: Principal | None) -> Membership:
         """Let an agent in by its token, by a claim or by a proof; or tell it that nothing changed."""
-        mode = self._delivery_mode(application)
-        if not await self._storage.read(lambda tx: self._would_apply(tx, application, principal)):
+        mode, now = self._delivery_mode(application), self._clock.now()
+        if not await self._storage.read(lambda tx: self._is_let_in(tx, application, principal, now)):
             return await self._storage.read(lambda tx: Membership(_known(tx, application), False))
         if application.url and not application.url.startswith("remote://"):
             await self._check_url(application.url)
@@ -112,34 +112,39 @@ class Registration:
             )
         return application.delivery_mode or "push"
 
-    def _would_apply(self, tx: Transaction, application: Application, principal: Principal | None) -> bool:
-        """Whether anything would come of it; only then is the address it names looked at."""
-        if self._is_newcomer(tx, application, principal):
+    def _is_let_in(
+        self, tx: Transaction, application: Application, principal: Principal | None, now: datetime
+    ) -> bool:
+        """Whether anything comes of it; refuses who may not. Only then is anybody asked whom it names."""
+        is_newcomer = self._is_newcomer(tx, application, principal)
+        workspace = None if is_newcomer else _known(tx, application)
+        if principal is not None:
+            if workspace is None or principal.workspace_id != workspace.id:
+                raise Refusal("identity-mismatch", "this token belongs to another workspace")
             return True
-        workspace = _known(tx, application)
-        if principal is not None and principal.workspace_id != workspace.id:
-            raise Refusal("identity-mismatch", "this token belongs to another workspace")
-        proof = application.recovery_secret or application.enrolment_token
-        return bool(principal or proof or self._rules.strict or not _is_claimed(tx, workspace))
+        if application.recovery_secret or application.enrolment_token:
+            _check_proof(tx, application, now)
+            return True
+        if workspace is None or not _is_claimed(tx, workspace):
+            self._check_claim(application.workspace_id, workspace.claim_until if workspace else None, now)
+            return True
+        if self._rules.strict:
+            raise Refusal("unauthenticated", "this workspace is claimed: register with its token")
+        return False
 
     def _decide(
         self, tx: Transaction, application: Application, principal: Principal | None, checked: _Checked
     ) -> Membership:
+        if not self._is_let_in(tx, application, principal, checked.now):
+            return Membership(_known(tx, application), False)
         if self._is_newcomer(tx, application, principal):
             self._enrol(tx, application, checked.now)
         workspace = _known(tx, application)
         if principal is not None:
-            if principal.workspace_id != workspace.id:
-                raise Refusal("identity-mismatch", "this token belongs to another workspace")
             return Membership(self._apply(tx, workspace, application, checked), True)
         if application.recovery_secret or application.enrolment_token:
-            self._spend_proof(tx, application, checked.now)
-            return self._minted(tx, workspace, application, checked)
-        if _is_claimed(tx, workspace):
-            if self._rules.strict:
-                raise Refusal("unauthenticated", "this workspace is claimed: register with its token")
-            return Membership(workspace, False)
-        return self._claimed(tx, workspace, application, checked)
+            _spend_proof(tx, application, checked.now)
+        return self._minted(tx, workspace, application, checked)
 
     def _is_newcomer(self, tx: Transaction, application: Application, principal: Principal | None) -> bool:
         open_to_all = self._rules.open_org_id is not None and principal is None
@@ -159,34 +164,13 @@ class Registration:
         tx.workspaces.insert(workspace)
         journal.note(tx, "WORKSPACE_AWAITING_AGENT", workspace, now, name=workspace.name)
 
-    def _claimed(
-        self, tx: Transaction, workspace: Workspace, application: Application, checked: _Checked
-    ) -> Membership:
-        open_still = workspace.claim_until is None or workspace.claim_until > checked.now
-        if not self._rules.claim_on_register or not open_still:
+    def _check_claim(self, workspace_id: str, until: datetime | None, now: datetime) -> None:
+        if not self._rules.claim_on_register or (until is not None and until <= now):
             raise Refusal(
                 "unauthenticated",
-                f"workspace {workspace.id} can no longer be claimed: "
-                f"an administrator can run `molecule workspace enrol {workspace.id}`",
+                f"workspace {workspace_id} can no longer be claimed: "
+                f"an administrator can run `molecule workspace enrol {workspace_id}`",
             )
-        return self._minted(tx, workspace, application, checked)
-
-    def _spend_proof(self, tx: Transaction, application: Application, now: datetime) -> None:
-        if application.recovery_secret:
-            old = tx.tokens.by_recovery_hash(
-                application.workspace_id, credentials.digest(application.recovery_secret)
-            )
-            if old is not None:
-                tx.tokens.revoke(old.id, now, "recovered")
-                tx.signal(bells.CREDENTIALS)
-                return
-        if application.enrolment_token:
-            spent = credentials.digest(application.enrolment_token)
-            if tx.tokens.use_enrolment(application.workspace_id, spent, now):
-                return
-        raise Refusal(
-            "enrolment-invalid", "this proof is unknown, used or expired: ask an administrator for a new one"
-        )
 
     def _minted(
         self, tx: Transaction, workspace: Workspace, application: Application, checked: _Checked
@@ -296,3 +280,33 @@ def mint(tx: Transaction, workspace: Workspace, created_by: str, now: datetime) 
 def dispatch_seal_context(org_id: str, workspace_id: str) -> str:
     """What a sealed dispatch secret is bound to."""
     return f"{org_id}|{workspace_id}|dispatch"
+
+
+def _check_proof(tx: Transaction, application: Application, now: datetime) -> None:
+    """Refuse a proof that proves nothing; it is not spent yet."""
+    workspace_id, enrolment = application.workspace_id, application.enrolment_token
+    if _recovered(tx, application) is not None:
+        return
+    if not enrolment or not tx.tokens.has_enrolment(workspace_id, credentials.digest(enrolment), now):
+        raise Refusal(
+            "enrolment-invalid", "this proof is unknown, used or expired: ask an administrator for a new one"
+        )
+
+
+def _recovered(tx: Transaction, application: Application) -> Token | None:
+    """The token that was lost, if the agent shows its recovery secret."""
+    secret = application.recovery_secret
+    if not secret:
+        return None
+    return tx.tokens.by_recovery_hash(application.workspace_id, credentials.digest(secret))
+
+
+def _spend_proof(tx: Transaction, application: Application, now: datetime) -> None:
+    """A proof that was checked serves once."""
+    lost = _recovered(tx, application)
+    if lost is not None:
+        tx.tokens.revoke(lost.id, now, "recovered")
+        tx.signal(bells.CREDENTIALS)
+    elif application.enrolment_token:
+        spent = credentials.digest(application.enrolment_token)
+        tx.tokens.use_enrolment(application.workspace_id, spent, now)

@@ -75,7 +75,7 @@ BY_ACTIVITY = _newest(
     == select(activity_logs.c.message_id).where(activity_logs.c.id == bindparam("activity")).scalar_subquery()
 )
 BY_KEY = _newest(column.caller == bindparam("sender"), _TARGET, column.idempotency_key == bindparam("key"))
-# There is one at most. To ask for the newest would lead SQLite through all that the sender ever sent.
+# The newest, but not by its number: that would lead SQLite through all that the sender ever sent.
 BY_REFERENCE = _messages(
     select(*_ALL)
     .where(
@@ -86,6 +86,7 @@ BY_REFERENCE = _messages(
         MAY_REPEAT,
         column.created_at >= bindparam("since"),
     )
+    .order_by(column.created_at.desc(), column.id.desc())
     .limit(1)
 )
 # Each name is looked for by itself: SQLite would go through all messages of the target rather than join them.

@@ -6,18 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Text,
-    and_,
-    bindparam,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Text, and_, bindparam, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from molecule_platform.domain.tasks import INTERRUPTED, TERMINAL, Task, TaskEvent, TaskKey

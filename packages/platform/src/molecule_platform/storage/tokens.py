@@ -103,10 +103,19 @@ class SqlTokens:
             )
         )
 
+    def has_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
+        """Whether an enrolment token can be spent."""
+        found = select(enrolment_tokens.c.workspace_id).where(_is_fresh(workspace_id, token_hash, now))
+        return self._connection.execute(found).first() is not None
+
     def use_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
         """Spend an enrolment token."""
-        column = enrolment_tokens.c
-        mine = (column.token_hash == token_hash) & (column.workspace_id == workspace_id)
-        fresh = column.used_at.is_(None) & (column.expires_at > now)
-        spent = self._connection.execute(update(enrolment_tokens).where(mine, fresh).values(used_at=now))
+        fresh = _is_fresh(workspace_id, token_hash, now)
+        spent = self._connection.execute(update(enrolment_tokens).where(fresh).values(used_at=now))
         return spent.rowcount == 1
+
+
+def _is_fresh(workspace_id: str, token_hash: str, now: datetime) -> ColumnElement[bool]:
+    column = enrolment_tokens.c
+    mine = (column.token_hash == token_hash) & (column.workspace_id == workspace_id)
+    return mine & column.used_at.is_(None) & (column.expires_at > now)

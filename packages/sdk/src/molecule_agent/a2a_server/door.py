@@ -64,7 +64,7 @@ class Server(ThreadingHTTPServer):
 
     @contextmanager
     def awake(self, connection: socket.socket) -> Generator[None]:
-        """Answer a request of a connection inside this: until then, and from then on, it rests."""
+        """Answer a request of a connection inside this; afterwards it rests, until it asks again."""
         with self._lock:
             self._resting.pop(connection, None)
         try:

@@ -81,7 +81,6 @@ class Turn:
 
     def cancel(self) -> None:
         """End the turn without a result; its handler may learn that nobody waits for it."""
-        self.called_off = True
         self.cancelled.set()
         self._finish("CANCELED")
 
@@ -106,6 +105,7 @@ class Turn:
         with self._lock:
             if self._done.is_set():
                 return
+            self.called_off = state == "CANCELED"
             self.result, self.failure = result, failure
             if self.task is not None:
                 self.task.tell(state, [{"text": f"internal error: {failure}"}] if failure else result)

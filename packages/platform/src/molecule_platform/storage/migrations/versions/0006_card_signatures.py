@@ -7,7 +7,10 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Bring the schema forward. Signatures that nobody has looked at count as unverified."""
+    """Bring the schema forward. Signatures that nobody has looked at count as unverified.
+
+    So does what only looks like them; the agent's next register puts that right.
+    """
     # In the words of both engines: a check that came later would make SQLite write the whole table anew.
     op.execute("""
         ALTER TABLE workspaces ADD COLUMN card_signature TEXT DEFAULT 'unsigned' NOT NULL
