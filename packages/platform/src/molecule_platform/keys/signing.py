@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, utils
+from nacl import bindings
 
 from molecule_platform.ports.signing import FreshKey
 
@@ -38,10 +39,16 @@ def load(pem: str) -> Callable[[bytes], bytes]:
     """What signs bytes with a private key that `new_key` made. Raises `ValueError` when it is none."""
     private = serialization.load_pem_private_key(pem.encode(), None)
     if isinstance(private, ed25519.Ed25519PrivateKey):
-        return private.sign
+        return _eddsa(private)
     if isinstance(private, ec.EllipticCurvePrivateKey):
         return _es256(private)
     raise ValueError("this is no key of the platform's own making")
+
+
+def _eddsa(private: ed25519.Ed25519PrivateKey) -> Callable[[bytes], bytes]:
+    # Every dispatch is signed, and libsodium needs little more than half the time of OpenSSL for it.
+    _public, secret = bindings.crypto_sign_seed_keypair(private.private_bytes_raw())
+    return lambda said: bindings.crypto_sign(said, secret)[: bindings.crypto_sign_BYTES]
 
 
 def _es256(private: ec.EllipticCurvePrivateKey) -> Callable[[bytes], bytes]:
