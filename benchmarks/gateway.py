@@ -15,7 +15,7 @@ from scripts import live_platform
 
 CONNECTIONS = 64
 CAPACITY = 64
-ROUNDS = 5
+ROUNDS = 15
 SETTINGS = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0"}
 
 

@@ -8,7 +8,7 @@ EVENTS = 50
 AROUND = 3
 """Events of the SDK's server that are no chunk: the Task, its start, its end."""
 
-OURS, BARE, SDK = 100, 6_000, 32
+OURS, BARE, SDK = 64, 2_000, 16
 AGAINST_BARE, AGAINST_SDK = 1.5, 0.35
 
 

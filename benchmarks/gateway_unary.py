@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from benchmarks import bare_echo, figure, gateway, processes
 
-OURS, BARE, SDK = 1_500, 6_000, 400
+OURS, BARE, SDK = 600, 2_000, 150
 AGAINST_BARE, AGAINST_QUIET, AGAINST_SDK = 5.0, 8.0, 0.35
 
 

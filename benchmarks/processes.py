@@ -53,9 +53,8 @@ def _until_open(port: int) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of the process so far."""
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
+    """User and system time of the process so far, to the nanosecond: its own clock, as Linux names it."""
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def resident_bytes(pid: int) -> int:
