@@ -32,7 +32,7 @@ def against_quiet_echo() -> figure.Figure:
 
 
 def against_sdk() -> figure.Figure:
-    """Against the SDK's reference server that answers the same request itself, its access log off."""
+    """Against the SDK's reference server that answers the same request itself, as Uvicorn runs it."""
     costs = _costs()
     return gateway.Ratio(costs.ours, costs.sdk).figure("unary / a2a-sdk server", AGAINST_SDK, "requests")
 

@@ -5,6 +5,7 @@
 usage: python -m benchmarks.sdk_server PORT
 """
 
+import logging
 import sys
 
 import uvicorn
@@ -59,15 +60,8 @@ def main(port: int) -> None:
     )
     handler = DefaultRequestHandler(Echo(), InMemoryTaskStore(), card)
     routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, rpc_url="/rpc")]
-    config = uvicorn.Config(
-        Starlette(routes=routes),
-        port=port,
-        http="httptools",
-        loop="uvloop",
-        lifespan="off",
-        access_log=False,
-        log_level="error",
-    )
+    config = uvicorn.Config(Starlette(routes=routes), port=port)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     uvicorn.Server(config).run()
 
 

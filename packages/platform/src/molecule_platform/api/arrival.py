@@ -92,8 +92,9 @@ class Arrival:
         if not self._traceparent:
             given = self.headers.get("traceparent")
             known = _TRACEPARENT.fullmatch(given.strip().lower()) if given else None
-            trace, flags = known.groups() if known else (ids.random_hex(2), "00")
-            self._traceparent = f"00-{trace}-{ids.random_hex(1)}-{flags}"
+            digits = ids.random_hex(3)
+            trace, flags = known.groups() if known else (digits[16:], "00")
+            self._traceparent = f"00-{trace}-{digits[:16]}-{flags}"
         return self._traceparent
 
     @property

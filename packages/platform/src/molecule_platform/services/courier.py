@@ -109,7 +109,7 @@ class Courier:
         """Carry a message that this replica has leased."""
         if message.attempts == 1 and message.leased_at is not None:
             self._measures.taken((message.leased_at - message.created_at).total_seconds())
-        task = asyncio.get_running_loop().create_task(self._carry(message, workspace))
+        task = asyncio.get_running_loop().create_task(self._carry(message, workspace), name="carry")
         self._carrying[message.id] = (task, message.lease_epoch)
 
     async def _carry(self, message: Message, workspace: Workspace) -> None:

@@ -175,7 +175,8 @@ class Request(Exchange):
         except Exception as problem:  # noqa: BLE001 - one request must not stop the others
             self._fail(problem)
             return
-        self._task = front.loop.create_task(self._serve())
+        # A name of its own would be written out for each.
+        self._task = front.loop.create_task(self._serve(), name="request")
         front.state.tasks.add(self._task)
 
     async def _serve(self) -> None:
