@@ -436,13 +436,16 @@ async def test_an_agent_is_told_to_stop_however_often_the_end_of_its_message_is_
         return (await rig.message(sent.id)).task_id == "t1"
 
     await eventually(begun)
-    cancelling = asyncio.ensure_future(rig.cancelling.cancel_message(rig.admin, sent.id, None))
+    await rig.cancelling.cancel_message(rig.admin, sent.id, None)
     while rig.courier.is_carrying(sent.id, 1):
         # As a ring does that comes back from the bus.
         rig.courier.drop(sent.id)
         await asyncio.sleep(0)
-    await cancelling
-    assert rig.link.stopped == ["t1"]
+
+    async def told() -> bool:
+        return rig.link.stopped == ["t1"]
+
+    await eventually(told)
 
 
 async def test_an_agent_that_owns_its_sessions_and_is_busy_is_not_queued_for(rig: Rig) -> None:

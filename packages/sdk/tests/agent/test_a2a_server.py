@@ -312,13 +312,13 @@ def test_card_and_health(serve: MakeServer) -> None:
 
 
 def test_many_sends_at_once_do_not_wedge_the_card(serve: MakeServer) -> None:
-    server = serve(echo)
+    # Room for all: a turn may still count for a moment after its answer.
+    server = serve(echo, max_concurrency=128)
     card = f"http://127.0.0.1:{server.port}/.well-known/agent-card.json"
     with ThreadPoolExecutor(64) as pool:
         sent = [pool.submit(post, server, send(messageId=f"m{number}")) for number in range(500)]
         assert [requests.get(card, timeout=5).status_code for _ in range(20)] == [200] * 20
-        # On a slow machine some are told that the agent is busy; nobody is left without an answer.
-        assert all({"result", "error"} & one.result().json().keys() for one in sent)
+        assert all("result" in one.result().json() for one in sent)
 
 
 def test_unknown_paths_and_wrong_methods(serve: MakeServer) -> None:

@@ -90,7 +90,7 @@ class Access:
         if not edge.reason.strip():
             raise invalid("reason", "reason may not be empty: whoever reads the list later will ask")
         if not now < edge.expires_at <= now + GRANT_LONGEST:
-            raise invalid("expires_at", "expires_at is in the future and at most 365 days away")
+            raise invalid("expires_at", "expires_at must be in the future and at most 365 days away")
         if edge.from_id == edge.to_id:
             raise invalid("to", "a workspace may always call itself")
         return await self._storage.write(lambda tx: self._grant(tx, principal, edge, now))

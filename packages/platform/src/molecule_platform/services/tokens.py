@@ -183,7 +183,7 @@ def _check_not_above(principal: Principal, scopes: tuple[str, ...]) -> None:
 
 def _expiry(until: datetime | None, asked: datetime | None, now: datetime) -> datetime | None:
     if asked is not None and asked <= now:
-        raise invalid("expires_at", "expires_at is in the future")
+        raise invalid("expires_at", "expires_at must be in the future")
     if until is None:
         return asked
     if asked is not None and asked > until:
