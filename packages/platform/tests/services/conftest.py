@@ -22,6 +22,7 @@ from molecule_platform.ports.links import Answered, Dispatch, Said, Tell, Unansw
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.ports.storage import Transaction
+from molecule_platform.services import bells
 from molecule_platform.services.activity import Activity
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.bells import Bells
@@ -76,13 +77,18 @@ class ScriptedLink:
         self.followed: list[str] = []
         self.looks: list[Said | Unanswered] = []
         self.stopped: list[str] = []
+        self.hung_up = 0
         self.in_one_piece = False
         self.free = asyncio.Event()
         self.free.set()
 
     async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:
         self.carried.append(dispatch)
-        await self.free.wait()
+        try:
+            await self.free.wait()
+        except asyncio.CancelledError:
+            self.hung_up += 1
+            raise
         return await self._played(
             self.answers.pop(0) if self.answers else Answered(json.dumps(HELLO).encode()), tell
         )
@@ -324,13 +330,13 @@ async def rig(empty_database: Path, tmp_path: Path, clock: FakeClock) -> AsyncIt
     """The services of one replica over an empty store with one organisation."""
     bus = MemoryBus()
     await bus.start()
-    bells = Bells(bus)
-    await bells.start()
+    rung = Bells(bus)
+    await rung.start()
     shutil.copy(empty_database, tmp_path / "molecule.db")
-    storage = await SqliteStorage.open(tmp_path / "molecule.db", bells.ring)
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", rung.ring)
     org = Org("org-one", "default", "Default organisation", clock.now())
     await storage.write(lambda tx: tx.people.insert_org(org))
-    one = Rig(storage, bells, clock, org)
+    one = Rig(storage, rung, clock, org)
     yield one
     one.link.free.set()
     await one.lives.provisioning.close()
@@ -349,6 +355,12 @@ def principal_of() -> Callable[[Workspace], Principal]:
 def make_request() -> Callable[..., Request]:
     """A send, as the platform's path reads it."""
     return request
+
+
+@pytest.fixture
+def only_bells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits hears the bell or nothing: nobody looks again on its own before a minute is over."""
+    monkeypatch.setattr(bells, "LOOK_AGAIN_SECONDS", 60.0)
 
 
 Refuses = Callable[[Awaitable[Any], str], Awaitable[Refusal]]

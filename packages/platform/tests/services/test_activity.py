@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Of = Callable[[Workspace], Principal]
 MakeRequest = Callable[..., Request]
+BEFORE_A_SECOND_LOOK = 30.0
 
 
 async def read(
@@ -112,6 +113,7 @@ async def test_a_paused_agent_is_handed_nothing(rig: Rig) -> None:
     assert (await rig.message(message.id)).status == "accepted"
 
 
+@pytest.mark.usefixtures("only_bells")
 @pytest.mark.parametrize("cursor", [True, False])
 async def test_a_long_poll_returns_as_soon_as_there_is_mail(rig: Rig, cursor: bool) -> None:
     ada = await rig.agent()
@@ -119,10 +121,10 @@ async def test_a_long_poll_returns_as_soon_as_there_is_mail(rig: Rig, cursor: bo
     [old] = await read(rig, ada)
     ended = Outcome("answered", b"{}", "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, old["message_id"], ended, rig.clock.now()))
-    waiting = asyncio.ensure_future(read(rig, ada, wait=10, **({"since_id": old["id"]} if cursor else {})))
+    waiting = asyncio.ensure_future(read(rig, ada, wait=60, **({"since_id": old["id"]} if cursor else {})))
     await asyncio.sleep(0.02)
     await rig.send(ada, "new")
-    assert said(await asyncio.wait_for(waiting, 0.9)) == ["new"]
+    assert said(await asyncio.wait_for(waiting, BEFORE_A_SECOND_LOOK)) == ["new"]
 
 
 async def test_a_long_poll_in_vain_is_an_empty_list(rig: Rig) -> None:

@@ -12,6 +12,7 @@ from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.links import Answered, Said, Unanswered, Working
 from molecule_platform.services import settlement
+from molecule_platform.services.calling_off import LISTEN_SECONDS
 from molecule_platform.services.courier import Courier
 
 if TYPE_CHECKING:
@@ -120,8 +121,9 @@ async def test_an_agent_that_never_speaks_is_hung_up_on(rig: Rig, eventually: Ev
     sent = (await rig.send(ada)).message
     courier.wake(ada.id)
     await eventually(lambda: len(rig.link.carried) == 1)
+    assert rig.link.hung_up == 0
     await called_off(rig, sent)
-    await eventually(lambda: listeners(courier) == 1)
+    await eventually(lambda: rig.link.hung_up == 1)
     await eventually(lambda: listeners(courier) == 0)
     assert rig.link.stopped == []
     await courier.stop()
@@ -149,7 +151,7 @@ async def test_stopping_hangs_up_at_once(rig: Rig, eventually: Eventually) -> No
     ada = await rig.agent(url=URL)
     await called_off(rig, await handed_over(rig, ada, eventually))
     await eventually(lambda: listeners(rig.courier) == 1)
-    await asyncio.wait_for(rig.courier.stop(), 5)
+    await asyncio.wait_for(rig.courier.stop(), LISTEN_SECONDS / 2)
     assert listeners(rig.courier) == 0
     assert rig.link.stopped == []
 
@@ -200,7 +202,7 @@ async def test_the_next_message_of_a_task_is_called_off_by_the_agent_s_name_at_o
 ) -> None:
     ada = await rig.agent(url=URL)
     rig.link.answers = [waiting("input-required")]
-    await rig.delivery.outcome((await rig.send(ada, dialect="1.0")).message.id, 10)
+    await rig.delivery.outcome((await rig.send(ada, dialect="1.0")).message.id, 30)
     waits = await rig.storage.read(lambda tx: tx.tasks.named(ada.id, "", "t1"))
     second = await handed_over(rig, ada, eventually, continues=waits)
     await called_off(rig, second)

@@ -13,7 +13,7 @@ import pytest
 from molecule_platform.domain.messages import Outcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services import bells, settlement
+from molecule_platform.services import settlement
 from molecule_platform.services.delivery import Delivery, DeliveryLimits, Submission
 from molecule_platform.services.tasks import Asking
 from molecule_wire.a2a import errors
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Of = Callable[[Workspace], Principal]
 MakeRequest = Callable[..., Request]
+BEFORE_A_SECOND_LOOK = 30.0
 
 
 async def test_an_accepted_message_is_a_row_with_its_activity_and_its_event(
@@ -182,6 +183,7 @@ async def test_a_budget_that_is_absent_or_not_reached_refuses_nothing(
 # Outcomes
 
 
+@pytest.mark.usefixtures("only_bells")
 async def test_an_outcome_that_comes_while_somebody_looks_is_not_waited_for(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,18 +199,18 @@ async def test_an_outcome_that_comes_while_somebody_looks_is_not_waited_for(
         return seen
 
     monkeypatch.setattr(rig.storage, "glance", slow_glance)
-    monkeypatch.setattr(bells, "LOOK_AGAIN_SECONDS", 60.0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(BEFORE_A_SECOND_LOOK):
         assert (await rig.delivery.outcome(message.id, 60)).status == "answered"
 
 
+@pytest.mark.usefixtures("only_bells")
 async def test_whoever_waits_gets_the_outcome_when_it_is_there(rig: Rig) -> None:
     message = (await rig.send(await rig.agent())).message
-    waiting = asyncio.ensure_future(rig.delivery.outcome(message.id, 10))
+    waiting = asyncio.ensure_future(rig.delivery.outcome(message.id, 60))
     await asyncio.sleep(0.02)
     ended = Outcome("answered", b'{"x":1}', "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, message.id, ended, rig.clock.now()))
-    assert (await asyncio.wait_for(waiting, 0.9)).result == b'{"x":1}'
+    assert (await asyncio.wait_for(waiting, BEFORE_A_SECOND_LOOK)).result == b'{"x":1}'
 
 
 async def test_whoever_waited_long_enough_gets_the_message_as_it_stands(rig: Rig) -> None:

@@ -11,11 +11,14 @@ import pytest
 
 from molecule_platform.domain.events import Event
 from molecule_platform.ports.storage import StorageDown
+from molecule_platform.services import bells
 from molecule_platform.services.feed import BUFFER, End, Listener, StreamEnded
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
     from packages.platform.tests.services.conftest import Refuses, Rig
+
+BEFORE_A_SECOND_LOOK = 30.0
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ async def test_a_listener_hears_what_happens_in_order_and_nothing_from_before(
     for number in range(20):
         await happen(running, f"E{number}")
     await eventually(lambda: len(heard(listener)) == 20)
-    assert [event.event_type for event in await listener.take(1)] == [f"E{number}" for number in range(20)]
+    assert [event.event_type for event in await listener.take(30)] == [f"E{number}" for number in range(20)]
     running.feed.leave(listener)
     await happen(running, "AFTER")
     assert await listener.take(0) == []
@@ -138,17 +141,20 @@ async def test_a_list_says_when_what_it_should_begin_with_is_forgotten(
 # Bells
 
 
+@pytest.mark.usefixtures("only_bells")
 async def test_whoever_waits_is_woken_by_the_bell(rig: Rig) -> None:
     seen: list[int] = []
+    looked = asyncio.Event()
 
     async def look() -> int | None:
         seen.append(1)
+        looked.set()
         return 7 if len(seen) == 2 else None
 
-    waiting = asyncio.ensure_future(rig.bells.wait_for("mail.w1", look, 10))
-    await asyncio.sleep(0.02)
+    waiting = asyncio.ensure_future(rig.bells.wait_for("mail.w1", look, 60))
+    await looked.wait()
     rig.bells.ring(["mail.w2", "mail.w1"])
-    assert await asyncio.wait_for(waiting, 0.9) == 7
+    assert await asyncio.wait_for(waiting, BEFORE_A_SECOND_LOOK) == 7
 
 
 async def test_a_bell_that_was_lost_is_made_up_for_within_a_second(rig: Rig) -> None:
@@ -157,7 +163,8 @@ async def test_a_bell_that_was_lost_is_made_up_for_within_a_second(rig: Rig) -> 
     async def look() -> int | None:
         return next(looks)
 
-    assert await asyncio.wait_for(rig.bells.wait_for("mail.w1", look, 10), 3) == 7
+    assert bells.LOOK_AGAIN_SECONDS <= 1
+    assert await asyncio.wait_for(rig.bells.wait_for("mail.w1", look, 60), BEFORE_A_SECOND_LOOK) == 7
 
 
 async def test_nobody_listens_any_more_when_all_have_gone(rig: Rig) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Of = Callable[[Workspace], Principal]
 BASE = "http://platform"
 FOUR = Answer([{"text": "four"}])
+BEFORE_A_SECOND_LOOK = 30.0
 
 
 def here() -> bool:
@@ -64,18 +65,19 @@ async def test_peeking_has_no_effect(rig: Rig) -> None:
     assert (await rig.inbox.peek(await rig.agent("Bob"), BASE, 10, 0))["messages"] == []
 
 
+@pytest.mark.usefixtures("only_bells")
 @pytest.mark.parametrize("way", ["lease", "peek"])
 async def test_whoever_waits_for_mail_gets_it_when_it_comes(rig: Rig, way: str) -> None:
     ada = await rig.agent()
     asking = (
-        rig.inbox.lease(ada, BASE, LeaseWish(), 10, here)
+        rig.inbox.lease(ada, BASE, LeaseWish(), 60, here)
         if way == "lease"
-        else rig.inbox.peek(ada, BASE, 5, 10)
+        else rig.inbox.peek(ada, BASE, 5, 60)
     )
     waiting = asyncio.ensure_future(asking)
     await asyncio.sleep(0.02)
     message = (await rig.send(ada)).message
-    answer = await asyncio.wait_for(waiting, 0.9)
+    answer = await asyncio.wait_for(waiting, BEFORE_A_SECOND_LOOK)
     assert [item["message_id"] for item in answer["messages"]] == [message.id]
 
 

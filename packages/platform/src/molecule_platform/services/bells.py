@@ -139,7 +139,6 @@ class Bells:
         subject: str,
         look: Callable[[], Awaitable[T | None]],
         seconds: float,
-        again_after: float = LOOK_AGAIN_SECONDS,
         rung: asyncio.Event | None = None,
     ) -> T | None:
         """Look now, at each ring and each second, until there is something to see or the time is over.
@@ -155,7 +154,7 @@ class Bells:
                 left = until - loop.time()
                 if seen is not None or left <= 0 or self.is_hushed:
                     return seen
-                await _heard_within(rung, min(left, again_after))
+                await _heard_within(rung, min(left, LOOK_AGAIN_SECONDS))
 
 
 async def _heard_within(rung: asyncio.Event, seconds: float) -> None:
