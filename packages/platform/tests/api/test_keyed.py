@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from molecule_platform.services import repeats
 from molecule_platform.services.creation import Creation
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ async def test_a_request_that_broke_is_not_done_twice_and_its_repeat_does_not_wa
     with monkeypatch.context() as patch:
         patch.setattr(Creation, "create", broken)
         assert (await visit("POST", "/workspaces", ADA, headers=KEY)).status == 500
-    async with asyncio.timeout(5):
+    monkeypatch.setattr(repeats, "WAIT_SECONDS", 60.0)
+    async with asyncio.timeout(30):
         again = await visit("POST", "/workspaces", ADA, headers=KEY)
     assert (again.status, again.json["code"]) == (409, "conflict")

@@ -77,7 +77,7 @@ async def ask(server: RawServer) -> AsyncIterator[Callable[..., Answer]]:
     outbound = Outbound(guard.agent_policy(("loopback",)))
 
     def asking(url: str = "", **given: Any) -> Answer:
-        options: dict[str, Any] = {"headers": {}, "data": b"{}", "seconds": 5.0, "most_bytes": 1_000_000}
+        options: dict[str, Any] = {"headers": {}, "data": b"{}", "seconds": 30.0, "most_bytes": 1_000_000}
         return opened(outbound, url or server.url, **{**options, **given})
 
     yield asking

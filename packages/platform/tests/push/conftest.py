@@ -153,7 +153,7 @@ class Desk:
         *,
         policy: guard.Policy = LOOPBACK,
         resolver: Callable[[str, int], Awaitable[Sequence[str]]] = guard.system_resolver,
-        seconds: float = 5.0,
+        seconds: float = 30.0,
         storage: Storage | None = None,
     ) -> Notifier:
         """Somebody who tells, on a replica of that name."""

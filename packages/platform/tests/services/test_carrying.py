@@ -59,7 +59,7 @@ def wire(state: str) -> str:
 
 
 async def ended(rig: Rig, message_id: str) -> Message:
-    message = await rig.delivery.outcome(message_id, 10)
+    message = await rig.delivery.outcome(message_id, 30)
     assert not message.is_open
     return message
 
@@ -192,7 +192,9 @@ async def test_the_next_message_continues_the_task_and_its_numbers(rig: Rig) -> 
     assert [event.message_id for event in events] == [first.id, first.id, second.id, second.id]
 
 
-async def test_a_credential_that_comes_later_lets_the_answered_task_go_on(rig: Rig) -> None:
+async def test_a_credential_that_comes_later_lets_the_answered_task_go_on(
+    rig: Rig, eventually: Eventually
+) -> None:
     ada = await rig.agent(url=URL)
     rig.link.answers = [[task("submitted"), status("auth-required"), status("working"), status("completed")]]
     message = await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
@@ -201,10 +203,7 @@ async def test_a_credential_that_comes_later_lets_the_answered_task_go_on(rig: R
     async def over() -> bool:
         return (await kept(rig, ada, "t1")).state == "completed"
 
-    for _ in range(1000):
-        if await over():
-            break
-    assert await over()
+    await eventually(over)
     assert [event.seq for event in await log(rig, ada, "t1")] == [1, 2, 3, 4]
 
 

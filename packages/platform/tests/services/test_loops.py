@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from molecule_platform.services import loops
 from molecule_platform.services.loops import LeaseLost, Loops
+from molecule_platform.storage.loops import SqlLoops
 
 if TYPE_CHECKING:
     from molecule_platform.ports.storage import Transaction
@@ -86,13 +87,28 @@ async def test_an_exclusive_loop_runs_on_one_replica_and_on_the_other_once_that_
     assert (works["one"].rounds, works["two"].rounds) == (2, 1)
 
 
-async def test_work_that_takes_long_keeps_its_lease(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_work_that_takes_long_keeps_its_lease(
+    rig: Rig, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loops, "LEASE_SHORTEST", 0.06)
-    asked: list[str] = []
+
+    def now(_leases: SqlLoops) -> datetime:
+        return rig.clock.now()
+
+    monkeypatch.setattr(SqlLoops, "_now", now)
+    claim, asked, kept = SqlLoops.claim, list[str](), list[datetime]()
+
+    def claim_and_tell(leases: SqlLoops, name: str, owner: str, lasts: timedelta) -> int | None:
+        if owner == "one":
+            kept.append(rig.clock.now())
+        return claim(leases, name, owner, lasts)
+
+    monkeypatch.setattr(SqlLoops, "claim", claim_and_tell)
 
     async def slow() -> None:
         for _ in range(10):
-            await asyncio.sleep(0.03)
+            later = rig.clock.advance(0.05)
+            await eventually(lambda later=later: later in kept)
             claimed = await rig.storage.write(lambda tx: tx.loops.claim("sweep", "two", timedelta(0)))
             asked.append("two" if claimed else "one")
 

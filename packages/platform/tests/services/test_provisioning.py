@@ -261,10 +261,16 @@ async def test_an_inbox_lease_survives_a_restart(rig: Rig, eventually: Eventuall
 
 
 async def test_restarts_within_a_moment_are_one_and_it_sees_the_last_change(
-    rig: Rig, eventually: Eventually
+    rig: Rig, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sleep, moment_is_over = asyncio.sleep, asyncio.Event()
+
+    async def sleep_for_a_moment(seconds: float) -> None:
+        await (moment_is_over.wait() if seconds > 1 else sleep(seconds))
+
+    monkeypatch.setattr(asyncio, "sleep", sleep_for_a_moment)
     await rig.lives.provisioning.close()
-    rules = LifeRules(start=StartRules(coalesce_seconds=0.3))
+    rules = LifeRules(start=StartRules(coalesce_seconds=60))
     lives = rig.new_lives(rig.provisioner, rules)
     ada = await running(rig, eventually)
     for n in range(5):
@@ -275,6 +281,7 @@ async def test_restarts_within_a_moment_are_one_and_it_sees_the_last_change(
         )
         await rig.restarted(ada)
         await asyncio.sleep(0.01)
+    moment_is_over.set()
     await eventually(lambda: rig.provisioner.launches[-1].environment.get("K") == "4")
     assert len(rig.provisioner.launches) == 2
     await lives.provisioning.close()

@@ -18,8 +18,13 @@ from molecule_platform.services.repeats import Outcome, Repeats, Sealer
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
-AT_ONCE_SECONDS = 5.0
+AT_ONCE_SECONDS = 30.0
 NAMED = ("scope", "key")
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "WAIT_SECONDS", 60.0)
 
 
 def replica(rig: Rig, name: str = "this") -> Repeats:
