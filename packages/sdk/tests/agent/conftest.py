@@ -16,6 +16,7 @@ import pytest
 from molecule_agent import RemoteAgentClient
 
 WORKSPACE = "3f1c2d4e-5a6b-4c7d-8e9f-0a1b2c3d4e5f"
+PATIENCE_SECONDS = 30.0
 
 
 @dataclass
@@ -92,7 +93,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = 5
+    timeout = 30
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
@@ -217,10 +218,10 @@ WaitFor: TypeAlias = Callable[[Callable[[], object]], None]
 
 @pytest.fixture
 def wait_for() -> WaitFor:
-    """Wait until something is so; fail after five seconds."""
+    """Wait until something is so; fail when it never is."""
 
     def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             assert time.monotonic() < deadline, "it never came true"
             time.sleep(0.01)

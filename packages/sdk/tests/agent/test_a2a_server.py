@@ -65,7 +65,7 @@ def post(server: A2AServer, body: Any, path: str = "/a2a/inbound", **headers: st
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     url = f"http://127.0.0.1:{server.port}{path}"
-    return requests.post(url, data=data, headers={"Content-Type": "application/json"} | named, timeout=5)
+    return requests.post(url, data=data, headers={"Content-Type": "application/json"} | named, timeout=30)
 
 
 def echo(payload: dict[str, Any]) -> str:
@@ -203,7 +203,7 @@ def test_a_redelivery_attaches_to_the_running_turn(serve: MakeServer) -> None:
     def handler(payload: dict[str, Any]) -> str:
         runs.append(1)
         entered.set()
-        assert may_end.wait(5)
+        assert may_end.wait(30)
         return "once"
 
     server = serve(handler, max_concurrency=1)
@@ -214,14 +214,14 @@ def test_a_redelivery_attaches_to_the_running_turn(serve: MakeServer) -> None:
 
     first, second = threading.Thread(target=deliver), threading.Thread(target=deliver)
     first.start()
-    assert entered.wait(5)
+    assert entered.wait(30)
     second.start()
     busy = post(server, send(), X_Molecule_Message_Id="row-2")
     assert (busy.status_code, busy.json()["code"]) == (503, "agent-busy")
     assert busy.headers["Retry-After"] == "1"
     may_end.set()
-    first.join(5)
-    second.join(5)
+    first.join(30)
+    second.join(30)
     assert runs == [1]
     assert answers[0]["id"] == answers[1]["id"]
 
@@ -242,7 +242,7 @@ def test_a_failed_legacy_turn_runs_again_when_it_is_delivered_again(serve: MakeS
 
 def test_a_handler_that_takes_too_long_has_failed(serve: MakeServer) -> None:
     may_end = threading.Event()
-    server = serve(lambda payload: may_end.wait(5), handler_timeout=0.1)
+    server = serve(lambda payload: may_end.wait(30), handler_timeout=0.1)
     task = post(server, send()).json()["result"]
     assert task["status"]["state"] == "failed"
     assert "TimeoutError" in task["status"]["message"]["parts"][0]["text"]
@@ -252,7 +252,7 @@ def test_a_handler_that_takes_too_long_has_failed(serve: MakeServer) -> None:
 
 def test_a_send_that_does_not_block_is_answered_at_once_and_read_later(serve: MakeServer) -> None:
     may_end = threading.Event()
-    server = serve(lambda payload: may_end.wait(5) and "done")
+    server = serve(lambda payload: may_end.wait(30) and "done")
     body = send()
     body["params"]["configuration"] = {"blocking": False}
     task = post(server, body).json()["result"]
@@ -291,8 +291,8 @@ def test_another_content_type_is_refused_before_parsing(serve: MakeServer) -> No
 def test_card_and_health(serve: MakeServer) -> None:
     server = serve(echo, agent_card={"name": "docs-bot", "skills": []})
     base = f"http://127.0.0.1:{server.port}"
-    assert requests.get(f"{base}/healthz", timeout=5).json() == {"status": "ok"}
-    response = requests.get(f"{base}/.well-known/agent-card.json", timeout=5)
+    assert requests.get(f"{base}/healthz", timeout=30).json() == {"status": "ok"}
+    response = requests.get(f"{base}/.well-known/agent-card.json", timeout=30)
     card = response.json()
     assert card["supportedInterfaces"][0] == {
         "url": server.url,
@@ -303,11 +303,11 @@ def test_card_and_health(serve: MakeServer) -> None:
     assert card["additionalInterfaces"][1] == {"url": base, "transport": "HTTP+JSON"}
     assert card["skills"][0]["id"] == "chat"
     assert response.headers["Cache-Control"] == "max-age=60"
-    again = requests.get(f"{base}/.well-known/agent.json", timeout=5)
+    again = requests.get(f"{base}/.well-known/agent.json", timeout=30)
     assert again.headers["Last-Modified"] == response.headers["Last-Modified"]
     etag = {"If-None-Match": response.headers["ETag"]}
-    assert requests.get(f"{base}/.well-known/agent.json", headers=etag, timeout=5).status_code == 304
-    head = requests.head(f"{base}/.well-known/agent-card.json", timeout=5)
+    assert requests.get(f"{base}/.well-known/agent.json", headers=etag, timeout=30).status_code == 304
+    head = requests.head(f"{base}/.well-known/agent-card.json", timeout=30)
     assert (head.status_code, head.text) == (200, "")
 
 
@@ -317,31 +317,31 @@ def test_many_sends_at_once_do_not_wedge_the_card(serve: MakeServer) -> None:
     card = f"http://127.0.0.1:{server.port}/.well-known/agent-card.json"
     with ThreadPoolExecutor(64) as pool:
         sent = [pool.submit(post, server, send(messageId=f"m{number}")) for number in range(500)]
-        assert [requests.get(card, timeout=5).status_code for _ in range(20)] == [200] * 20
+        assert [requests.get(card, timeout=30).status_code for _ in range(20)] == [200] * 20
         assert all("result" in one.result().json() for one in sent)
 
 
 def test_unknown_paths_and_wrong_methods(serve: MakeServer) -> None:
     server = serve(echo)
     base = f"http://127.0.0.1:{server.port}"
-    missing = requests.get(f"{base}/nowhere", timeout=5)
+    missing = requests.get(f"{base}/nowhere", timeout=30)
     assert (missing.status_code, missing.json()) == (404, {"error": "not found"})
-    wrong = requests.get(f"{base}/a2a/inbound", timeout=5)
+    wrong = requests.get(f"{base}/a2a/inbound", timeout=30)
     assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
-    assert requests.delete(f"{base}/healthz", timeout=5).status_code == 405
+    assert requests.delete(f"{base}/healthz", timeout=30).status_code == 405
 
 
 def test_a_body_over_the_cap_is_refused_unread(serve: MakeServer) -> None:
     server = serve(echo, max_body_bytes=100)
     response = post(server, b"x" * 101)
     assert (response.status_code, response.json()["limit_bytes"]) == (413, 100)
-    chunked = requests.post(f"http://127.0.0.1:{server.port}/a2a", data=iter([b"{}"]), timeout=5)
+    chunked = requests.post(f"http://127.0.0.1:{server.port}/a2a", data=iter([b"{}"]), timeout=30)
     assert chunked.status_code == 411
 
 
 def test_what_is_not_http_is_refused_without_an_echo(serve: MakeServer) -> None:
     server = serve(echo)
-    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
         connection.sendall(b"<script> /x\r\n\r\n")
         answer = connection.makefile("rb").read()
     assert b"script" not in answer
@@ -417,7 +417,7 @@ def test_starting_and_stopping_are_idempotent_and_the_port_is_real() -> None:
         assert server._server.server_address[:2] == ("127.0.0.1", server.port)
         assert server.url == f"http://127.0.0.1:{server.port}/hook"
         assert post(server, send(), "/hook").status_code == 200
-        card = requests.get(f"http://127.0.0.1:{server.port}/.well-known/agent.json", timeout=5).json()
+        card = requests.get(f"http://127.0.0.1:{server.port}/.well-known/agent.json", timeout=30).json()
         assert card["url"] == "https://agent.example.org/hook"
     server.stop()
     with pytest.raises(requests.ConnectionError):
@@ -429,7 +429,7 @@ def test_stopping_lets_running_handlers_answer() -> None:
 
     def handler(payload: Any) -> str:
         entered.set()
-        assert may_end.wait(5)
+        assert may_end.wait(30)
         return "finished"
 
     server = A2AServer("agent-1", "/a2a/inbound", handler, host="127.0.0.1")
@@ -437,12 +437,12 @@ def test_stopping_lets_running_handlers_answer() -> None:
     answers: list[Any] = []
     caller = threading.Thread(target=lambda: answers.append(post(server, {"x": 1}).json()))
     caller.start()
-    assert entered.wait(5)
+    assert entered.wait(30)
     stopper = threading.Thread(target=server.stop)
     stopper.start()
     may_end.set()
-    stopper.join(5)
-    caller.join(5)
+    stopper.join(30)
+    caller.join(30)
     assert answers == [{"status": "ok", "result": "finished"}]
 
 
@@ -452,10 +452,10 @@ def test_turns_that_are_old_or_too_many_are_forgotten_and_none_starts_while_stop
     monkeypatch.setattr(turns, "REMEMBER_COUNT", 2)
     known = turns.Turns(max_concurrency=4)
     for number in range(4):
-        known.start(f"turn {number}", number, lambda: "done").wait(5)
+        known.start(f"turn {number}", number, lambda: "done").wait(30)
     assert [known.find(f"turn {number}") is not None for number in range(4)] == [False, False, True, True]
     monkeypatch.setattr(turns, "REMEMBER_SECONDS", -1.0)
-    known.start("last", "last", lambda: "done").wait(5)
+    known.start("last", "last", lambda: "done").wait(30)
     assert known.find("turn 3") is None
     known.drain(5)
     with pytest.raises(turns.AgentStopping):
@@ -466,7 +466,7 @@ def test_of_large_messages_fewer_turns_are_remembered(monkeypatch: pytest.Monkey
     monkeypatch.setattr(turns, "REMEMBER_BYTES", 25)
     known = turns.Turns(max_concurrency=4)
     for number in range(4):
-        known.start(f"turn {number}", number, lambda: "done", size=10).wait(5)
+        known.start(f"turn {number}", number, lambda: "done", size=10).wait(30)
     assert [turn.name for turn in known.remembered()] == ["turn 2", "turn 3"]
 
 
@@ -492,7 +492,7 @@ def test_a_connection_that_only_rests_makes_room_for_a_new_one(
     server = serve(echo)
     url = f"http://127.0.0.1:{server.port}/healthz"
     sessions = [requests.Session() for _ in range(5)]
-    assert [session.get(url, timeout=5).status_code for session in sessions] == [200] * 5
+    assert [session.get(url, timeout=30).status_code for session in sessions] == [200] * 5
     for session in sessions:
         session.close()
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ME = "/workspaces/3f1c2d4e-5a6b-4c7d-8e9f-0a1b2c3d4e5f"
 WORKSPACE = ME.rpartition("/")[2]
+BEFORE_ITS_NEXT_HEARTBEAT = 25.0
 HANDLERS = """
 def echo(message, client):
     return "you said " + message.text
@@ -259,7 +260,7 @@ def test_a_signal_ends_an_idle_agent_at_once(
     with start(connection, folder, "my_handlers:echo") as agent:
         wait_for(lambda: platform.requests("GET", f"{ME}/state"))
         agent.send_signal(number)
-        assert agent.wait(5) == 0
+        assert agent.wait(BEFORE_ITS_NEXT_HEARTBEAT) == 0
 
 
 def test_a_signal_lets_the_message_in_hand_be_answered_and_gives_the_next_one_back(
@@ -276,6 +277,6 @@ def test_a_signal_lets_the_message_in_hand_be_answered_and_gives_the_next_one_ba
         wait_for((folder / "running").exists)
         agent.send_signal(signal.SIGTERM)
         (folder / "go-on").touch()
-        assert agent.wait(5) == 0
+        assert agent.wait(BEFORE_ITS_NEXT_HEARTBEAT) == 0
     assert platform.requests("POST", f"{ME}/inbox/m1/answer")[0].json["text"] == "finished"
     assert len(platform.requests("POST", f"{ME}/inbox/m2/release")) == 1

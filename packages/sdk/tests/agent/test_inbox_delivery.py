@@ -13,7 +13,7 @@ from molecule_agent import inbox as inbox_module
 from molecule_agent import leases as leases_module
 
 if TYPE_CHECKING:
-    from .conftest import Answer, MakeClient, ScriptedPlatform, WaitFor  # noqa: TID252 - types only
+    from .conftest import Answer, FastClock, MakeClient, ScriptedPlatform, WaitFor  # noqa: TID252 - types only
 
 ME = "/workspaces/3f1c2d4e-5a6b-4c7d-8e9f-0a1b2c3d4e5f"
 LEASE = ("POST", f"{ME}/inbox/lease")
@@ -63,10 +63,17 @@ def delivery(client: RemoteAgentClient) -> InboxDelivery:
 
 
 @pytest.fixture
-def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases of parts of a second, so that a test sees them end."""
-    monkeypatch.setattr(inbox_module, "MIN_LEASE", 0.1)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever keeps leases looks at them many times a second."""
     monkeypatch.setattr(leases_module, "TICK", 0.02)
+
+
+@pytest.fixture
+def timeless(make_client: "MakeClient", clock: "FastClock") -> RemoteAgentClient:
+    """A client for whom time passes only when the test says so, or when it sleeps."""
+    made = make_client(clock=clock)
+    made.save_token("token-of-the-agent")
+    return made
 
 
 def echo(message: InboundMessage, client: RemoteAgentClient) -> str:
@@ -124,44 +131,56 @@ def test_a_handler_that_raises_gives_the_message_back_without_telling_its_secret
     assert reference in caplog.text
 
 
-@pytest.mark.usefixtures("short_leases")
+@pytest.mark.usefixtures("quick_looks")
 def test_leases_are_renewed_at_half_their_length_while_the_handler_works(
-    inbox: "ScriptedPlatform", client: RemoteAgentClient, answer: "type[Answer]", wait_for: "WaitFor"
+    inbox: "ScriptedPlatform",
+    timeless: RemoteAgentClient,
+    clock: "FastClock",
+    answer: "type[Answer]",
+    wait_for: "WaitFor",
 ) -> None:
     inbox.on(*LEASE, answer(200, leased(item(1), item(2))))
     renewed = [settle("extend", "m1"), settle("extend", "m2")]
 
+    def times() -> list[int]:
+        return [len(inbox.requests(*route)) for route in renewed]
+
     def slow(message: InboundMessage, client: RemoteAgentClient) -> str:
-        wait_for(lambda: all(len(inbox.requests(*route)) >= 2 for route in renewed))
+        for time_ in (1, 2) if message.message_id == "m1" else ():
+            clock.now += 14
+            time.sleep(0.1)
+            assert times() == [time_ - 1] * 2
+            clock.now += 1
+            wait_for(lambda time_=time_: times() == [time_] * 2)
         return "done"
 
-    started = time.monotonic()
-    assert InboxDelivery(client, wait=0.0, lease=0.4).run_once(slow) == 2
-    assert time.monotonic() - started >= 0.4
-    assert inbox.requests(*renewed[0])[0].json == {"lease_token": "lease-1", "seconds": 0.4}
+    assert InboxDelivery(timeless, wait=0.0, lease=30.0).run_once(slow) == 2
+    assert times() == [2, 2]
+    assert inbox.requests(*renewed[0])[0].json == {"lease_token": "lease-1", "seconds": 30.0}
     assert len(inbox.requests(*settle("answer", "m2"))) == 1
 
 
-@pytest.mark.usefixtures("short_leases")
+@pytest.mark.usefixtures("quick_looks")
 def test_a_cancel_of_the_sender_reaches_the_handler(
-    inbox: "ScriptedPlatform", client: RemoteAgentClient
+    inbox: "ScriptedPlatform", timeless: RemoteAgentClient, clock: "FastClock"
 ) -> None:
     inbox.ok(*settle("extend"), {"expires_at": "2026-05-02T10:17:30.123Z", "cancel_requested": True})
 
     def watching(message: InboundMessage, client: RemoteAgentClient) -> str:
-        assert message.cancelled.wait(5)
+        clock.now += 15
+        assert message.cancelled.wait(30)
         return "stopped"
 
-    assert InboxDelivery(client, wait=0.0, lease=0.3).run_once(watching) == 1
+    assert InboxDelivery(timeless, wait=0.0, lease=30.0).run_once(watching) == 1
     assert inbox.requests(*settle("answer"))[0].json["text"] == "stopped"
 
 
-@pytest.mark.usefixtures("short_leases")
+@pytest.mark.usefixtures("quick_looks")
 def test_the_result_of_a_message_whose_lease_was_lost_is_dropped(
     inbox: "ScriptedPlatform",
-    client: RemoteAgentClient,
+    timeless: RemoteAgentClient,
+    clock: "FastClock",
     answer: "type[Answer]",
-    wait_for: "WaitFor",
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     inbox.on(*LEASE, answer(200, leased(item(1), item(2))))
@@ -169,15 +188,15 @@ def test_the_result_of_a_message_whose_lease_was_lost_is_dropped(
     inbox.on(*settle("extend", "m1"), lost)
     inbox.on(*settle("extend", "m2"), lost)
     handled: list[str] = []
-    leased_at = time.monotonic()
 
     def slow(message: InboundMessage, client: RemoteAgentClient) -> str:
         handled.append(message.text)
-        assert message.cancelled.wait(5)
-        wait_for(lambda: time.monotonic() > leased_at + 0.5)  # no lease of 0.3 s lives any longer
+        clock.now += 15
+        assert message.cancelled.wait(30)
+        clock.now += 15  # the lease of the other is over as well
         return "too late"
 
-    InboxDelivery(client, wait=0.0, lease=0.3).run_once(slow)
+    InboxDelivery(timeless, wait=0.0, lease=30.0).run_once(slow)
     assert handled == ["text 1"]
     assert "the result of m1 is dropped: its lease is lost" in caplog.text
     assert "the lease of m2 ended before its turn came" in caplog.text
@@ -213,16 +232,16 @@ def test_an_answer_survives_a_restart_of_the_platform(
     assert handled == ["text 1"]
 
 
-@pytest.mark.usefixtures("short_leases")
+@pytest.mark.usefixtures("quick_looks")
 def test_when_the_platform_stays_away_the_result_is_dropped_with_the_lease(
     inbox: "ScriptedPlatform",
-    client: RemoteAgentClient,
+    timeless: RemoteAgentClient,
     answer: "type[Answer]",
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     inbox.on(*settle("answer"), answer(drop=True))
     inbox.on(*settle("extend"), answer(drop=True))
-    assert InboxDelivery(client, wait=0.0, lease=0.5).run_once(echo) == 1
+    assert InboxDelivery(timeless, wait=0.0, lease=30.0).run_once(echo) == 1
     assert "the result of m1 is dropped: its lease is lost" in caplog.text
 
 
@@ -246,7 +265,7 @@ def test_messages_of_one_context_stay_in_order_and_others_run_beside_them(
     first, second = item(1, context_id="a"), item(2, context_id="a")
     inbox.on(*LEASE, answer(200, leased(first, second, item(3, context_id="b"))))
     order: list[str] = []
-    together = threading.Barrier(2, timeout=5)
+    together = threading.Barrier(2, timeout=30)
 
     def handler(message: InboundMessage, client: RemoteAgentClient) -> None:
         if message.message_id != "m2":
@@ -299,7 +318,7 @@ def test_a_platform_that_is_away_or_does_not_hold_requests_is_asked_less_often(
 
 
 def test_stop_lets_the_running_handler_finish_and_gives_the_rest_back(
-    inbox: "ScriptedPlatform", client: RemoteAgentClient, answer: "type[Answer]"
+    inbox: "ScriptedPlatform", client: RemoteAgentClient, answer: "type[Answer]", wait_for: "WaitFor"
 ) -> None:
     inbox.on(*LEASE, answer(200, leased(item(1), item(2))))
     delivery = InboxDelivery(client, wait=0.0)
@@ -307,17 +326,18 @@ def test_stop_lets_the_running_handler_finish_and_gives_the_rest_back(
 
     def handler(message: InboundMessage, client: RemoteAgentClient) -> str:
         running.set()
-        assert may_end.wait(5)
+        assert may_end.wait(30)
         return "done"
 
     worker = threading.Thread(target=delivery.run_once, args=(handler,))
     worker.start()
-    assert running.wait(5)
+    assert running.wait(30)
     stopper = threading.Thread(target=delivery.stop)
     stopper.start()
+    wait_for(delivery._stopped.is_set)
     may_end.set()
-    stopper.join(5)
-    worker.join(5)
+    stopper.join(30)
+    worker.join(30)
     assert len(inbox.requests(*settle("answer", "m1"))) == 1
     assert inbox.requests(*settle("release", "m2"))[0].json == {"lease_token": "lease-2"}
     assert delivery.run_once(echo) == 0
@@ -336,16 +356,16 @@ def test_stop_does_not_wait_for_ever_for_a_handler(
 
     def handler(message: InboundMessage, client: RemoteAgentClient) -> str:
         running.set()
-        assert may_end.wait(5)
+        assert may_end.wait(30)
         return "done"
 
     worker = threading.Thread(target=delivery.run_once, args=(handler,))
     worker.start()
-    assert running.wait(5)
+    assert running.wait(30)
     delivery.stop()
     assert len(inbox.requests(*settle("release", "m2"))) == 1
     may_end.set()
-    worker.join(5)
+    worker.join(30)
     assert len(inbox.requests(*settle("release", "m2"))) == 1
 
 
@@ -363,7 +383,7 @@ def test_stop_from_inside_a_handler_returns_at_once(
     assert len(inbox.requests(*settle("release", "m2"))) == 1
 
 
-@pytest.mark.usefixtures("short_leases")
+@pytest.mark.usefixtures("quick_looks")
 def test_the_heart_beats_on_while_a_handler_takes_its_time(
     inbox: "ScriptedPlatform", make_client: "MakeClient", wait_for: "WaitFor"
 ) -> None:

@@ -323,7 +323,7 @@ def test_uninstalling_removes_the_plugin_but_not_what_others_put_there(
     assert {name for name in left if not name.startswith("plugins/demo/")} - set(before) == {"plugins.lock"}
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(30)
 def test_a_pipe_or_a_link_in_the_place_of_a_file_is_neither_read_nor_followed(
     fake: FakePlatform, client: RemoteAgentClient, tmp_path: Path
 ) -> None:

@@ -201,7 +201,7 @@ def test_closing_the_client_ends_what_its_async_handlers_left_running(
     platform.ok(*ACTIVITY, [row(1)])
     PollDelivery(client).run_once(handler)
     client.close()
-    assert ended.wait(5)
+    assert ended.wait(30)
 
 
 def test_an_outcome_that_cannot_be_reported_is_only_logged(

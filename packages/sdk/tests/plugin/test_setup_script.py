@@ -72,11 +72,20 @@ def test_a_failing_script_is_a_warning_with_the_beginning_of_what_it_said(tmp_pa
     assert outcome.warning == f"setup.sh exited 3: {'x' * 200}"
 
 
-def test_a_script_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+def test_a_script_that_takes_too_long_is_killed_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     setup = _setup(tmp_path, "sleep 60 & echo $! > child; sleep 60\n")
+    follow = setup_script._Captured.follow
+
+    def follow_once_it_has_a_child(captured: setup_script._Captured, deadline: float) -> bool:
+        _wait_until_named(setup.plugin_dir / "child")
+        return follow(captured, deadline)
+
+    monkeypatch.setattr(setup_script._Captured, "follow", follow_once_it_has_a_child)
     began = time.monotonic()
     outcome = run_setup(setup, limit=0.5)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
     assert outcome.warning == "setup.sh timed out (0.5s)"
     _wait_until_gone(int((setup.plugin_dir / "child").read_text()))
 
@@ -92,8 +101,7 @@ def test_an_interrupt_leaves_nothing_running(tmp_path: Path, monkeypatch: pytest
     setup = _setup(tmp_path, "echo $$ > child; sleep 60\n")
 
     def interrupted(self: object, deadline: float) -> bool:
-        while not (setup.plugin_dir / "child").exists() or not (setup.plugin_dir / "child").read_text():
-            time.sleep(0.01)
+        _wait_until_named(setup.plugin_dir / "child")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(setup_script._Captured, "follow", interrupted)
@@ -128,8 +136,16 @@ def test_a_missing_bash_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert outcome.warning.startswith("setup.sh cannot be run:")
 
 
+def _wait_until_named(child: Path) -> None:
+    """Wait until the script has written the number of a process there."""
+    deadline = time.monotonic() + 30
+    while not child.exists() or not child.read_text():
+        assert time.monotonic() < deadline, "the script names no process"
+        time.sleep(0.01)
+
+
 def _wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, f"process {pid} still runs"
         time.sleep(0.02)
