@@ -12,6 +12,7 @@ from molecule_platform.bus.nats import NatsBus
 from molecule_platform.ports import bus
 
 Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
+PATIENCE_SECONDS = 30.0
 
 
 @dataclass
@@ -37,9 +38,9 @@ async def replicas(request: pytest.FixtureRequest) -> AsyncIterator[Replicas]:
 @pytest.fixture
 def eventually() -> Eventually:
     async def wait(holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not holds():
-            assert time.monotonic() < deadline, "waited 15 s for it"
+            assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for it"
             await asyncio.sleep(0.005)
 
     return wait

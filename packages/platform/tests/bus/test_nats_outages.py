@@ -4,14 +4,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
+from nats.aio.transport import TcpTransport
 
 from molecule_platform.bus.nats import NatsBus
 from molecule_platform.ports import bus
 from molecule_platform.testing import servers
 
 Eventually = Callable[[Callable[[], bool]], Awaitable[None]]
+QUICK_SECONDS = 15.0
 
 
 class Server:
@@ -57,7 +60,7 @@ async def test_publishing_during_an_outage_is_quick_and_logged_once(
     server.stop()
     await eventually(lambda: not first.healthy)
     with caplog.at_level(logging.WARNING):
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(QUICK_SECONDS):
             for _ in range(1000):
                 await first.publish("t.x", b"lost")
     assert caplog.text.count("other replicas get no wake-ups") == 1
@@ -118,9 +121,37 @@ async def test_a_bus_closes_promptly_during_an_outage(server: Server, eventually
     await one.subscribe("t.x", ignore)
     server.stop()
     await eventually(lambda: not one.healthy)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(QUICK_SECONDS):
         await one.close()
     server.start()
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+async def test_a_bus_closes_although_its_way_back_does_not_hear_of_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch, is_back: bool
+) -> None:
+    connect, connecting, transports = TcpTransport.connect, asyncio.Event(), list[TcpTransport]()
+
+    async def deaf(transport: TcpTransport, *given: Any, **more: Any) -> None:
+        """As `wait_for` of Python 3.11, when it is cancelled together with the outcome."""
+        if not connecting.is_set():
+            connecting.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        await connect(transport, *given, **more)
+        transports.append(transport)
+
+    one = NatsBus(server.url)
+    await one.start()
+    server.stop()
+    monkeypatch.setattr(TcpTransport, "connect", deaf)
+    await connecting.wait()
+    if is_back:
+        server.start()
+    async with asyncio.timeout(QUICK_SECONDS):
+        await one.close()
+    assert not one.healthy
+    assert [transport.at_eof() for transport in transports] == [True] * is_back
 
 
 async def test_a_start_without_a_server_says_what_to_check_and_hides_the_password() -> None:

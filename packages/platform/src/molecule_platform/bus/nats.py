@@ -38,6 +38,7 @@ class NatsBus:
         self._revival: asyncio.Task[None] | None = None
         self._drop_was_logged = False
         self._is_listening = False
+        self._is_closed = False
 
     @property
     def shared(self) -> bool:
@@ -55,6 +56,7 @@ class NatsBus:
 
     async def close(self) -> None:
         """Disconnect for good and forget all subscriptions."""
+        self._is_closed = True
         client, self._client = self._client, None
         self._handlers.clear()
         unfinished = [task for task in (self._revival, *self._attached.values()) if task is not None]
@@ -63,8 +65,10 @@ class NatsBus:
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
-        if client is not None:
-            await _hang_up(client)
+        found_meanwhile, self._client = self._client, None
+        for one in (client, found_meanwhile):
+            if one is not None:
+                await _hang_up(one)
 
     async def publish(self, subject: str, payload: bytes) -> None:
         """Serve this process, then hand the message to NATS or drop it."""
@@ -145,12 +149,15 @@ class NatsBus:
             self._revival = asyncio.create_task(self._revive())
 
     async def _revive(self) -> None:
-        while not self.healthy:
+        # Not for ever once it is closed: nats-py waits with `wait_for`, which on Python 3.11 swallows a
+        # cancellation that comes together with the outcome.
+        while not (self.healthy or self._is_closed):
             try:
                 await self._adopt(await self._connect())
             except bus.BusUnavailable:
                 await asyncio.sleep(_PAUSE_SECONDS)
-        log.warning("The connection to NATS stands again.")
+        if not self._is_closed:
+            log.warning("The connection to NATS stands again.")
 
     async def _attach(self, pattern: str) -> None:
         task = self._attached.get(pattern)
