@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from molecule_platform.testing import servers
 from tests.e2e import browsing
 from tests.e2e.platform_process import PlatformProcess
+
+PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -35,6 +38,6 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A page of its own, without a session."""
     context = browser.new_context(viewport={"width": 1360, "height": 820})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PATIENCE_MS)
     yield context.new_page()
     context.close()

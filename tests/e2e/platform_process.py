@@ -52,7 +52,7 @@ class PlatformProcess:
             time.sleep(0.02)
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
             connection.request("GET", "/health")
             return connection.getresponse().status == 200
@@ -65,7 +65,7 @@ class PlatformProcess:
         """Pull the plug."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(30)
 
     def stop(self) -> int:
         """Ask it to stop, as Ctrl-C does; the exit code."""

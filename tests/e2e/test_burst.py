@@ -19,9 +19,9 @@ from tests.e2e.platform_process import PlatformProcess
 
 SENDS = 2_000
 AGENTS = 4
-WEBHOOK_SECONDS = 10.0
+WEBHOOK_SECONDS = 30.0
 PATIENCE_SECONDS = 90.0
-PROMPT_SECONDS = 5.0
+PROMPT_SECONDS = 20.0
 """How long a heartbeat may take while 2,000 senders stand in line; an agent gives up after ten."""
 
 
@@ -34,8 +34,8 @@ def agent_url() -> Iterator[str]:
     url = f"http://127.0.0.1:{port}/"
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        with contextlib.suppress(requests.ConnectionError):
-            requests.get(url + ".well-known/agent-card.json", timeout=2)
+        with contextlib.suppress(requests.ConnectionError, requests.Timeout):
+            requests.get(url + ".well-known/agent-card.json", timeout=5)
             break
         assert time.monotonic() < deadline, "the agent did not start"
         time.sleep(0.05)
@@ -48,7 +48,7 @@ def join(process: PlatformProcess, url: str, name: str) -> tuple[str, str]:
     body = {"name": name, "runtime": "external", "max_concurrent_tasks": 64}
     created = process.ok("POST", "/workspaces", json=body)
     token = created["connection"]["auth_token"]
-    card = requests.get(url + ".well-known/agent-card.json", timeout=10).json()
+    card = requests.get(url + ".well-known/agent-card.json", timeout=30).json()
     register = {"id": created["id"], "url": url, "agent_card": card}
     process.ok("POST", "/registry/register", token=token, json=register)
     return created["id"], token

@@ -43,7 +43,7 @@ def test_the_example_agent_works_as_its_page_says(process: PlatformProcess, tmp_
         assert "secrets: ['MODEL_KEY']" in said
         assert f"canvas_user: {words}" in said
         assert "hidden" not in said
-        assert process.ok("GET", f"/messages/{sent['message_id']}?wait=10")["status"] == "answered"
+        assert process.ok("GET", f"/messages/{sent['message_id']}?wait=20")["status"] == "answered"
     assert process.stop() == 0
 
 
@@ -57,6 +57,6 @@ def test_the_tour_goes_all_the_way(tmp_path: Path) -> None:
     said, _ = start_agent(process, workspace_id, tmp_path, "tour.py").communicate(timeout=40)
     assert said.splitlines()[0] == "status: online, secrets: []"
     assert said.splitlines()[-1] == "stopped: max_iterations"
-    outcome = process.ok("GET", f"/messages/{sent['message_id']}?wait=10")
+    outcome = process.ok("GET", f"/messages/{sent['message_id']}?wait=20")
     assert "who? (attempt 1)" in str(outcome["result"])
     assert process.stop() == 0

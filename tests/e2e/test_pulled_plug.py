@@ -23,7 +23,7 @@ from tests.e2e.platform_process import PlatformProcess
 EACH = 150
 SENDERS = 12
 KILLS = 2
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 150.0
 
 
 class PushAgent:

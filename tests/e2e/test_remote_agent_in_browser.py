@@ -143,7 +143,7 @@ def test_a_person_sees_the_badge_the_card_and_the_last_messages_of_an_agent_that
 def test_a_card_that_means_harm_does_none(platform: PlatformProcess, page: Page, problems: list[str]) -> None:
     name = "W" * 200
     hostile = {"id": workspace(platform, name, role="R" * 200), "url": "", "agent_card": HOSTILE}
-    registered = requests.post(f"{platform.url}/registry/register", json=hostile, timeout=10)
+    registered = requests.post(f"{platform.url}/registry/register", json=hostile, timeout=30)
     assert registered.status_code == 200, registered.text
     page.goto(fresh_link(platform))
     page.get_by_test_id(f"agent-{name}").click()

@@ -120,7 +120,7 @@ class Mail:
         url = f"{self.process.url}/workspaces/{self.workspace_id}/a2a"
         while True:
             try:
-                return requests.post(url, json=body, headers=self._headers, timeout=10).json()["message_id"]
+                return requests.post(url, json=body, headers=self._headers, timeout=30).json()["message_id"]
             except requests.RequestException:
                 time.sleep(0.05)
 

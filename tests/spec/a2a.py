@@ -263,7 +263,7 @@ class Polled:
 
     def lease(self) -> dict[str, Any]:
         """The next message, taken."""
-        taken = self.platform.ok("POST", f"/workspaces/{self.id}/inbox/lease", self.token, json={"wait": 10})
+        taken = self.platform.ok("POST", f"/workspaces/{self.id}/inbox/lease", self.token, json={"wait": 20})
         return taken["messages"][0]
 
     def answer(self, text: str, state: str = "completed", item: dict[str, Any] | None = None) -> None:

@@ -1,12 +1,16 @@
 """The whole house in one process, on both engines, driven through HTTP and the SDK."""
 
 import shutil
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from molecule_platform.api.limits import Limits
+from molecule_platform.app import house
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.testing import servers
 from tests.spec.house import Engine, Platform, Running, Start
@@ -36,11 +40,11 @@ def start(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
 
     def begin(provisioner: Provisioner | None = None, **flags: Any) -> Platform:
         port = servers.free_port()
-        house = Running({**shared, "PORT": port, **flags}, provisioner)
-        house.start()
+        running = Running({**shared, "PORT": port, **flags}, provisioner)
+        running.start()
         token = (tmp_path / "data" / "admin.token").read_text().strip()
         url = f"http://127.0.0.1:{port}"
-        platforms.append(Platform(house, url, token, tmp_path / "data", tmp_path / "homes"))
+        platforms.append(Platform(running, url, token, tmp_path / "data", tmp_path / "homes"))
         return platforms[-1]
 
     yield begin
@@ -60,3 +64,16 @@ def agent() -> Iterator[ScriptedAgent]:
 def platform(start: Start) -> Platform:
     """A house with default settings, but a short hold."""
     return start(MOLECULE_A2A_HOLD_SECONDS=1)
+
+
+@pytest.fixture
+def patient(start: Start) -> Platform:
+    """A house that holds a call until it is answered, however slow the machine is."""
+    return start(MOLECULE_A2A_HOLD_SECONDS=30)
+
+
+@pytest.fixture
+def still_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes for the limits: nothing may be asked again because the machine is slow."""
+    now = time.time()
+    monkeypatch.setattr(house, "Limits", partial(Limits, now=lambda: now))

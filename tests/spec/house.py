@@ -17,7 +17,7 @@ from molecule_platform.cli import serving
 from molecule_platform.ports.provisioner import Provisioner
 from tests.spec import documented
 
-OPENING_SECONDS = CLOSING_SECONDS = 20
+OPENING_SECONDS = CLOSING_SECONDS = 30
 
 Engine = Literal["sqlite", "postgres"]
 
@@ -45,7 +45,7 @@ class Platform:
         shown = self.admin_token if token is None else token
         if shown:
             headers["Authorization"] = f"Bearer {shown}"
-        request.setdefault("timeout", 20)
+        request.setdefault("timeout", 40)
         answer = requests.request(method, self.url + path, headers=headers, **request)
         if not request.get("stream"):
             documented.check(answer)

@@ -24,7 +24,7 @@ def frames(socket: ClientConnection, until: str) -> list[dict[str, Any]]:
     """What comes and has a number, up to the first event of that name."""
     seen: list[dict[str, Any]] = []
     while not seen or seen[-1]["event"] != until:
-        seen.append(json.loads(socket.recv(timeout=10)))
+        seen.append(json.loads(socket.recv(timeout=30)))
     return [frame for frame in seen if "id" in frame]
 
 

@@ -90,9 +90,9 @@ def test_the_table_of_versions(
 
 @pytest.mark.parametrize(("binding", "dialect"), EVERY_FRAMING)
 def test_a_task_keeps_its_context_over_three_follow_ups(
-    platform: Platform, binding: Any, dialect: Any
+    patient: Platform, binding: Any, dialect: Any
 ) -> None:
-    with pushed(platform) as agent:
+    with pushed(patient) as agent:
         caller = agent.caller(binding, dialect)
         frames = caller.stream(caller.message("one", "input-required-1", contextId="mine"))
         task_id = frames[0].event["task"]["id"]
@@ -307,7 +307,7 @@ def raw_stream(caller: Caller, params: dict[str, Any]) -> socket.socket:
         "Content-Type: application/json",
         f"Content-Length: {len(raw)}",
     )
-    connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=20)
+    connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=30)
     connection.sendall("\r\n".join([*lines, "", ""]).encode() + raw)
     return connection
 
@@ -482,7 +482,7 @@ def test_many_sends_at_once_do_not_wedge_the_card(platform: Platform) -> None:
         card = f"/agents/{agent.id}/.well-known/agent-card.json"
         with concurrent.futures.ThreadPoolExecutor(64) as pool:
             sent = [pool.submit(caller.send, caller.message("x", f"message-{n}")) for n in range(500)]
-            cards = [platform.call("GET", card, timeout=10).status_code for _ in range(20)]
+            cards = [platform.call("GET", card, timeout=30).status_code for _ in range(20)]
             assert cards == [200] * 20
             assert all("message" in one.result() for one in sent)
 

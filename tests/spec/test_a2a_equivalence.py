@@ -59,8 +59,8 @@ def conversation(caller: Caller) -> list[Any]:
     return heard
 
 
-def test_a_conversation_is_the_same_in_every_framing(platform: Platform) -> None:
-    with pushed(platform) as agent:
+def test_a_conversation_is_the_same_in_every_framing(patient: Platform) -> None:
+    with pushed(patient) as agent:
         told = {
             framing: neutral(conversation(agent.caller(*framing)), {})
             for framing in (*FRAMINGS, *PLATFORM_PATH)

@@ -42,7 +42,7 @@ class Door:
         headers = {"A2A-Version": version} if version else {}
         headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
         url = f"{self.url}{path}{query}"
-        return requests.request(verb, url, json=body, headers=headers, timeout=10, allow_redirects=False)
+        return requests.request(verb, url, json=body, headers=headers, timeout=30, allow_redirects=False)
 
     def rpc(self, method: str, version: str, params: Any = None, query: str = "") -> requests.Response:
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
@@ -149,6 +149,6 @@ def test_a_card_can_be_kept_at_both_its_places(door: Door, path: str) -> None:
                 verb,
                 f"{door.url}{path}{slash}",
                 headers={"If-None-Match": card.headers["ETag"], "Authorization": f"Bearer {door.token}"},
-                timeout=10,
+                timeout=30,
             )
             assert (kept.status_code, kept.content) == (304, b"")

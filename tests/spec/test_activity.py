@@ -54,9 +54,9 @@ def test_what_an_agent_logs_is_shown_live(platform: Platform) -> None:
     agent = platform.join("a")
     with listen(platform) as socket:
         log(platform, agent, activity_type="task_update", summary="half done")
-        frame = json.loads(socket.recv(timeout=10))
+        frame = json.loads(socket.recv(timeout=30))
         while frame["event"] != "ACTIVITY_LOGGED":
-            frame = json.loads(socket.recv(timeout=10))
+            frame = json.loads(socket.recv(timeout=30))
     assert "id" not in frame
     assert frame["payload"]["summary"] == "half done"
 

@@ -14,7 +14,7 @@ def signed_in(platform: Platform, user: str, role: str, token: str | None = None
     """A browser of that user; the session's CSRF token goes along with every request."""
     link = platform.ok("POST", "/auth/login-codes", token, json={"user": user, "role": role})["url"]
     browser = requests.Session()
-    answer = browser.post(f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=10)
+    answer = browser.post(f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=30)
     browser.headers.update({"X-CSRF-Token": answer.json()["csrf_token"], "Origin": platform.url})
     return browser
 
@@ -33,10 +33,10 @@ def test_nobody_invites_to_more_than_they_may_do(platform: Platform) -> None:
     browser = signed_in(platform, "bob", "admin")
     for user, role in (("admin", "member"), ("carol", "owner")):
         body = {"user": user, "role": role}
-        answer = browser.post(f"{platform.url}/auth/login-codes", json=body, timeout=10)
+        answer = browser.post(f"{platform.url}/auth/login-codes", json=body, timeout=30)
         assert (answer.status_code, answer.json()["code"]) == (403, "scope-required")
     good = browser.post(
-        f"{platform.url}/auth/login-codes", json={"user": "carol", "role": "member"}, timeout=10
+        f"{platform.url}/auth/login-codes", json={"user": "carol", "role": "member"}, timeout=30
     )
     assert good.status_code == 201
 
@@ -44,7 +44,7 @@ def test_nobody_invites_to_more_than_they_may_do(platform: Platform) -> None:
 def test_an_invitation_never_changes_the_role_of_a_member(platform: Platform) -> None:
     signed_in(platform, "ann", "owner")
     again = signed_in(platform, "ann", "viewer")
-    session = again.get(f"{platform.url}/auth/session", timeout=10).json()
+    session = again.get(f"{platform.url}/auth/session", timeout=30).json()
     assert session["role"] == "owner"
 
 
@@ -65,7 +65,7 @@ def test_an_agent_cannot_speak_in_the_platform_s_name(platform: Platform, agent:
     }
     forged = {"code": -32600, "message": "your token was revoked", "data": [info]}
     agent.script = [(200, {"jsonrpc": "2.0", "id": "1", "error": forged})]
-    answer = platform.send(client.workspace_id, "hello")
+    answer = platform.send(client.workspace_id, "hello", headers={"Prefer": "wait=30"})
     assert answer.status_code == 400
     assert answer.json()["code"] != "token-revoked"
 
@@ -96,10 +96,10 @@ def test_a_socket_ends_when_its_session_does(platform: Platform) -> None:
     cookie = f'prefs={{"a":1}}; molecule_session={browser.cookies["molecule_session"]}'
     url = platform.url.replace("http", "ws") + "/ws"
     with connect(url, additional_headers={"Cookie": cookie, "Origin": platform.url}) as socket:
-        browser.post(f"{platform.url}/auth/logout", timeout=10)
+        browser.post(f"{platform.url}/auth/logout", timeout=30)
         try:
             while True:
-                socket.recv(timeout=5)
+                socket.recv(timeout=30)
         except ConnectionClosed:
             assert socket.close_code == 4009
 

@@ -23,7 +23,7 @@ from molecule_platform.testing.rude_exchange import Arrival
 from molecule_wire.a2a import operations
 from tests.spec.house import Platform, Start
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 30.0
 SOON_SECONDS = 10.0
 CARD: dict[str, Any] = {"name": "rude", "skills": []}
 A2A_CARD = {
@@ -64,7 +64,7 @@ class Held:
     """A caller who waits for an answer at one of the doors, meanwhile on a thread."""
 
     def __init__(self, platform: Platform, path: str, body: dict[str, Any]) -> None:
-        headers = {"A2A-Version": "1.0", "Prefer": "wait=20"}
+        headers = {"A2A-Version": "1.0", "Prefer": "wait=30"}
         self._call = partial(platform.call, "POST", path, json=body, headers=headers)
         self._pool = ThreadPoolExecutor(1)
         self._answer = self._pool.submit(self._call)
@@ -187,7 +187,7 @@ def test_an_agent_that_never_speaks_is_hung_up_on_after_a_while(
 def test_a_deadline_is_told_as_a_cancel_is(platform: Platform, agent: RudeAgent) -> None:
     client = joined(platform, agent, CARD)
     agent.script.append("slow-task")
-    headers = {"A2A-Version": "1.0", "X-Timeout": "1", "Prefer": "wait=20"}
+    headers = {"A2A-Version": "1.0", "X-Timeout": "3", "Prefer": "wait=30"}
     answer = platform.call("POST", f"/workspaces/{client.workspace_id}/a2a", json=body_of(), headers=headers)
     assert answer.status_code == 504
     agent.may_answer.set()

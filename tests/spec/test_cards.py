@@ -26,7 +26,7 @@ def fetched(platform: Platform, workspace_id: str, token: str = "", version: str
     headers |= {"A2A-Version": version} if version else {}
 
     async def ask() -> AgentCard:
-        async with httpx.AsyncClient(headers=headers, timeout=10, trust_env=False) as client:
+        async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as client:
             resolver = A2ACardResolver(client, f"{platform.url}/agents/{workspace_id}")
             return await resolver.get_agent_card(signature_verifier=verify)
 
@@ -117,7 +117,7 @@ def test_serving_a_card_asks_nothing_of_the_agent(platform: Platform) -> None:
     body = {"id": client.workspace_id, "url": "http://127.0.0.1:1/", "agent_card": {"name": "absent"}}
     platform.ok("POST", "/registry/register", client.load_token(), json=body)
     answer = requests.head(
-        f"{platform.url}/agents/{client.workspace_id}/.well-known/agent-card.json", timeout=5
+        f"{platform.url}/agents/{client.workspace_id}/.well-known/agent-card.json", timeout=30
     )
     assert (answer.status_code, answer.content) == (200, b"")
     assert int(answer.headers["Content-Length"]) > 0

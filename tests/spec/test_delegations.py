@@ -29,7 +29,7 @@ def delegate(
 
 def taken(platform: Platform, worker: RemoteAgentClient) -> list[dict[str, Any]]:
     path = f"/workspaces/{worker.workspace_id}/inbox/lease"
-    return platform.ok("POST", path, token(worker), json={"wait": 10})["messages"]
+    return platform.ok("POST", path, token(worker), json={"wait": 20})["messages"]
 
 
 def answer(

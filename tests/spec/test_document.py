@@ -71,7 +71,7 @@ def test_every_operation_answers_as_the_document_says(start: Start, credential: 
             case.query.pop("wait", None)
             if isinstance(case.body, dict):
                 case.body.pop("wait", None)  # pyright: ignore[reportUnknownMemberType]
-            answer = case.call(base_url=platform.url, headers=headers, timeout=20)
+            answer = case.call(base_url=platform.url, headers=headers, timeout=30)
             case.validate_response(answer, checks=CHECKS, headers=headers)
 
         ask()

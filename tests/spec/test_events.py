@@ -7,6 +7,7 @@ import requests
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from molecule_platform.gateway.doors import streams
 from tests.spec.house import Platform, Start
 from tests.spec.streams import closing_code, frames, listen, stream
 
@@ -55,7 +56,7 @@ def test_message_steps_are_part_of_the_record(platform: Platform) -> None:
 def test_a_listener_without_a_credential_is_turned_away(platform: Platform) -> None:
     with connect(platform.url.replace("http", "ws") + "/ws") as socket:
         with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=5)
+            socket.recv(timeout=30)
         assert socket.close_code == 4001
 
 
@@ -108,6 +109,7 @@ def test_an_agent_follows_itself_and_sees_only_what_concerns_it(platform: Platfo
     assert events == ["MESSAGE_ACCEPTED", "WORKSPACE_PAUSED"]
 
 
+@pytest.mark.usefixtures("still_limits")
 def test_whoever_guesses_tokens_at_the_socket_is_soon_sent_away(start: Start) -> None:
     platform = start(RATE_LIMIT_ANON=60)
     codes: list[int | None] = []
@@ -120,25 +122,27 @@ def test_whoever_guesses_tokens_at_the_socket_is_soon_sent_away(start: Start) ->
 def signed_in(platform: Platform) -> tuple[requests.Session, dict[str, str]]:
     browser = requests.Session()
     body = {"token": platform.admin_token}
-    signed = browser.post(f"{platform.url}/auth/login", json=body, timeout=10).json()
+    signed = browser.post(f"{platform.url}/auth/login", json=body, timeout=30).json()
     return browser, {"X-CSRF-Token": signed["csrf_token"], "Origin": platform.url}
 
 
 def test_a_browser_opens_a_socket_with_a_ticket_and_loses_it_when_it_signs_out(platform: Platform) -> None:
     browser, headers = signed_in(platform)
-    minted = browser.post(f"{platform.url}/auth/ticket", json={}, headers=headers, timeout=10)
+    minted = browser.post(f"{platform.url}/auth/ticket", json={}, headers=headers, timeout=30)
     assert minted.status_code == 201
     address = f"{platform.url.replace('http', 'ws')}/ws?ticket={minted.json()['ticket']}"
     with connect(address) as socket:
         platform.join("a")
         assert frames(socket, "WORKSPACE_ONLINE")
-        browser.post(f"{platform.url}/auth/logout", headers=headers, timeout=10)
+        browser.post(f"{platform.url}/auth/logout", headers=headers, timeout=30)
         assert closing_code(socket) == 4009
     with connect(address) as socket:
         assert closing_code(socket) == 4001
 
 
-def test_a_revoked_token_closes_its_socket_and_its_stream_within_a_second(platform: Platform) -> None:
+def test_a_revoked_token_closes_its_socket_and_its_stream_before_their_next_sign_of_life(
+    platform: Platform,
+) -> None:
     made = platform.ok("POST", "/org/tokens", json={"name": "watcher", "scopes": ["org.read"]})
     token = made["auth_token"]
     with listen(platform, token=token) as socket, stream(platform, token=token) as told:
@@ -146,4 +150,4 @@ def test_a_revoked_token_closes_its_socket_and_its_stream_within_a_second(platfo
         platform.ok("DELETE", f"/org/tokens/{made['id']}")
         assert closing_code(socket) == 4009
         assert told.ends()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < streams.KEEP_ALIVE_SECONDS - 3

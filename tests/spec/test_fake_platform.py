@@ -126,7 +126,7 @@ class Stage:
         headers = dict(request.pop("headers", {}))
         if shown := token or self.tokens.get(by or "", ""):
             headers["Authorization"] = f"Bearer {shown}"
-        answer = requests.request(method, self.operator.url + path, headers=headers, timeout=20, **request)
+        answer = requests.request(method, self.operator.url + path, headers=headers, timeout=30, **request)
         is_json = answer.headers.get("Content-Type") == "application/json"
         body = answer.json() if is_json and answer.content else None
         self.note(f"{method} {path}", answer.status_code, body)

@@ -188,7 +188,7 @@ def test_nobody_waits_for_a_slow_key_server_but_the_agent_that_names_it(
 
     def slow() -> Any:
         asked.set()
-        assert free.wait(10)
+        assert free.wait(30)
         return {"keys": [shown(private, "EdDSA")]}
 
     keys.documents["/jwks.json"] = slow
@@ -196,10 +196,10 @@ def test_nobody_waits_for_a_slow_key_server_but_the_agent_that_names_it(
     client = platform.client(platform.create("signer")["id"], agent_card=card)
     registering = threading.Thread(target=client.register)
     registering.start()
-    assert asked.wait(10)
+    assert asked.wait(30)
     platform.join("another")
     free.set()
-    registering.join(10)
+    registering.join(30)
     assert state(platform, client) == "verified"
 
 
@@ -254,7 +254,7 @@ def test_cards_of_one_platform_are_verified_by_another(
     keys.documents["/.well-known/jwks.json"] = lambda: ours.ok("GET", "/.well-known/jwks.json", "")
     speaker = ours.join("speaker", visibility="public")
     well_known = f"{ours.url}/agents/{speaker.workspace_id}/.well-known/agent-card.json"
-    card = requests.get(well_known, headers={"A2A-Version": version} if version else {}, timeout=10).json()
+    card = requests.get(well_known, headers={"A2A-Version": version} if version else {}, timeout=30).json()
     assert len(card["signatures"]) == (1 if version else 2)
     (tmp_path / "theirs").mkdir(mode=0o700)
     shutil.copy(empty_database, tmp_path / "theirs" / "molecule.db")

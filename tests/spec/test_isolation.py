@@ -89,7 +89,7 @@ def browser_of(platform: Platform, user: str, role: str, org: str) -> requests.S
     body = {"user": user, "role": role, "org_id": org}
     link = platform.ok("POST", "/auth/login-codes", json=body)["url"]
     browser = requests.Session()
-    answer = browser.post(f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=10)
+    answer = browser.post(f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=30)
     browser.headers.update({"X-CSRF-Token": answer.json()["csrf_token"], "Origin": platform.url})
     return browser
 
@@ -103,7 +103,7 @@ def bearing(platform: Platform, token: str) -> Outsider:
 
 def browsing(platform: Platform, browser: requests.Session) -> Outsider:
     def ask(method: str, path: str, **request: Any) -> requests.Response:
-        return browser.request(method, platform.url + path, timeout=20, **request)
+        return browser.request(method, platform.url + path, timeout=30, **request)
 
     return ask
 

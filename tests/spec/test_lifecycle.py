@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -20,7 +20,7 @@ class Looping(NamedTuple):
 
 
 def run_loop(client: RemoteAgentClient, outcome: list[str]) -> None:
-    outcome.append(client.run_heartbeat_loop(max_iterations=200))
+    outcome.append(client.run_heartbeat_loop(max_iterations=2000))
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def looping(platform: Platform) -> Iterator[Looping]:
     thread.start()
     yield Looping(client, thread, outcome)
     client.stop()
-    thread.join(10)
+    thread.join(30)
 
 
 def test_a_pause_ends_the_loop_of_the_agent(platform: Platform, looping: Looping) -> None:
@@ -42,14 +42,14 @@ def test_a_pause_ends_the_loop_of_the_agent(platform: Platform, looping: Looping
         "status": "paused",
         "paused_count": 1,
     }
-    thread.join(10)
+    thread.join(30)
     assert outcome == ["paused"]
 
 
 def test_a_removal_ends_the_loop_of_the_agent(platform: Platform, looping: Looping) -> None:
     client, thread, outcome = looping
     platform.ok("DELETE", f"/workspaces/{client.workspace_id}")
-    thread.join(10)
+    thread.join(30)
     assert outcome == ["removed"]
 
 
@@ -148,16 +148,17 @@ def test_a_silent_agent_goes_offline(start: Start) -> None:
     platform = start(REMOTE_LIVENESS_STALE_AFTER=1)
     client = platform.join("a")
     client.heartbeat()
-    pause = threading.Event()
-    row: dict[str, Any] = {}
-    for _ in range(100):
-        row = platform.ok("GET", f"/workspaces/{client.workspace_id}")
-        if row["status"] == "offline":
-            break
-        pause.wait(0.1)
-    assert (row["status"], row["status_reason"]) == ("offline", "no heartbeat")
+    path = f"/workspaces/{client.workspace_id}"
+    until = time.monotonic() + 30
+    while (row := platform.ok("GET", path))["status"] != "offline":
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert row["status_reason"] == "no heartbeat"
     client.heartbeat()
-    assert client.poll_state().status == "online"
+    while client.poll_state().status != "online":
+        # It was silent for a second again before it was looked at.
+        assert time.monotonic() < until
+        client.heartbeat()
 
 
 def test_a_workspace_is_shown_with_the_newest_sign_of_life(platform: Platform) -> None:
@@ -168,7 +169,7 @@ def test_a_workspace_is_shown_with_the_newest_sign_of_life(platform: Platform) -
     beat = {"workspace_id": client.workspace_id, "uptime_seconds": before + 7}
     for _ in range(2):
         platform.ok("POST", "/registry/heartbeat", token=client.load_token(), json=beat)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while platform.ok("GET", path)["uptime_seconds"] != before + 7:
         assert time.monotonic() < until
         time.sleep(0.05)

@@ -11,7 +11,7 @@ from molecule_platform.ports.provisioner import StartFailed
 from molecule_platform.testing.provisioner import FakeProvisioner
 from tests.spec.house import Platform, Start
 
-PATIENCE_SECONDS = 15
+PATIENCE_SECONDS = 30.0
 
 
 class Ours(NamedTuple):

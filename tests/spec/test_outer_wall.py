@@ -95,5 +95,5 @@ def test_the_loops_tell_how_they_do(platform: Platform) -> None:
 
 def test_an_api_path_never_redirects(platform: Platform) -> None:
     for path in ("/workspaces/", "/health/", "/nowhere/", "/auth/login/"):
-        answer = requests.get(platform.url + path, allow_redirects=False, timeout=10)
+        answer = requests.get(platform.url + path, allow_redirects=False, timeout=30)
         assert not 300 <= answer.status_code < 400

@@ -8,7 +8,11 @@ import requests
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from molecule_platform.gateway.doors import live
 from tests.spec.house import Platform, Start
+
+# Long before a quiet socket is asked whether anybody is there.
+SOON_SECONDS = live.QUIET_SECONDS / 4
 
 
 def browser_of(platform: Platform, user: str, role: str, **more: Any) -> requests.Session:
@@ -16,19 +20,19 @@ def browser_of(platform: Platform, user: str, role: str, **more: Any) -> request
     body = {"user": user, "role": role, **more}
     link = platform.ok("POST", "/auth/login-codes", json=body)["url"]
     browser = requests.Session()
-    answer = browser.post(f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=10)
+    answer = browser.post(f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=30)
     browser.headers.update({"X-CSRF-Token": answer.json()["csrf_token"], "Origin": platform.url})
     return browser
 
 
 def session_of(platform: Platform, browser: requests.Session) -> requests.Response:
-    return browser.get(f"{platform.url}/auth/session", timeout=10)
+    return browser.get(f"{platform.url}/auth/session", timeout=30)
 
 
 def test_the_people_of_an_organisation_are_listed_with_what_they_are(platform: Platform) -> None:
     browser = browser_of(platform, "ann", "owner")
     platform.ok("POST", "/auth/login-codes", json={"user": "bert", "role": "viewer"})
-    rows = browser.get(f"{platform.url}/users", timeout=10).json()
+    rows = browser.get(f"{platform.url}/users", timeout=30).json()
     assert [row["name"] for row in rows] == ["admin", "ann", "bert"]
     _admin, ann, bert = rows
     assert ann.keys() == {"name", "role", "disabled", "created_at", "last_login_at"}
@@ -86,7 +90,7 @@ def test_who_is_disabled_is_told_so_when_signing_in(platform: Platform) -> None:
     platform.ok("PATCH", "/users/admin", json={"disabled": True})
     refused = platform.call("POST", "/auth/login-codes", json={"user": "admin", "role": "owner"})
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
-    exchanged = requests.post(f"{platform.url}/auth/login", json={"token": platform.admin_token}, timeout=10)
+    exchanged = requests.post(f"{platform.url}/auth/login", json={"token": platform.admin_token}, timeout=30)
     assert (exchanged.status_code, "admin is disabled" in exchanged.json()["error"]) == (401, True)
 
 
@@ -105,9 +109,9 @@ def test_an_organisation_is_made_shown_and_renamed(platform: Platform) -> None:
 def test_from_inside_an_organisation_can_be_read_and_not_changed(platform: Platform) -> None:
     platform.ok("POST", "/orgs", json={"name": "Acme"})
     browser = browser_of(platform, "ann", "owner", org_id="acme")
-    assert [row["slug"] for row in browser.get(f"{platform.url}/orgs", timeout=10).json()] == ["acme"]
+    assert [row["slug"] for row in browser.get(f"{platform.url}/orgs", timeout=30).json()] == ["acme"]
     for method, path in (("POST", "/orgs"), ("PATCH", "/orgs/acme")):
-        answer = browser.request(method, platform.url + path, json={"name": "Mine"}, timeout=10)
+        answer = browser.request(method, platform.url + path, json={"name": "Mine"}, timeout=30)
         assert (answer.status_code, answer.json()["required"]) == (403, ["admin"])
 
 
@@ -130,14 +134,15 @@ def test_a_change_on_one_replica_ends_sessions_and_streams_on_the_other(start: S
     cookies = {"molecule_session": browser.cookies["molecule_session"]}
 
     def signed_in() -> bool:
-        return requests.get(f"{there.url}/auth/session", cookies=cookies, timeout=10).status_code == 200
+        return requests.get(f"{there.url}/auth/session", cookies=cookies, timeout=30).status_code == 200
 
     assert signed_in()
     headers = {"Cookie": f"molecule_session={cookies['molecule_session']}", "Origin": there.url}
     with connect(there.url.replace("http", "ws") + "/ws", additional_headers=headers) as socket:
         here.ok("PATCH", "/users/ann", json={"disabled": True})
         changed = time.monotonic()
-        assert not signed_in()
         with pytest.raises(ConnectionClosed):
             list(socket)
-        assert (socket.close_code, time.monotonic() - changed < 1) == (4009, True)
+        while signed_in():
+            assert time.monotonic() - changed < SOON_SECONDS
+        assert (socket.close_code, time.monotonic() - changed < SOON_SECONDS) == (4009, True)

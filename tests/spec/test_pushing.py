@@ -4,9 +4,17 @@ import json
 import threading
 from typing import Any
 
+import pytest
+
 from molecule_wire.a2a import text
 from tests.spec.house import Platform, Start
 from tests.spec.scripted_agent import ScriptedAgent, join_push
+
+
+@pytest.fixture
+def platform(patient: Platform) -> Platform:
+    """What is asked here is also answered."""
+    return patient
 
 
 def test_a_message_is_carried_to_the_agent_and_its_answer_comes_back(
@@ -59,14 +67,14 @@ def test_a_failing_agent_is_tried_again_with_the_same_message_id(
     client = join_push(platform, agent)
     agent.script = [(500, {"error": "x"})]
     sent = platform.send(client.workspace_id, "hello", headers={"Prefer": "respond-async"}).json()
-    ended = platform.ok("GET", f"/messages/{sent['message_id']}?wait=15")
+    ended = platform.ok("GET", f"/messages/{sent['message_id']}?wait=20")
     assert (ended["status"], ended["attempts"]) == ("answered", 2)
     ids = {headers["X-Molecule-Message-Id"] for headers, _ in agent.received}
     assert ids == {sent["message_id"]}
 
 
 def test_after_all_attempts_the_message_is_a_dead_letter(start: Start, agent: ScriptedAgent) -> None:
-    platform = start(MESSAGE_MAX_ATTEMPTS=1, MOLECULE_A2A_HOLD_SECONDS=5)
+    platform = start(MESSAGE_MAX_ATTEMPTS=1, MOLECULE_A2A_HOLD_SECONDS=30)
     client = join_push(platform, agent)
     agent.script = [(500, {"error": "x"})]
     answer = platform.send(client.workspace_id, "hello")
@@ -106,7 +114,7 @@ def test_one_at_a_time_unless_the_workspace_takes_more(platform: Platform, agent
         for n in range(6)
     ]
     for mid in ids:
-        assert platform.ok("GET", f"/messages/{mid}?wait=15")["status"] == "answered"
+        assert platform.ok("GET", f"/messages/{mid}?wait=20")["status"] == "answered"
     assert max(most) == 1
 
 

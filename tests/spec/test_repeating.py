@@ -43,7 +43,7 @@ def test_a_repeat_gets_the_outcome_that_the_first_one_has_by_now(
 ) -> None:
     pushed = join_push(platform, agent)
     sent = keyed(platform, pushed.workspace_id, message("hello", "m1")).json()
-    assert platform.ok("GET", f"/messages/{sent['message_id']}?wait=10")["status"] == "answered"
+    assert platform.ok("GET", f"/messages/{sent['message_id']}?wait=20")["status"] == "answered"
     again = keyed(platform, pushed.workspace_id, message("hello", "m1"))
     assert (again.status_code, again.headers["Idempotency-Replayed"]) == (200, "true")
     assert text.text_of(again.json()["result"]) == "re: hello"

@@ -11,6 +11,7 @@ import requests
 from websockets.sync.client import connect
 
 from molecule_agent import InboxDelivery, RemoteAgentClient
+from molecule_platform.gateway.doors import streams
 from molecule_platform.services import cards
 from molecule_wire.a2a import text
 from tests.spec.house import Engine, Platform, Start
@@ -36,7 +37,7 @@ def engine() -> Engine:
 @pytest.fixture
 def pair(start: Start) -> Pair:
     """Two replicas that hold a call for as long as a test may need."""
-    return Pair(start(MOLECULE_A2A_HOLD_SECONDS=20), start(MOLECULE_A2A_HOLD_SECONDS=20))
+    return Pair(start(MOLECULE_A2A_HOLD_SECONDS=30), start(MOLECULE_A2A_HOLD_SECONDS=30))
 
 
 def elsewhere(client: RemoteAgentClient, platform: Platform) -> RemoteAgentClient:
@@ -44,7 +45,7 @@ def elsewhere(client: RemoteAgentClient, platform: Platform) -> RemoteAgentClien
     return platform.client(client.workspace_id)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not become true in time"
@@ -57,7 +58,7 @@ def test_a_message_accepted_by_one_is_leased_and_answered_through_the_other(pair
     delivery = InboxDelivery(elsewhere(client, pair.there), wait=10)
     assert delivery.run_once(lambda message, _client: f"re: {message.text}") == 1
     delivery.stop()
-    ended = pair.here.ok("GET", f"/messages/{sent['message_id']}?wait=10")
+    ended = pair.here.ok("GET", f"/messages/{sent['message_id']}?wait=20")
     assert (ended["status"], text.text_of(ended["result"])) == ("answered", "re: hello")
 
 
@@ -69,9 +70,9 @@ def test_a_hold_on_one_ends_when_the_agent_replies_to_the_other(pair: Pair) -> N
     )
     asking.start()
     there = elsewhere(client, pair.there)
-    received = there.fetch_inbound(wait=10)
+    received = there.fetch_inbound(wait=20)
     there.reply(received[0], "hello from there")
-    asking.join(10)
+    asking.join(30)
     assert "queued" not in answers[0]
     assert text.text_of(answers[0]["result"]) == "hello from there"
 
@@ -99,7 +100,7 @@ def test_what_a_replica_that_went_away_had_accepted_is_carried_by_the_other(
     pair.here.stop()
     pair.there.ok("POST", f"/workspaces/{client.workspace_id}/resume")
     elsewhere(client, pair.there).heartbeat()
-    ended = pair.there.ok("GET", f"/messages/{sent['message_id']}?wait=10")
+    ended = pair.there.ok("GET", f"/messages/{sent['message_id']}?wait=20")
     assert (ended["status"], text.text_of(ended["result"])) == ("answered", "re: hello")
 
 
@@ -122,7 +123,7 @@ def test_both_together_carry_each_message_once_and_one_at_a_time(pair: Pair, age
         for turn in range(8)
     ]
     for message_id in sent:
-        assert pair.there.ok("GET", f"/messages/{message_id}?wait=15")["status"] == "answered"
+        assert pair.there.ok("GET", f"/messages/{message_id}?wait=20")["status"] == "answered"
     assert sorted(headers["X-Molecule-Message-Id"] for headers, _ in agent.received) == sorted(sent)
     assert not any(overlaps)
 
@@ -133,7 +134,7 @@ def test_an_event_on_one_reaches_a_listener_of_the_other(pair: Pair) -> None:
         client = pair.here.join("a")
         seen: list[tuple[str, str]] = []
         while ("WORKSPACE_ONLINE", client.workspace_id) not in seen:
-            frame = json.loads(socket.recv(timeout=10))
+            frame = json.loads(socket.recv(timeout=30))
             seen.append((frame["event"], frame.get("workspace_id", "")))
     told = [event for event, workspace_id in seen if workspace_id == client.workspace_id]
     assert told == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_ONLINE"]
@@ -158,7 +159,9 @@ def test_a_ticket_from_one_opens_a_stream_at_the_other_and_resumes_what_was_seen
     assert {one.data["workspace_id"] for one in seen} == {client.workspace_id}
 
 
-def test_a_token_revoked_on_one_closes_its_socket_and_stream_at_the_other_within_a_second(pair: Pair) -> None:
+def test_a_token_revoked_on_one_closes_its_socket_and_stream_at_the_other_before_their_next_sign_of_life(
+    pair: Pair,
+) -> None:
     made = pair.here.ok("POST", "/org/tokens", json={"name": "watcher", "scopes": ["org.read"]})
     token = made["auth_token"]
     with listen(pair.there, token=token) as socket, stream(pair.there, token=token) as told:
@@ -166,21 +169,21 @@ def test_a_token_revoked_on_one_closes_its_socket_and_stream_at_the_other_within
         pair.here.ok("DELETE", f"/org/tokens/{made['id']}")
         assert closing_code(socket) == 4009
         assert told.ends()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < streams.KEEP_ALIVE_SECONDS - 3
 
 
 def test_signing_out_of_one_signs_out_of_the_other(pair: Pair) -> None:
     browser = requests.Session()
     token = {"token": pair.here.admin_token}
-    signed_in = browser.post(f"{pair.here.url}/auth/login", json=token, timeout=10).json()
+    signed_in = browser.post(f"{pair.here.url}/auth/login", json=token, timeout=30).json()
     cookies = {"molecule_session": browser.cookies["molecule_session"]}
 
     def status_there() -> int:
-        return requests.get(f"{pair.there.url}/auth/session", cookies=cookies, timeout=10).status_code
+        return requests.get(f"{pair.there.url}/auth/session", cookies=cookies, timeout=30).status_code
 
     assert status_there() == 200
     headers = {"X-CSRF-Token": signed_in["csrf_token"], "Origin": pair.here.url}
-    assert browser.post(f"{pair.here.url}/auth/logout", headers=headers, timeout=10).status_code == 204
+    assert browser.post(f"{pair.here.url}/auth/logout", headers=headers, timeout=30).status_code == 204
     wait_until(lambda: status_there() == 401)
 
 

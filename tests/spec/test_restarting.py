@@ -33,7 +33,7 @@ def test_a_waiting_message_is_answered_after_a_restart(platform: Platform, start
     received = agent.fetch_inbound(wait=5)
     assert [message.text for message in received] == ["hello"]
     agent.reply(received[0], "still here")
-    ended = again.ok("GET", f"/messages/{sent['message_id']}?wait=5")
+    ended = again.ok("GET", f"/messages/{sent['message_id']}?wait=20")
     assert (ended["status"], text.text_of(ended["result"])) == ("answered", "still here")
 
 
@@ -55,11 +55,11 @@ def test_what_was_on_its_way_to_an_agent_is_carried_again_after_a_restart(
     client = join_push(platform, agent)
     busy = agent.keep_busy()
     sent = platform.send(client.workspace_id, "hello", headers=AT_ONCE).json()
-    assert busy.arrived.wait(10)
+    assert busy.arrived.wait(30)
     platform.stop()
     busy.leave.set()
     again = start()
-    ended = again.ok("GET", f"/messages/{sent['message_id']}?wait=15")
+    ended = again.ok("GET", f"/messages/{sent['message_id']}?wait=20")
     assert (ended["status"], text.text_of(ended["result"])) == ("answered", "re: hello")
     ids = [headers["X-Molecule-Message-Id"] for headers, _ in agent.received]
     assert ids == [sent["message_id"]] * 2

@@ -17,6 +17,12 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return request.param
 
 
+@pytest.fixture
+def platform(patient: Platform) -> Platform:
+    """What is asked here is also answered."""
+    return patient
+
+
 class Served:
     """Answers at once."""
 
@@ -54,7 +60,7 @@ def test_a_stream_passes_the_gateway_event_by_event(platform: Platform, served: 
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": said}}
     headers = {"Authorization": f"Bearer {platform.admin_token}", "A2A-Version": "1.0"}
     url = f"{platform.url}/agents/{served.client.workspace_id}/"
-    answer = requests.post(url, json=body, headers=headers, timeout=20)
+    answer = requests.post(url, json=body, headers=headers, timeout=30)
     events: list[dict[str, Any]] = [
         json.loads(line.removeprefix("data: "))["result"]
         for line in answer.text.splitlines()

@@ -4,7 +4,7 @@ import time
 
 from tests.spec.house import Platform, Start
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 30.0
 
 
 def test_anyone_may_fetch_the_keys_and_keep_them_for_five_minutes(platform: Platform) -> None:

@@ -105,12 +105,12 @@ def test_who_may_only_read_the_organisation_sees_the_task(platform: Platform, as
     link = platform.ok("POST", "/auth/login-codes", json={"user": "eve", "role": "viewer"})["url"]
     browser = requests.Session()
     signed_in = browser.post(
-        f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=10
+        f"{platform.url}/auth/login", json={"code": link.partition("code=")[2]}, timeout=30
     )
     headers = {"X-CSRF-Token": signed_in.json()["csrf_token"], "Origin": platform.url}
     body = {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"id": asked.task_id}}
     path = f"{platform.url}/workspaces/{asked.helper.workspace_id}/a2a"
-    answer = browser.post(path, json=body, headers=headers, timeout=10)
+    answer = browser.post(path, json=body, headers=headers, timeout=30)
     assert answer.status_code == 200, answer.text
     assert answer.json()["result"]["id"] == asked.task_id
 

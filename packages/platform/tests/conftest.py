@@ -23,7 +23,7 @@ from molecule_wire import ids
 
 NOON = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
 ORG = "org-one"
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 30.0
 
 Eventually = Callable[[Callable[[], Awaitable[bool] | bool]], Awaitable[None]]
 MakeMessage = Callable[..., Message]

@@ -15,7 +15,7 @@ import requests
 from molecule_platform.testing import servers
 from tests.spec.house import Platform
 
-START_SECONDS = 20.0
+START_SECONDS = 30.0
 CLIENT_SECONDS = 50.0
 HERE = Path(__file__).parent
 OLD_PYTHON = HERE.parents[2] / ".venv-a2a-0.3" / "bin" / "python"
@@ -80,7 +80,7 @@ def _wait_for_card(process: "subprocess.Popen[bytes]", url: str) -> None:
     while True:
         assert process.poll() is None, "the agent ended"
         assert time.monotonic() < deadline, "the agent did not start"
-        with contextlib.suppress(requests.ConnectionError):
-            if requests.get(url + CARD_PATH, timeout=2).status_code == 200:
+        with contextlib.suppress(requests.ConnectionError, requests.Timeout):
+            if requests.get(url + CARD_PATH, timeout=5).status_code == 200:
                 return
         time.sleep(0.05)

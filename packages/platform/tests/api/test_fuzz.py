@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.conftest import Answer, Visitor
 
 ADMIN = "the-administrator-s-token"
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 30.0
 ROUTES = [route for route in TABLE if not route.stream]
 HEADERS: tuple[str, ...] = (
     "a2a-version",

@@ -19,7 +19,7 @@ import requests
 from molecule_platform.cli import main
 from molecule_platform.testing import servers
 
-STOP_SECONDS = 20.0
+STOP_SECONDS = 30.0
 NOT_FOUND: tuple[int, object, dict[str, str]] = (404, {"error": "nothing is here", "code": "not-found"}, {})
 
 # Tests are faster than people.
@@ -172,7 +172,7 @@ def worker(house: Platform) -> Callable[..., Any]:
 
     def call(workspace_id: str, token: str, verb: str, **body: Any) -> Any:
         path = f"{house.url}/workspaces/{workspace_id}/inbox/{verb}"
-        answer = requests.post(path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=10)
+        answer = requests.post(path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=30)
         assert answer.status_code == 200, answer.text
         return answer.json()
 

@@ -19,6 +19,8 @@ from molecule_platform.settings import load
 Molecule = Callable[..., Any]
 ADMIN_TOKEN = "token-of-the-operator"
 DEADLINE_SECONDS = 30.0
+# When the lead gives up on a colleague.
+GIVES_UP_SECONDS = 20.0
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -85,7 +87,7 @@ def organisation(molecule: Molecule, demo_platform: Any) -> Organisation:
 def test_a_question_to_the_lead_is_answered_with_facts_in_sentences(organisation: Organisation) -> None:
     began = time.monotonic()
     answered = organisation.molecule("send", "lead", "Tell me about tea, please")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < GIVES_UP_SECONDS
     assert answered.code == 0
     assert answered.out.startswith("About tea\n")
     assert "Camellia sinensis" in answered.out

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from molecule_platform.cli import sse
 
 Molecule = Callable[..., Any]
-STOP_SECONDS = 20.0
+STOP_SECONDS = 30.0
 STREAM = {"Content-Type": "text/event-stream"}
 
 

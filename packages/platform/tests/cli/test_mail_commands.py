@@ -25,7 +25,7 @@ class Agent:
         self.message = ""
 
     def take(self) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             if items := self._worker(self.id, self.token, "lease", wait=5, limit=1)["messages"]:
                 self._lease = {"lease_token": items[0]["lease"]["token"]}
@@ -65,28 +65,28 @@ def test_an_answer_is_printed_in_the_pieces_it_comes_in_and_once(at_house: Molec
         piece("two", append=True),
         ("answer", {"text": "That is all."}),
     )
-    sent = at_house("send", agent.name, "count", "--wait", "10")
-    working.join(10)
+    sent = at_house("send", agent.name, "count", "--wait", "30")
+    working.join(30)
     assert (sent.code, sent.out) == (0, "one, two\nThat is all.\n")
 
 
 def test_with_json_only_the_whole_message_is_printed(at_house: Molecule, agent: Agent) -> None:
     working = agent.at_work(piece("one"), ("answer", {"text": "done"}))
-    sent = at_house("send", agent.name, "count", "--wait", "10", "--json")
-    working.join(10)
+    sent = at_house("send", agent.name, "count", "--wait", "30", "--json")
+    working.join(30)
     assert (sent.json()["status"], sent.json()["text"]) == ("answered", "done\none")
 
 
 def test_a_task_that_waits_for_more_goes_on_with_the_next_message(at_house: Molecule, agent: Agent) -> None:
     working = agent.at_work(("answer", {"text": "where to?", "state": "input-required"}))
-    sent = at_house("send", agent.name, "book", "--wait", "10")
-    working.join(10)
+    sent = at_house("send", agent.name, "book", "--wait", "30")
+    working.join(30)
     assert sent.out.startswith("where to?\n")
     assert f"--task {agent.message}" in sent.out
     task = agent.message
     working = agent.at_work(("answer", {"text": "booked"}))
-    sent = at_house("send", agent.name, "Rome", "--wait", "10", "--task", task)
-    working.join(10)
+    sent = at_house("send", agent.name, "Rome", "--wait", "30", "--task", task)
+    working.join(30)
     assert sent.out == "booked\n"
     listed = at_house("task", "list", agent.name, "--json").json()["tasks"]
     assert [(one["id"], one["status"]["state"]) for one in listed] == [(task, "TASK_STATE_COMPLETED")]
@@ -94,8 +94,8 @@ def test_a_task_that_waits_for_more_goes_on_with_the_next_message(at_house: Mole
 
 def test_a_failure_says_why_and_how_to_try_again(at_house: Molecule, agent: Agent) -> None:
     working = agent.at_work(("fail", {"error": "no such file", "retryable": False}))
-    sent = at_house("send", agent.name, "read", "--wait", "10")
-    working.join(10)
+    sent = at_house("send", agent.name, "read", "--wait", "30")
+    working.join(30)
     assert (sent.code, sent.out) == (1, "")
     assert "no such file" in sent.err
     assert f"dead-letter redrive {agent.message}" in sent.err
@@ -106,7 +106,7 @@ def test_a_failure_says_why_and_how_to_try_again(at_house: Molecule, agent: Agen
     assert "No dead letters" in at_house("dead-letter", "list", agent.name).out
     working = agent.at_work(("answer", {"text": "found"}))
     watched = at_house("message", "watch", agent.message)
-    working.join(10)
+    working.join(30)
     assert (watched.code, watched.out) == (0, "found\n")
 
 
@@ -146,7 +146,7 @@ def test_a_task_is_watched_to_its_end_and_a_failed_one_is_a_failure(at_house: Mo
     first = at_house("send", agent.name, "work", "--no-wait", "--json").json()["id"]
     working = agent.at_work(piece("half"), ("answer", {"text": "whole"}))
     watched = at_house("task", "watch", agent.name, first)
-    working.join(10)
+    working.join(30)
     assert (watched.code, watched.out) == (0, "half\nwhole\n")
     second = at_house("send", agent.name, "more", "--no-wait", "--json").json()["id"]
     assert "canceled" in at_house("task", "cancel", agent.name, second).out

@@ -114,7 +114,7 @@ def test_up_serves_prints_one_line_of_json_and_ends_cleanly(
     with start(tmp_path / "data") as platform:
         assert platform.told.keys() == {"url", "login_url", "data_dir", "pid"}
         assert platform.told["pid"] == platform.process.pid
-        with urllib.request.urlopen(f"{platform.url}/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"{platform.url}/health", timeout=30) as answer:
             assert answer.status == 200
             assert answer.headers.get("Server") is None
         assert platform.stop() == 0
@@ -156,7 +156,7 @@ def test_open_hands_the_login_link_to_the_browser(start: Callable[..., Any], tmp
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.new && mv {opened}.new {opened}\n')
     browser.chmod(0o755)
     with start(tmp_path / "data", "--open", BROWSER=f"{browser} %s") as platform:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not opened.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         assert opened.read_text() == platform.told["login_url"]

@@ -52,7 +52,7 @@ def test_show_tells_of_a_card_s_signature_only_when_it_has_one(
     assert "signature" not in at_house("workspace", "show", made["id"]).out
     signature = {"protected": "eyJhbGciOiJFUzI1NiJ9", "signature": "c2lnbmVk"}
     body = {"id": made["id"], "agent_card": {"name": "Ada", "signatures": [signature]}}
-    answer = requests.post(f"{house.url}/registry/register", json=body, timeout=10)
+    answer = requests.post(f"{house.url}/registry/register", json=body, timeout=30)
     assert answer.json()["card_signature"] == "unverified"
     assert "private, signature unverified" in at_house("workspace", "show", made["id"]).out
 

@@ -25,6 +25,7 @@ NEW_SEND: dict[str, Any] = {
 }
 NEW = {"a2a-version": "1.0"}
 NOW = {"prefer": "respond-async"}
+BEFORE_THE_HOLD_ENDS = 20.0
 
 
 async def post(visit: Visitor, workspace: str, body: Any, **more: Any) -> Answer:
@@ -56,11 +57,11 @@ async def test_a_task_repeats_its_final_text_for_simple_readers_of_0_3(
 async def answered_from_the_inbox(visit: Visitor, body: Any, **more: Any) -> Answer:
     ada, token = await visit.agent()
     asking = asyncio.ensure_future(post(visit, ada, body, **more))
-    taken = await visit("POST", f"/workspaces/{ada}/inbox/lease", {"wait": 5}, token=token)
+    taken = await visit("POST", f"/workspaces/{ada}/inbox/lease", {"wait": 20}, token=token)
     [item] = taken.json["messages"]
     settled = {"lease_token": item["lease"]["token"], "text": "four"}
     await visit("POST", f"/workspaces/{ada}/inbox/{item['message_id']}/answer", settled, token=token)
-    return await asyncio.wait_for(asking, 5)
+    return await asyncio.wait_for(asking, BEFORE_THE_HOLD_ENDS)
 
 
 async def test_a_polling_agent_s_answer_reaches_a_held_caller_in_0_3(visit: Visitor) -> None:
@@ -101,13 +102,15 @@ async def test_there_are_three_ways_to_say_that_one_does_not_wait(visit: Visitor
             {**NEW_SEND, "params": {**NEW_SEND["params"], "configuration": {"returnImmediately": True}}},
             NEW,
         )
-    answer = await asyncio.wait_for(post(visit, ada, body, headers=headers), 2)
+    answer = await asyncio.wait_for(post(visit, ada, body, headers=headers), BEFORE_THE_HOLD_ENDS)
     assert answer.json["queued"] is True
 
 
 async def test_a_hold_that_is_over_answers_with_the_task_as_it_stands(visit: Visitor) -> None:
     ada, _ = await visit.agent()
-    answer = await asyncio.wait_for(post(visit, ada, send(), headers={"prefer": "wait=0"}), 2)
+    answer = await asyncio.wait_for(
+        post(visit, ada, send(), headers={"prefer": "wait=0"}), BEFORE_THE_HOLD_ENDS
+    )
     assert (answer.status, answer.json["result"]["status"]["state"]) == (200, "submitted")
 
 
@@ -147,7 +150,7 @@ async def test_a_caller_that_goes_away_cancels_nothing(visit: Visitor, eventuall
 
     await eventually(arrived)
     leaves.set()
-    await asyncio.wait_for(asking, 5)
+    await asyncio.wait_for(asking, BEFORE_THE_HOLD_ENDS)
     assert (await visit("GET", f"/workspaces/{ada}/inbox", token=token)).json["pending"] == 1
 
 

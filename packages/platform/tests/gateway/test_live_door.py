@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually, Visitor
 
 ADMIN_TOKEN = "the-administrator-s-token"
-SECONDS = 5.0
+SECONDS = 30.0
 
 
 class Socket:

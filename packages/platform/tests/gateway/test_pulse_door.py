@@ -125,6 +125,6 @@ async def test_while_somebody_watches_every_beat_is_shown(beating: Beating) -> N
     listener = Listener(Principal("user:ann", org_id, frozenset({"org.read"}), "ann"))
     await house._staff.feed.join(listener)
     await beating()
-    shown = await listener.take(5)
+    shown = await listener.take(30)
     assert [event.event_type for event in shown] == ["WORKSPACE_HEARTBEAT"]
     assert beating.short == 0

@@ -235,11 +235,11 @@ async def test_an_agent_s_own_error_passes_with_code_message_and_data(
 async def test_a_blocking_send_waits_for_an_agent_that_polls(visit: Visitor) -> None:
     ada, token = await visit.agent()
     asking = asyncio.ensure_future(ask(visit, ada, rpc("SendMessage", {"message": message()})))
-    taken = await visit("POST", f"/workspaces/{ada}/inbox/lease", {"wait": 5}, token=token)
+    taken = await visit("POST", f"/workspaces/{ada}/inbox/lease", {"wait": 20}, token=token)
     [item] = taken.json["messages"]
     body = {"lease_token": item["lease"]["token"], "text": "four"}
     await visit("POST", f"/workspaces/{ada}/inbox/{item['message_id']}/answer", body, token=token)
-    task = (await asyncio.wait_for(asking, 5))["result"]["task"]
+    task = (await asyncio.wait_for(asking, 20))["result"]["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert task["status"]["message"]["parts"] == [{"text": "four"}]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually, Knock, Visitor
 
 ADMIN_TOKEN = "the-administrator-s-token"
-SECONDS = 5.0
+SECONDS = 30.0
 
 
 class Stream:

@@ -29,7 +29,7 @@ BUSY = Unanswered("peer-busy", "the agent is busy", retryable=True)
 
 
 async def ended(rig: Rig, message_id: str) -> Any:
-    message = await rig.delivery.outcome(message_id, 10)
+    message = await rig.delivery.outcome(message_id, 30)
     assert not message.is_open
     return message
 
@@ -306,6 +306,6 @@ async def test_each_attempt_is_counted_with_its_outcome_and_the_first_with_its_w
     await eventually(lambda: rig.counted.attempts == ["retry"])
     rig.clock.advance(60)
     rig.courier.wake(ada.id)
-    assert (await rig.delivery.outcome(message.id, 10)).status == "answered"
+    assert (await rig.delivery.outcome(message.id, 30)).status == "answered"
     await eventually(lambda: rig.counted.attempts == ["retry", "answered"])
     assert rig.counted.waits == [0.0]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Rig
 
 Of = Callable[[Workspace], Principal]
-SECONDS = 5.0
+SECONDS = 30.0
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ async def test_the_sender_of_an_open_message_learns_that_its_target_is_gone(rig:
     ada = await rig.agent()
     waiting = [(await rig.send(ada)).message for _ in range(2)]
     await rig.lease(ada, limit=1)
-    asking = [asyncio.ensure_future(rig.delivery.outcome(message.id, 10)) for message in waiting]
+    asking = [asyncio.ensure_future(rig.delivery.outcome(message.id, 30)) for message in waiting]
     await rig.lifecycle.remove(ada, confirmed=False)
     for ended in await asyncio.gather(*asking):
         assert (ended.status, (ended.error or {})["code"]) == ("cancelled", "workspace-removed")

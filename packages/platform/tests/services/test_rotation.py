@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 BY = Actor("user:admin", "request-1")
-PATIENCE_SECONDS = 15
+PATIENCE_SECONDS = 30
 
 
 class Vault:

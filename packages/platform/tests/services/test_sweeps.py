@@ -194,7 +194,7 @@ async def test_mail_whose_bell_was_lost_is_carried_all_the_same(rig: Rig, eventu
     message = (await rig.send(ada)).message
     await rig.changed(ada, status="online")
     await rig.sweeps.dispatch()
-    assert (await rig.delivery.outcome(message.id, 10)).status == "answered"
+    assert (await rig.delivery.outcome(message.id, 30)).status == "answered"
 
 
 async def test_a_replica_says_that_it_lives_and_when_it_stops(rig: Rig) -> None:

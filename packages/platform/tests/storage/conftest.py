@@ -70,7 +70,7 @@ def elsewhere() -> Elsewhere:
     def run(url: str, statement: str) -> None:
         thread = threading.Thread(target=lambda: asyncio.run(_execute(url, statement)))
         thread.start()
-        thread.join(10)
+        thread.join(30)
 
     return run
 

@@ -26,7 +26,7 @@ from molecule_platform.storage.transaction import SqlTransaction
 if TYPE_CHECKING:
     from packages.platform.tests.storage.conftest import Elsewhere
 
-SECONDS = 10.0
+SECONDS = 30.0
 
 
 class Wire:

@@ -144,7 +144,7 @@ async def test_a_read_sees_one_moment_also_when_a_write_commits_between_two_look
         else:
             asyncio.run_coroutine_threadsafe(
                 store.storage.write(lambda tx: tx.events.append(named(store, "LATE"))), loop
-            ).result(10)
+            ).result(30)
 
     def look_twice(tx: Transaction) -> tuple[int, int]:
         first = tx.events.last_id()

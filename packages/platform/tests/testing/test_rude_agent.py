@@ -9,7 +9,7 @@ import requests
 from molecule_platform.testing import rude_agent
 from molecule_platform.testing.rude_agent import RudeAgent
 
-SECONDS = 5
+SECONDS = 30
 
 
 def send(

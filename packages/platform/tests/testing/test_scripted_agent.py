@@ -11,7 +11,7 @@ import requests
 from molecule_platform.testing import behaviours, scripted_agent
 from molecule_platform.testing.scripted_agent import ScriptedAgent
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 30
 
 
 @pytest.fixture

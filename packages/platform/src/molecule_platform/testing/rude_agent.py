@@ -23,7 +23,7 @@ from molecule_wire import JSONObject, ids, jsontext
 from molecule_wire.a2a import envelopes, errors, operations, text
 from molecule_wire.a2a.tasks import TaskState
 
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 MOST_REMEMBERED = 10_000
 TRICKLE_SECONDS = 0.2
 HUGE_PIECE = b" " * (1024 * 1024)

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import uvicorn
 
-START_SECONDS = 10.0
-STOP_SECONDS = 10.0
+START_SECONDS = 30.0
+STOP_SECONDS = 30.0
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
