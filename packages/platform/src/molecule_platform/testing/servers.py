@@ -21,6 +21,8 @@ _START_SECONDS = 30.0
 _STOP_SECONDS = 15.0
 _COMMAND_SECONDS = 60.0
 _POLL_SECONDS = 0.02
+# Below those that Linux gives to connections, and to whoever asks for any.
+_PORTS = (16_384, 32_768)
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
@@ -33,10 +35,12 @@ class ServerFailed(Exception):
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that nobody listens on right now, and that no connection is given by chance."""
+    while True:
+        port = _PORTS[0] + secrets.randbelow(_PORTS[1] - _PORTS[0])
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextlib.contextmanager
