@@ -1,12 +1,10 @@
 """The baseline of figures about requests: Starlette on Uvicorn that answers a JSON body with itself.
 
-It runs as Uvicorn comes: on uvloop and httptools, with a line in the log for each request. Without that line
-it costs little more than half; figures that can afford it are held against this quiet one.
+It runs on uvloop and httptools and writes no line for a request, as the reference server of the SDK does.
 
-usage: python -m benchmarks.bare_echo PORT [quiet]
+usage: python -m benchmarks.bare_echo PORT
 """
 
-import logging
 import sys
 
 import uvicorn
@@ -15,19 +13,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-QUIET = "quiet"
-
 
 async def echo(request: Request) -> JSONResponse:
     return JSONResponse(await request.json())
 
 
-def main(port: int, *wishes: str) -> None:
+def main(port: int) -> None:
     app = Starlette(routes=[Route("/echo", echo, methods=["POST"])])
-    config = uvicorn.Config(app, port=port, access_log=QUIET not in wishes)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    uvicorn.Server(config).run()
+    uvicorn.run(app, port=port, log_level="warning")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), *sys.argv[2:])
+    main(int(sys.argv[1]))

@@ -5,7 +5,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from benchmarks import bare_echo, figure, processes, turns
+from benchmarks import figure, processes, turns
 from scripts import live_platform
 
 REQUESTS = 6_000
@@ -22,7 +22,7 @@ def measure() -> figure.Figure:
     with (
         tempfile.TemporaryDirectory() as folder,
         live_platform.running(Path(folder) / "data", "--no-demo", RATE_LIMIT="0") as platform,
-        processes.running("benchmarks.bare_echo", bare_echo.QUIET) as server,
+        processes.running("benchmarks.bare_echo") as server,
     ):
         ours = turns.Target(platform.port, platform.pid, [_card_request(platform)])
         echoed = turns.request("POST /echo", json.dumps(MESSAGE).encode())

@@ -16,7 +16,8 @@ from scripts import live_platform
 CONNECTIONS = 64
 CAPACITY = 64
 ROUNDS = 15
-SETTINGS = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0"}
+# The echo agents send no heartbeats, however long a figure takes.
+SETTINGS = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0", "REMOTE_LIVENESS_STALE_AFTER": "3600"}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import functools
 
-from benchmarks import bare_echo, figure, gateway, processes
+from benchmarks import figure, gateway, processes
 
 EVENTS = 50
 AROUND = 3
@@ -29,7 +29,7 @@ def _costs() -> list[gateway.Cost]:
     method = "SendStreamingMessage"
     with (
         gateway.running() as ours,
-        processes.running("benchmarks.bare_echo", bare_echo.QUIET) as bare,
+        processes.running("benchmarks.bare_echo") as bare,
         processes.running("benchmarks.sdk_server") as sdk,
     ):
         return gateway.take_turns(

@@ -3,36 +3,28 @@
 import functools
 from typing import NamedTuple
 
-from benchmarks import bare_echo, figure, gateway, processes
+from benchmarks import figure, gateway, processes
 
 OURS, BARE, SDK = 600, 2_000, 150
-AGAINST_BARE, AGAINST_QUIET, AGAINST_SDK = 5.0, 8.0, 0.35
+AGAINST_BARE, AGAINST_SDK = 5.0, 0.35
 
 
 class _Costs(NamedTuple):
     ours: gateway.Cost
     bare: gateway.Cost
-    quiet: gateway.Cost
     sdk: gateway.Cost
 
 
 def against_echo() -> figure.Figure:
-    """Against a bare Starlette server, as Uvicorn runs it, that says the same body back."""
+    """Against a bare Starlette server that says the same body back."""
     costs = _costs()
     return gateway.Ratio(costs.ours, costs.bare).figure(
         "unary / bare Starlette echo", AGAINST_BARE, "requests"
     )
 
 
-def against_quiet_echo() -> figure.Figure:
-    """The same without a line in its log for each request: a line of our own, stricter than the budget."""
-    costs = _costs()
-    name = "unary / the same echo, its access log off"
-    return gateway.Ratio(costs.ours, costs.quiet).figure(name, AGAINST_QUIET, "requests")
-
-
 def against_sdk() -> figure.Figure:
-    """Against the SDK's reference server that answers the same request itself, as Uvicorn runs it."""
+    """Against the SDK's reference server that answers the same request itself."""
     costs = _costs()
     return gateway.Ratio(costs.ours, costs.sdk).figure("unary / a2a-sdk server", AGAINST_SDK, "requests")
 
@@ -43,17 +35,11 @@ def _costs() -> _Costs:
     with (
         gateway.running() as ours,
         processes.running("benchmarks.bare_echo") as bare,
-        processes.running("benchmarks.bare_echo", bare_echo.QUIET) as quiet,
         processes.running("benchmarks.sdk_server") as sdk,
     ):
-        sides = [
-            ours.side(body, OURS),
-            gateway.bare_echo(bare, body, BARE),
-            gateway.bare_echo(quiet, body, BARE),
-            gateway.sdk(sdk, body, SDK),
-        ]
+        sides = [ours.side(body, OURS), gateway.bare_echo(bare, body, BARE), gateway.sdk(sdk, body, SDK)]
         return _Costs(*gateway.take_turns(sides))
 
 
 if __name__ == "__main__":
-    print(figure.table([against_echo(), against_quiet_echo(), against_sdk()]))
+    print(figure.table([against_echo(), against_sdk()]))

@@ -37,7 +37,6 @@ BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "list_page_of_a_lead": listing.measure_list_of_a_lead,
     "peers_page": listing.measure_peers,
     "gateway_unary": gateway_unary.against_echo,
-    "gateway_unary_quiet": gateway_unary.against_quiet_echo,
     "gateway_unary_sdk": gateway_unary.against_sdk,
     "crowded_mailbox": crowded_mailbox.measure,
     "gateway_stream": gateway_stream.against_echo,

@@ -5,7 +5,6 @@
 usage: python -m benchmarks.sdk_server PORT
 """
 
-import logging
 import sys
 
 import uvicorn
@@ -13,7 +12,7 @@ from a2a.helpers import new_task_from_user_message, new_text_message
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part, Role
 from starlette.applications import Starlette
@@ -59,10 +58,12 @@ def main(port: int) -> None:
         skills=[AgentSkill(id="echo", name="Echo", description="Repeats text", tags=["demo"])],
     )
     handler = DefaultRequestHandler(Echo(), InMemoryTaskStore(), card)
-    routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, rpc_url="/rpc")]
-    config = uvicorn.Config(Starlette(routes=routes), port=port)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    uvicorn.Server(config).run()
+    routes = [
+        *create_agent_card_routes(card, cache_control="max-age=60"),
+        *create_jsonrpc_routes(handler, rpc_url="/rpc", enable_v0_3_compat=True),
+        *create_rest_routes(handler, path_prefix="/rest"),
+    ]
+    uvicorn.run(Starlette(routes=routes), port=port, log_level="warning")
 
 
 if __name__ == "__main__":

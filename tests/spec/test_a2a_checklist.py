@@ -108,6 +108,20 @@ def test_a_task_keeps_its_context_over_three_follow_ups(
         assert done["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+@pytest.mark.parametrize(("binding", "dialect"), EVERY_FRAMING)
+def test_an_agent_knows_the_context_that_a_caller_was_told_at_once(
+    platform: Platform, binding: Any, dialect: Any
+) -> None:
+    at_once: dict[str, Any] = ASYNC if dialect == "1.0" else {"configuration": {"blocking": False}}
+    with pushed(platform) as agent:
+        caller = agent.caller(binding, dialect)
+        told = caller.send(caller.message("one", "task-1"), **at_once)["task"]["contextId"]
+        caller.send(caller.message("two", "task-2", contextId=told))
+        bodies = [json.loads(request.body) for request in agent.agent.received]
+        contexts = [body["params"]["message"]["contextId"] for body in bodies if "message" in body["params"]]
+        assert contexts == [told, told]
+
+
 # - three messages with one messageId all stay in history; the platform path attaches an identical re-POST
 
 

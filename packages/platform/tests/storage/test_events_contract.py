@@ -56,6 +56,32 @@ async def test_the_steps_of_a_message_are_for_its_two_sides(store: Store, make_m
     assert [from_ann.has_party(one) for one in (ada, bob)] == [True, False]
 
 
+async def test_a_message_leased_at_once_takes_two_steps_that_can_be_read_apart(
+    store: Store, make_message: MakeMessage
+) -> None:
+    at_once = make_message(id="m1", target_id=store.ada.id, seq=10**9, status="leased", lease_epoch=1)
+
+    def work(tx: Transaction) -> list[list[tuple[int | None, str]]]:
+        start = tx.events.last_id()
+        tx.mailbox.insert(at_once)
+        pages = [
+            tx.events.after(start, 10),
+            tx.events.after(start, 1),
+            tx.events.after(start + 1, 10),
+            tx.events.after(start, 10, types=["MESSAGE_ACCEPTED"]),
+            tx.events.after(start, 10, types=["MESSAGE_LEASED"]),
+            tx.events.newest(store.org.id, 1),
+            tx.events.newest(store.org.id, 2)[1:],
+        ]
+        steps = [(step.event_id - start, step.kind) for step in tx.mailbox.transitions("m1", start + 1)]
+        assert steps == [(2, "leased")]
+        return [[((event.id or 0) - start, event.event_type) for event in page] for page in pages]
+
+    first, second = (1, "MESSAGE_ACCEPTED"), (2, "MESSAGE_LEASED")
+    expected = [[first, second], [first], [second], [first], [second], [second], [first]]
+    assert await store.storage.write(work) == expected
+
+
 async def test_pruning_forgets_the_beginning_of_the_log_and_says_how_far(
     store: Store, make_message: MakeMessage
 ) -> None:

@@ -270,14 +270,26 @@ async def test_an_activity_row_comes_back_as_kept_with_its_message(
         tx.mailbox.insert(message)
         row = logged(tx, store, "a1", message_id=message.id, request_body={"é": [1]}, summary="words")
         logged(tx, store, "a0", message_id="pruned", workspace_id=store.bob.id, metadata={"a": None})
-        tx.activity.finish("a1", "ok", 12, "fine")
         [orphan] = tx.activity.rows(store.bob.id, ActivityFilter())
         assert (orphan.message, orphan.metadata) == (None, {"a": None})
         return row, tx.activity.rows(store.ada.id, ActivityFilter())
 
     row, found = await store.storage.write(work)
-    outcome = {"status": "ok", "duration_ms": 12, "error_detail": "fine"}
-    assert found == [replace(row, message=message, **outcome)]
+    assert found == [replace(row, message=message, status="pending")]
+
+
+async def test_an_activity_row_tells_how_its_message_ended(store: Store, make_message: MakeMessage) -> None:
+    message = make_message(target_id=store.ada.id, seq=10**9)
+    problem = Outcome("failed", error={"code": "internal", "message": "it broke"})
+
+    def work(tx: Transaction) -> list[ActivityRow]:
+        tx.mailbox.insert(message)
+        logged(tx, store, "a1", message_id=message.id)
+        tx.mailbox.settle(message.id, problem, message.created_at + 2 * MINUTE)
+        return tx.activity.rows(store.ada.id, ActivityFilter())
+
+    [row] = await store.storage.write(work)
+    assert (row.status, row.duration_ms, row.error_detail) == ("error", 120_000, "it broke")
 
 
 async def test_each_filter_of_the_activity_log_narrows_it(store: Store, make_message: MakeMessage) -> None:

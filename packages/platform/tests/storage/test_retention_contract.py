@@ -71,6 +71,24 @@ async def test_old_activity_is_forgotten_but_not_that_of_open_messages(
     assert await store.storage.write(work) == [[1, 1, 0], True]
 
 
+async def test_an_activity_row_that_outlives_its_message_keeps_what_became_of_it(
+    store: Store, make_message: MakeMessage
+) -> None:
+    def work(tx: Transaction) -> tuple[int, list[ActivityRow]]:
+        name = ids.uuid7()
+        row_id = log(tx, store, NOW, name)
+        tx.mailbox.insert(
+            make_message(id=name, target_id=store.ada.id, seq=10**9, activity_id=row_id, created_at=NOW)
+        )
+        tx.mailbox.settle(name, Outcome("expired", error={"code": "x", "message": "late"}), NOW)
+        forgotten = tx.retention.messages(LATER, 10)
+        return forgotten, tx.activity.rows(store.ada.id, ActivityFilter())
+
+    forgotten, [row] = await store.storage.write(work)
+    assert (forgotten, row.message) == (1, None)
+    assert (row.status, row.duration_ms, row.error_detail) == ("timeout", 0, "late")
+
+
 async def test_messages_are_forgotten_some_time_after_they_ended(
     store: Store, make_message: MakeMessage
 ) -> None:

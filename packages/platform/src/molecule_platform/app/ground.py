@@ -30,11 +30,19 @@ class StartProblem(Exception):
 
 
 class SystemClock:
-    """See `ports.clock.Clock`."""
+    """See `ports.clock.Clock`. Much happens within one millisecond, which is then the same moment."""
+
+    def __init__(self) -> None:
+        self._last = (0, datetime.fromtimestamp(0, UTC))
 
     def now(self) -> datetime:
         """The time in UTC, cut to milliseconds."""
-        return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
+        milliseconds = time.time_ns() // 1_000_000
+        known, moment = self._last
+        if milliseconds != known:
+            moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+            self._last = (milliseconds, moment)
+        return moment
 
 
 @dataclass(frozen=True)

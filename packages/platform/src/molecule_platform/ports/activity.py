@@ -10,7 +10,9 @@ from molecule_wire.values import value
 
 @value
 class ActivityRow:
-    """One row of `activity_logs`; `seq` orders the rows of all workspaces."""
+    """One row of `activity_logs`; `seq` orders the rows of all workspaces. What became of its message is told
+    by the message, for as long as that is kept.
+    """
 
     id: str
     org_id: str
@@ -56,10 +58,6 @@ class ActivityLog(Protocol):
 
     def insert(self, row: ActivityRow) -> None:
         """Keep a new row."""
-        ...
-
-    def finish(self, activity_id: str, status: str, duration_ms: int, error_detail: str) -> None:
-        """Write the outcome of what the row began."""
         ...
 
     def seq_of(self, workspace_id: str, activity_id: str) -> int | None:

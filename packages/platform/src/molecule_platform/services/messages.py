@@ -60,7 +60,6 @@ class Messages:
         again = tx.mailbox.redeliver(dead.id, now, until, task_id)
         if again is None:
             raise _not_dead(dead)
-        tx.activity.finish(again.activity_id, "pending", 0, "")
         waking.wake(tx, workspace, now)
         for subject in (bells.mail(workspace.id), bells.EVENTS):
             tx.signal(subject)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import events, messages, redaction
+from molecule_platform.domain import activity, events, messages
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.json_bytes import JsonBytes
 from molecule_platform.domain.messages import Message, Outcome
@@ -16,7 +16,6 @@ from molecule_wire.a2a import envelopes, errors
 SHOWN_MOST_BYTES = 64 * 1024
 
 _TOLD_AS = {"no-reply": "deadline-exceeded", "wake-failed": "peer-unavailable", "cancelled": "conflict"}
-_ACTIVITY_STATUS = {"answered": "ok", "failed": "error", "expired": "timeout", "cancelled": "error"}
 
 
 def settle(
@@ -35,15 +34,12 @@ def settle(
 
 def _tell(tx: Transaction, message: Message, now: datetime) -> None:
     """Write the outcome down wherever somebody may look for it, and ring."""
-    duration_ms = int((now - message.created_at).total_seconds() * 1000)
-    detail = "" if message.error is None else redaction.redacted_text(str(message.error["message"]))
-    tx.activity.finish(message.activity_id, _ACTIVITY_STATUS[message.status], duration_ms, detail)
     if message.kind != "reply":
         payload = {
             "message_id": message.id,
             "response_body": _kept_body(message),
             "method": message.method,
-            "duration_ms": duration_ms,
+            "duration_ms": activity.duration_ms(message),
         }
         parties = events.parties_of(message.caller, message.target_id)
         tx.events.append(

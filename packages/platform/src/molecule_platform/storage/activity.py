@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, insert, select
 
+from molecule_platform.domain import activity
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
 from molecule_platform.storage import counters
@@ -19,11 +20,6 @@ _COLUMNS = [f.name for f in fields(ActivityRow) if f.name != "message"]
 _OWN = [activity_logs.c[name].label(f"row_{name}") for name in _COLUMNS]
 _BODIES = ("row_request_body", "row_response_body")
 _INSERT = Prepared(insert(activity_logs), names=_COLUMNS)
-_FINISH = Prepared(
-    update(activity_logs)
-    .where(activity_logs.c.id == bindparam("activity_id"))
-    .values(status=bindparam("new_status"), duration_ms=bindparam("took"), error_detail=bindparam("detail"))
-)
 
 
 class SqlActivityLog:
@@ -35,13 +31,6 @@ class SqlActivityLog:
     def insert(self, row: ActivityRow) -> None:
         """Keep a new row."""
         _INSERT.run(self._connection, vars(row))
-
-    def finish(self, activity_id: str, status: str, duration_ms: int, error_detail: str) -> None:
-        """Write the outcome."""
-        _FINISH.run(
-            self._connection,
-            {"activity_id": activity_id, "new_status": status, "took": duration_ms, "detail": error_detail},
-        )
 
     def seq_of(self, workspace_id: str, activity_id: str) -> int | None:
         """The place of a row."""
@@ -80,8 +69,11 @@ def _page(rows: Iterable[RowMapping]) -> list[ActivityRow]:
 
 
 def _row(mapping: RowMapping) -> ActivityRow:
-    message = None if mapping["id"] is None else message_from(mapping)
-    return ActivityRow(**{name: mapping[f"row_{name}"] for name in _COLUMNS}, message=message)
+    kept = {name: mapping[f"row_{name}"] for name in _COLUMNS}
+    if mapping["id"] is None:
+        return ActivityRow(**kept)
+    message = message_from(mapping)
+    return ActivityRow(**kept | activity.outcome_of(message), message=message)
 
 
 def _conditions(wanted: ActivityFilter) -> list[ColumnElement[bool]]:

@@ -4,10 +4,11 @@ from collections.abc import Collection
 from datetime import datetime
 from itertools import takewhile
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, false, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, false, insert, or_, select
 
-from molecule_platform.domain.events import MESSAGE_EVENT_OF, Event, Transition
+from molecule_platform.domain.events import MESSAGE_EVENT_OF, Event
 from molecule_platform.storage import counters
+from molecule_platform.storage.mailbox import steps_of
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import events, message_transitions
 
@@ -51,8 +52,8 @@ class SqlEventLog:
         plain = _filtered_events(org_id, workspace_id, types).where(events.c.id > event_id)
         steps = _filtered_steps(org_id, workspace_id, types).where(message_transitions.c.event_id > event_id)
         found = self._events(plain.order_by(events.c.id).limit(limit))
-        found += self._steps(steps.order_by(message_transitions.c.event_id).limit(limit))
-        return sorted(found, key=_number)[:limit]
+        found += self._steps(steps.order_by(message_transitions.c.event_id).limit(limit), types)
+        return sorted((event for event in found if _number(event) > event_id), key=_number)[:limit]
 
     def newest(
         self,
@@ -66,7 +67,7 @@ class SqlEventLog:
         plain = _filtered_events(org_id, workspace_id, types)
         steps = _filtered_steps(org_id, workspace_id, types)
         found = self._events(plain.order_by(events.c.id.desc()).limit(limit))
-        found += self._steps(steps.order_by(message_transitions.c.event_id.desc()).limit(limit))
+        found += self._steps(steps.order_by(message_transitions.c.event_id.desc()).limit(limit), types)
         return sorted(found, key=_number, reverse=True)[:limit]
 
     def last_id(self) -> int:
@@ -97,9 +98,10 @@ class SqlEventLog:
     def _events(self, wanted: Select[*tuple[object, ...]]) -> list[Event]:
         return [Event(**row) for row in self._connection.execute(wanted).mappings()]
 
-    def _steps(self, wanted: Select[*tuple[object, ...]]) -> list[Event]:
-        steps = (Transition(**row).as_event() for row in self._connection.execute(wanted).mappings())
-        return [event for event in steps if event is not None]
+    def _steps(self, wanted: Select[*tuple[object, ...]], types: Collection[str] | None) -> list[Event]:
+        rows = self._connection.execute(wanted).mappings()
+        told = (step.as_event() for row in rows for step in steps_of(row))
+        return [event for event in told if event is not None and (not types or event.event_type in types)]
 
 
 def _number(event: Event) -> int:
@@ -124,7 +126,8 @@ def _filtered_steps(
 ) -> Select[*tuple[object, ...]]:
     step = message_transitions.c
     kinds = [_KIND_OF[name] for name in types if name in _KIND_OF] if types else sorted(MESSAGE_EVENT_OF)
-    conditions: list[ColumnElement[bool]] = [step.kind.in_(kinds) if kinds else false()]
+    told = step.kind.in_(kinds) if kinds else false()
+    conditions: list[ColumnElement[bool]] = [or_(told, step.also_accepted) if "accepted" in kinds else told]
     if org_id is not None:
         conditions.append(step.org_id == org_id)
     if workspace_id is not None:

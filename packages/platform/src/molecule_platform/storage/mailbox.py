@@ -1,6 +1,7 @@
 """The mailbox in SQL: messages, leases and fences."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +16,14 @@ from molecule_platform.storage import mailbox_sql as sql
 from molecule_platform.storage.mail_tables import IS_UNFINISHED
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import message_transitions, messages, workspaces
+
+
+def steps_of(mapping: Mapping[Any, Any]) -> list[Transition]:
+    """The steps that a row stands for, in their order."""
+    facts = dict(mapping)
+    also_accepted = facts.pop("also_accepted")
+    step = Transition(**facts)
+    return [replace(step, kind="accepted", event_id=step.event_id - 1), step] if also_accepted else [step]
 
 
 def message_from(mapping: Mapping[Any, Any]) -> Message:
@@ -121,14 +130,12 @@ class SqlMailbox:
 
     def insert(self, message: Message) -> Message:
         """Accept a message."""
-        steps = ["accepted", "leased"] if message.status == "leased" else ["accepted"]
-        first = counters.draw(self._connection, len(steps) + (not message.seq))
-        numbered = message if message.seq else message.but(seq=first)
+        numbered = message if message.seq else message.but(seq=counters.draw(self._connection))
         sql.INSERT.run(self._connection, vars(numbered))
-        places = enumerate(steps, first + (not message.seq))
-        sql.RECORD.run_all(
-            self._connection, [_step(numbered, step, message.created_at, place) for place, step in places]
-        )
+        leased = message.status == "leased"
+        last = counters.draw(self._connection, 1 + leased) + leased
+        step = _step(numbered, "leased" if leased else "accepted", message.created_at, last)
+        sql.RECORD.run(self._connection, step | {"also_accepted": leased})
         return numbered
 
     def answer(self, message: Message, result: bytes, at: datetime) -> Message | None:
@@ -302,7 +309,8 @@ class SqlMailbox:
         steps = message_transitions.c
         wanted = select(message_transitions).where(steps.message_id == message_id, steps.event_id > after)
         found = self._connection.execute(wanted.order_by(steps.event_id)).mappings()
-        return [Transition(**row) for row in found]
+        steps = [step for row in found for step in steps_of(row)]
+        return [step for step in steps if step.event_id > after]
 
     def redeliver(self, message_id: str, at: datetime, waits_until: datetime, task_id: str) -> Message | None:
         """Let a dead letter begin anew."""
@@ -323,4 +331,5 @@ def _step(message: Message, kind: str, at: datetime, number: int) -> dict[str, A
         "attempt": message.attempts,
         "lease_epoch": message.lease_epoch,
         "created_at": at,
+        "also_accepted": False,
     }

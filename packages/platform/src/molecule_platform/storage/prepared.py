@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Connection, Dialect, Float
+from sqlalchemy import Boolean, Column, Connection, Dialect, Float
 from sqlalchemy.sql.expression import Executable
 from sqlalchemy.sql.selectable import TypedReturnsRows
 from sqlalchemy.types import TypeEngine
@@ -147,6 +147,8 @@ def _execute(connection: Connection, compiled: _Compiled, parameters: Mapping[st
 def _to(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
     if isinstance(kind, UtcTime) and dialect.name == "sqlite":
         return times.format_time
+    if isinstance(kind, Boolean):
+        return None
     return kind.dialect_impl(dialect).bind_processor(dialect)
 
 

@@ -4,7 +4,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, or_, select, tuple_, update
 
+from molecule_platform.domain import activity
 from molecule_platform.domain.messages import OPEN
+from molecule_platform.storage.mailbox import message_from
 from molecule_platform.storage.tables import (
     access_grants,
     activity_logs,
@@ -50,7 +52,20 @@ class SqlRetention:
         waits = and_(column.task_state.in_(INTERRUPTED), column.finished_at >= before - INTERRUPTED_KEPT)
         over = or_(column.task_state.is_(None), ~waits)
         ended = column.status.not_in(sorted(OPEN)) & (column.finished_at < before) & over
-        return self._forget(messages, and_(column.id < _first_id(before), ended), limit)
+        old = and_(column.id < _first_id(before), ended)
+        self._keep_outcomes(old, limit)
+        return self._forget(messages, old, limit)
+
+    def _keep_outcomes(self, old: ColumnElement[bool], limit: int) -> None:
+        """What the log tells of a message by looking at it is written down where the log stays longer."""
+        row = activity_logs.c
+        batch = select(messages.c.id).where(old).order_by(messages.c.id).limit(limit)
+        logged = select(messages).join(activity_logs, row.id == messages.c.activity_id)
+        for ended in self._connection.execute(logged.where(messages.c.id.in_(batch))).mappings().all():
+            known = activity.outcome_of(message_from(ended))
+            self._connection.execute(
+                update(activity_logs).where(row.id == ended["activity_id"]).values(known)
+            )
 
     def tasks(self, before: datetime, limit: int) -> int:
         """Tasks that are over."""

@@ -35,8 +35,10 @@ BEGIN_WRITING = "BEGIN IMMEDIATE"
 BUSY_TIMEOUT_MS = 5000
 # Each reader has a cache of its own; the writer's holds the pages that every message changes.
 READER_CACHE_KB, WRITER_CACHE_KB = 2048, 8192
+# Of a new file: a message needs about one kilobyte, and each page that it touches is written whole.
+PAGE_BYTES = 8192
 # The log grows to 16 MB before it is copied into the file: most pages in it were written many times by then.
-LOG_PAGES = 4000
+LOG_PAGES = 2000
 BUSY_SECONDS, BUSY_LOOK_SECONDS = 5.0, 0.01
 # How long one batch may keep the event loop.
 BATCH_SECONDS = 0.005
@@ -242,6 +244,7 @@ def _engine(path: Path, begin: str | None, *, busy_ms: int, cache_kb: int) -> En
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:
         # The driver's own transaction handling would commit behind our back and break savepoints.
         connection.isolation_level = None
+        connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")

@@ -83,6 +83,18 @@ def inline_push(request: Request) -> tuple[Request, JSONObject | None]:
     return replace(request, body=body), config
 
 
+def in_context(request: Request) -> Request:
+    """The same send in a context; one that names neither context nor task gets a new one.
+
+    What makes it the same as another request does not change by that.
+    """
+    if request.context_id or request.task_id:
+        return request
+    context_id = ids.uuid7()
+    body = jsontext.set_members(request.body, _MESSAGE, {"contextId": context_id})
+    return replace(request, body=body, context_id=context_id)
+
+
 def history_length(request: Request) -> int | None:
     """How many messages of a task's history the caller wants; None for all."""
     configuration = request.params.get("configuration")

@@ -39,6 +39,9 @@ class Sending:
                 ask.asking, ask.request, wishes.idempotency_key, by_reference
             )
         request, config = envelopes.inline_push(ask.request)
+        if not request.blocking:
+            # Its sender is told of a context before the agent speaks, which must know it by the same name.
+            request = envelopes.in_context(request)
         inline = None
         if config is not None:
             modern = push_configs.from_0_3(config) if request.dialect == "0.3" else config
