@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from molecule_platform.testing.scripted_agent import ScriptedAgent
 from tests.spec.a2a import FRAMINGS, Problem, polled, pushed
 from tests.spec.house import Platform
 
@@ -28,6 +29,19 @@ def test_the_tenant_of_a_path_is_told_to_the_agent(platform: Platform) -> None:
         body = {"message": agent.caller().message("hi")}
         platform.ok("POST", f"/agents/{agent.id}/acme/message:send", json=body, headers=NEW)
         assert json.loads(agent.agent.received[-1].body)["params"]["tenant"] == "acme"
+
+
+@pytest.mark.parametrize("dialects", [("1.0",), ("0.3",)])
+def test_the_extensions_a_caller_asks_for_reach_agents_of_either_version_by_the_standard_name(
+    platform: Platform, dialects: Any
+) -> None:
+    with pushed(platform, agent=ScriptedAgent(dialects=dialects)) as agent:
+        for binding, dialect in FRAMINGS:
+            caller = agent.caller(binding, dialect)
+            caller.send(caller.message("hi"), headers={"A2A-Extensions": "https://x.example/a"})
+            sent = agent.agent.received[-1].headers
+            assert sent["a2a-extensions"] == "https://x.example/a"
+            assert ("x-a2a-extensions" in sent) == (dialects == ("0.3",))
 
 
 @pytest.mark.parametrize(("binding", "dialect"), FRAMINGS)

@@ -440,6 +440,19 @@ async def test_the_answer_is_kept_in_the_caller_s_dialect(
     assert kept["message"]["parts"] == [{"text": "hi"}]
 
 
+@pytest.mark.parametrize(
+    ("card", "names"),
+    [(NEW_CARD, {"a2a-extensions"}), (None, {"a2a-extensions", "x-a2a-extensions"})],
+)
+async def test_an_agent_finds_the_extensions_under_every_name_that_its_dialect_has(
+    agent: MisbehavingAgent, deliver: Deliver, card: Any, names: set[str]
+) -> None:
+    await deliver(dialect="1.0", target={"agent_card": card}, extensions="https://x.example/a")
+    sent = agent.received[0].headers
+    assert {name for name in sent if "extensions" in name} == names
+    assert {sent[name] for name in names} == {"https://x.example/a"}
+
+
 @pytest.mark.parametrize("path", ["/a2a/inbound", "/a2a/inbound/", "/a2a/inbound?x=1"])
 async def test_an_old_push_server_also_gets_the_old_members(
     agent: MisbehavingAgent, deliver: Deliver, path: str

@@ -141,7 +141,9 @@ class PushLink:
         if message.traceparent is not None:
             headers["traceparent"] = message.traceparent
         if message.extensions is not None:
-            headers["A2A-Extensions" if dialect == "1.0" else "X-A2A-Extensions"] = message.extensions
+            headers["A2A-Extensions"] = message.extensions
+            if dialect == "0.3":
+                headers["X-A2A-Extensions"] = message.extensions
         if dialect == "1.0":
             headers["A2A-Version"] = "1.0"
         if dispatch.dispatch_secret is not None:
