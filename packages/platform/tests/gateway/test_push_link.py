@@ -118,6 +118,16 @@ async def test_no_content_is_an_answer_without_words(agent: MisbehavingAgent, de
     assert said(answer) == ""
 
 
+@pytest.mark.parametrize("body", [b"", b"null", b"{}", b"[]", b'""', b'{"result":null}', b'{"result":{}}'])
+async def test_an_answer_of_nothing_is_a_message_with_one_empty_part(
+    agent: MisbehavingAgent, deliver: Deliver, body: bytes
+) -> None:
+    agent.will_say(200, body)
+    answer = await deliver(dialect="1.0", target={"agent_card": NEW_CARD})
+    assert isinstance(answer, Answered)
+    assert json.loads(answer.result or b"")["message"]["parts"] == [{"text": ""}]
+
+
 async def test_a_task_keeps_its_state_and_the_agent_s_own_id(
     agent: MisbehavingAgent, deliver: Deliver
 ) -> None:

@@ -118,14 +118,13 @@ def _for_caller(modern: JSONObject, message: Message) -> bytes:
 
 
 def _said(result: JSON, message: Message) -> JSONObject:
+    """The message that an answer in no form of A2A stands for; nothing at all is a message without words."""
     words = text.text_of(result)
-    parts: list[JSON] = [{"text": words}] if words else []
-    if not words and result not in (None, "", {}, []):
-        parts = [{"data": result}]
+    is_data = not words and result not in (None, "", {}, [])
     return {
         "messageId": ids.uuid7(),
         "role": "ROLE_AGENT",
-        "parts": parts,
+        "parts": [{"data": result} if is_data else {"text": words}],
         "contextId": message.context_id,
     }
 
