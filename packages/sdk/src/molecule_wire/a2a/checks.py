@@ -36,6 +36,22 @@ def violations(
     return tuple(islice(_all_violations(operation, dialect, params), MAX_VIOLATIONS))
 
 
+def is_message(message: JSON) -> bool:
+    """Whether a message has all that it must: what the answers of agents are held to."""
+    if not isinstance(message, dict):
+        return False
+    message_id, role, listed = message.get("messageId"), message.get("role"), message.get("parts")
+    return (
+        isinstance(message_id, str)
+        and message_id != ""
+        and isinstance(role, str)
+        and role in ROLES
+        and isinstance(listed, list)
+        and len(listed) > 0
+        and all(map(_is_part, listed))
+    )
+
+
 def _all_violations(
     operation: operations.Operation, dialect: operations.Dialect, params: JSONObject
 ) -> Iterator[Violation]:
