@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from molecule_platform.testing.scripted_agent import ScriptedAgent
-from tests.spec.a2a import FRAMINGS, Problem, polled, pushed
+from tests.spec.a2a import ASYNC, FRAMINGS, Problem, polled, pushed
 from tests.spec.house import Platform
 
 NEW = {"A2A-Version": "1.0"}
@@ -29,6 +29,30 @@ def test_the_tenant_of_a_path_is_told_to_the_agent(platform: Platform) -> None:
         body = {"message": agent.caller().message("hi")}
         platform.ok("POST", f"/agents/{agent.id}/acme/message:send", json=body, headers=NEW)
         assert json.loads(agent.agent.received[-1].body)["params"]["tenant"] == "acme"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"extensions": "x"}, "message.extensions"),
+        ({"parts": [{"text": "hi", "metadata": "s"}]}, "message.parts[0].metadata"),
+        ({"parts": [{"text": "hi", "filename": 5}]}, "message.parts[0].filename"),
+        ({"parts": [{"raw": "not base64!"}]}, "message.parts[0].raw"),
+    ],
+)
+def test_the_standard_door_names_members_of_the_wrong_type_and_the_platform_path_lets_them_in(
+    platform: Platform, change: dict[str, Any], field: str
+) -> None:
+    agent = polled(platform)
+    for binding in ("rpc", "rest"):
+        caller = agent.caller(binding)
+        with pytest.raises(Problem) as refused:
+            caller.send(caller.message() | change, **ASYNC)
+        details: Any = refused.value.error.get("data", refused.value.error.get("details"))
+        assert [wrong["field"] for wrong in details[1]["fieldViolations"]] == [field]
+        assert refused.value.reason == "INVALID_PARAMS"
+    lenient = agent.caller("platform")
+    assert lenient.send(lenient.message() | change, **ASYNC)["task"]["id"]
 
 
 @pytest.mark.parametrize("dialects", [("1.0",), ("0.3",)])

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from molecule_wire import JSON, JSONObject
-from molecule_wire.a2a import members, operations, parts, task_lists, tenants
+from molecule_wire.a2a import member_types, members, operations, parts, task_lists, tenants
 from molecule_wire.a2a.errors import Violation
 
 Role: TypeAlias = Literal["user", "agent"]
@@ -30,10 +30,14 @@ _CONTENTS = frozenset(parts.CONTENTS)
 
 
 def violations(
-    operation: operations.Operation, dialect: operations.Dialect, params: JSONObject
+    operation: operations.Operation,
+    dialect: operations.Dialect,
+    params: JSONObject,
+    *,
+    lenient: bool = False,
 ) -> tuple[Violation, ...]:
     """The fields of the params that are missing or wrong, the first 64 of them."""
-    return tuple(islice(_all_violations(operation, dialect, params), MAX_VIOLATIONS))
+    return tuple(islice(_all_violations(operation, dialect, params, lenient), MAX_VIOLATIONS))
 
 
 def is_message(message: JSON) -> bool:
@@ -53,10 +57,12 @@ def is_message(message: JSON) -> bool:
 
 
 def _all_violations(
-    operation: operations.Operation, dialect: operations.Dialect, params: JSONObject
+    operation: operations.Operation, dialect: operations.Dialect, params: JSONObject, lenient: bool
 ) -> Iterator[Violation]:
     if operation in (operations.SEND, operations.STREAM):
         yield from _message(params.get("message"))
+        if not lenient:
+            yield from member_types.violations(params)
         if "configuration" in params:
             yield from _configuration(params["configuration"])
     elif operation is operations.LIST:
