@@ -3,12 +3,15 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from molecule_platform.testing.scripted_agent import ScriptedAgent
-from tests.spec.a2a import ASYNC, FRAMINGS, Problem, polled, pushed
+from tests.spec.a2a import ASYNC, FRAMINGS, Caller, Problem, polled, pushed
 from tests.spec.house import Platform
+from tests.spec.scripted_agent import ScriptedAgent as Odd
+from tests.spec.scripted_agent import join_push
 
 NEW = {"A2A-Version": "1.0"}
 
@@ -29,6 +32,27 @@ def test_the_tenant_of_a_path_is_told_to_the_agent(platform: Platform) -> None:
         body = {"message": agent.caller().message("hi")}
         platform.ok("POST", f"/agents/{agent.id}/acme/message:send", json=body, headers=NEW)
         assert json.loads(agent.agent.received[-1].body)["params"]["tenant"] == "acme"
+
+
+@pytest.mark.parametrize("task_id", ["sl/ash", "/", "a:b", "q?x=1#y", "%2F", "sp ace", "ü/ñ"])
+def test_a_task_is_reached_over_http_json_whatever_characters_its_agent_named_it_with(
+    platform: Platform, agent: Odd, task_id: str
+) -> None:
+    client = join_push(platform, agent, protocols=["1.0"])
+    waits = {"id": task_id, "contextId": "c", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}
+    agent.respond = lambda body: {"jsonrpc": "2.0", "id": body["id"], "result": {"task": waits}}
+    caller = Caller(platform, client.workspace_id)
+    caller.send(caller.message())
+    base, name = f"/agents/{client.workspace_id}", quote(task_id, safe="")
+    assert platform.ok("GET", f"{base}/tasks/{name}", headers=NEW)["id"] == task_id
+    assert platform.ok("GET", f"{base}/v1/tasks/{name}")["id"] == task_id
+    configs = f"{base}/tasks/{name}/pushNotificationConfigs"
+    hook = {"url": "https://93.184.216.34/hook", "id": "c 1"}
+    assert platform.ok("POST", configs, json=hook, headers=NEW)["taskId"] == task_id
+    assert platform.ok("GET", f"{configs}/c%201", headers=NEW)["id"] == "c 1"
+    done = platform.ok("POST", f"{base}/tasks/{name}:cancel", headers=NEW)
+    assert (done["id"], done["status"]["state"]) == (task_id, "TASK_STATE_CANCELED")
+    assert platform.call("GET", f"{base}/tasks/other{name}", headers=NEW).status_code == 404
 
 
 @pytest.mark.parametrize(
