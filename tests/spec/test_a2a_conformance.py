@@ -1,6 +1,8 @@
 """What an independent conformance kit found wrong at the standard door, so that it stays right."""
 
 import json
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
@@ -8,11 +10,13 @@ from urllib.parse import quote
 import pytest
 
 from molecule_platform.testing.scripted_agent import ScriptedAgent
+from molecule_wire.a2a import operations
 from tests.spec.a2a import ASYNC, FRAMINGS, Caller, Problem, polled, pushed
 from tests.spec.house import Platform
 from tests.spec.scripted_agent import ScriptedAgent as Odd
 from tests.spec.scripted_agent import join_push
 
+PATIENCE_SECONDS = 30.0
 NEW = {"A2A-Version": "1.0"}
 
 
@@ -53,6 +57,43 @@ def test_a_task_is_reached_over_http_json_whatever_characters_its_agent_named_it
     done = platform.ok("POST", f"{base}/tasks/{name}:cancel", headers=NEW)
     assert (done["id"], done["status"]["state"]) == (task_id, "TASK_STATE_CANCELED")
     assert platform.call("GET", f"{base}/tasks/other{name}", headers=NEW).status_code == 404
+
+
+@pytest.mark.parametrize("dialects", [("1.0",), ("0.3",)])
+@pytest.mark.parametrize("does", ["input-required", "slow"])
+def test_what_a_caller_says_with_a_cancel_reaches_the_agent(
+    platform: Platform, dialects: Any, does: str
+) -> None:
+    said = {"metadata": {"why": "enough", "n": 9007199254740993}, "odd": False}
+    with pushed(platform, agent=ScriptedAgent(dialects=dialects)) as agent:
+        for binding, dialect in FRAMINGS:
+            caller = agent.caller(binding, dialect)
+            task_id = caller.send(caller.message("hi", f"{does}-1"), **ASYNC)["task"]["id"]
+            eventually(lambda caller=caller, task_id=task_id: began(caller, task_id))
+            agent.agent.received.clear()
+            caller.result(operations.CANCEL, {"id": task_id, **said})
+            eventually(lambda agent=agent: bool(cancels(agent.agent)))
+            # Once, or once more by the id of the message while the agent has named no task.
+            for told in cancels(agent.agent):
+                assert told == {"id": told["id"], **said}
+
+
+def began(caller: Caller, task_id: str) -> bool:
+    """Whether the agent has said anything of the task."""
+    return caller.get(task_id)["status"]["state"] != "TASK_STATE_SUBMITTED"
+
+
+def cancels(agent: ScriptedAgent) -> list[dict[str, Any]]:
+    """The params of the cancels that the agent got."""
+    bodies: list[dict[str, Any]] = [json.loads(received.body) for received in agent.received]
+    return [body["params"] for body in bodies if body["method"] in ("CancelTask", "tasks/cancel")]
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(
