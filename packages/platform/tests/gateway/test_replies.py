@@ -30,6 +30,44 @@ def state(told: Any, task: dict[str, Any] = DONE) -> dict[str, Any]:
     return {**task, "status": {"state": told}}
 
 
+INVALID: list[tuple[Any, Dialect]] = [
+    ({"task": without(DONE, "id")}, "1.0"),
+    ({"task": {**DONE, "id": ""}}, "1.0"),
+    ({"task": {**DONE, "id": 5}}, "1.0"),
+    ({"task": {**DONE, "id": "x" * 600}}, "1.0"),
+    ({"task": without(DONE, "status")}, "1.0"),
+    ({"task": {**DONE, "status": "completed"}}, "1.0"),
+    ({"task": {**DONE, "status": {}}}, "1.0"),
+    ({"task": state("TASK_STATE_UNSPECIFIED")}, "1.0"),
+    ({"task": state("TASK_STATE_DREAMING")}, "1.0"),
+    ({"task": state("completed")}, "1.0"),
+    ({"task": state(None)}, "1.0"),
+    ({"task": {**DONE, "artifacts": {"a": 1}}}, "1.0"),
+    ({"task": {**DONE, "artifacts": [{"parts": []}]}}, "1.0"),
+    ({"task": {**DONE, "history": "long"}}, "1.0"),
+    ({"task": DONE, "message": SAID}, "1.0"),
+    ({"task": {}}, "1.0"),
+    ({"message": without(SAID, "messageId")}, "1.0"),
+    ({"message": {**SAID, "messageId": ""}}, "1.0"),
+    ({"message": without(SAID, "role")}, "1.0"),
+    ({"message": without(SAID, "parts")}, "1.0"),
+    ({"message": {**SAID, "parts": []}}, "1.0"),
+    ({"message": {**SAID, "parts": [{}]}}, "1.0"),
+    ({"message": {}}, "1.0"),
+    (state("TASK_STATE_UNSPECIFIED"), "1.0"),
+    (without(DONE, "id"), "1.0"),
+    ({**DONE, "status": {}}, "1.0"),
+    (without(OLD_DONE, "id"), "0.3"),
+    (without(OLD_DONE, "status"), "0.3"),
+    ({**OLD_DONE, "status": {}}, "0.3"),
+    (state("unknown", OLD_DONE), "0.3"),
+    (state("dreaming", OLD_DONE), "0.3"),
+    ({**OLD_DONE, "artifacts": "none"}, "0.3"),
+    ({"task": without(DONE, "id")}, "0.3"),
+    (without(OLD_DONE, "kind", "id"), "0.3"),
+]
+
+
 def read(
     make_message: MakeMessage, result: Any, asked: Dialect, callers: str = "1.0", status: int = 200
 ) -> Answered | Working | Unanswered | Said:
@@ -37,45 +75,7 @@ def read(
     return replies.read(status, {}, body, make_message(dialect=callers), asked)
 
 
-@pytest.mark.parametrize(
-    ("result", "asked"),
-    [
-        ({"task": without(DONE, "id")}, "1.0"),
-        ({"task": {**DONE, "id": ""}}, "1.0"),
-        ({"task": {**DONE, "id": 5}}, "1.0"),
-        ({"task": {**DONE, "id": "x" * 600}}, "1.0"),
-        ({"task": without(DONE, "status")}, "1.0"),
-        ({"task": {**DONE, "status": "completed"}}, "1.0"),
-        ({"task": {**DONE, "status": {}}}, "1.0"),
-        ({"task": state("TASK_STATE_UNSPECIFIED")}, "1.0"),
-        ({"task": state("TASK_STATE_DREAMING")}, "1.0"),
-        ({"task": state("completed")}, "1.0"),
-        ({"task": state(None)}, "1.0"),
-        ({"task": {**DONE, "artifacts": {"a": 1}}}, "1.0"),
-        ({"task": {**DONE, "artifacts": [{"parts": []}]}}, "1.0"),
-        ({"task": {**DONE, "history": "long"}}, "1.0"),
-        ({"task": DONE, "message": SAID}, "1.0"),
-        ({"task": {}}, "1.0"),
-        ({"message": without(SAID, "messageId")}, "1.0"),
-        ({"message": {**SAID, "messageId": ""}}, "1.0"),
-        ({"message": without(SAID, "role")}, "1.0"),
-        ({"message": without(SAID, "parts")}, "1.0"),
-        ({"message": {**SAID, "parts": []}}, "1.0"),
-        ({"message": {**SAID, "parts": [{}]}}, "1.0"),
-        ({"message": {}}, "1.0"),
-        (state("TASK_STATE_UNSPECIFIED"), "1.0"),
-        (without(DONE, "id"), "1.0"),
-        ({**DONE, "status": {}}, "1.0"),
-        (without(OLD_DONE, "id"), "0.3"),
-        (without(OLD_DONE, "status"), "0.3"),
-        ({**OLD_DONE, "status": {}}, "0.3"),
-        (state("unknown", OLD_DONE), "0.3"),
-        (state("dreaming", OLD_DONE), "0.3"),
-        ({**OLD_DONE, "artifacts": "none"}, "0.3"),
-        ({"task": without(DONE, "id")}, "0.3"),
-        (without(OLD_DONE, "kind", "id"), "0.3"),
-    ],
-)
+@pytest.mark.parametrize(("result", "asked"), INVALID)
 def test_an_answer_that_is_meant_for_a2a_and_is_not_valid_is_refused(
     make_message: MakeMessage, result: Any, asked: Dialect
 ) -> None:
