@@ -10,6 +10,7 @@ from molecule_agent import RemoteAgentClient
 from tests.spec.house import Platform
 
 BUSY_MOST_SECONDS = 30
+STREAMS = ("SendStreamingMessage", "message/stream")
 
 Body = dict[str, Any]
 
@@ -28,6 +29,7 @@ class ScriptedAgent:
         self.received: list[tuple[dict[str, str], Body]] = []
         self.script: list[tuple[int, Body]] = []
         self.respond: Callable[[Body], Body] = echo
+        self.stream: Callable[[Body], list[Body]] | None = None
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -81,6 +83,11 @@ def join_push(
     return client
 
 
+def _frame(body: Body, result: Body) -> bytes:
+    answer = {"jsonrpc": "2.0", "id": body["id"], "result": result}
+    return b"data: " + json.dumps(answer).encode() + b"\n\n"
+
+
 def _handler_of(agent: ScriptedAgent) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -88,6 +95,9 @@ def _handler_of(agent: ScriptedAgent) -> type[http.server.BaseHTTPRequestHandler
             status, answer = agent.answer(dict(self.headers), body)
             encoded = json.dumps(answer).encode()
             self.send_response(status)
+            if agent.stream is not None and body["method"] in STREAMS:
+                self.send_header("Content-Type", "text/event-stream")
+                encoded = b"".join(_frame(body, result) for result in agent.stream(body))
             self.send_header("Content-Length", str(len(encoded)))
             self.end_headers()
             self.wfile.write(encoded)

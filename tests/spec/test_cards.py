@@ -55,6 +55,18 @@ def test_a_public_card_needs_no_credential_and_follows_what_the_agent_registers(
     assert (described.description, described.skills[0].id) == ("Speaks", "talk")
 
 
+def test_a_card_asks_for_a_credential_and_refuses_one_that_the_tree_does_not_let_through(
+    platform: Platform,
+) -> None:
+    lead = platform.create("lead")
+    card = f"/agents/{platform.create('low', lead['id'])['id']}/.well-known/agent-card.json"
+    stranger = platform.create("stranger", platform.create("other lead")["id"])["connection"]["auth_token"]
+    assert platform.call("GET", card, "").status_code == 401
+    refused = platform.call("GET", card, stranger)
+    assert (refused.status_code, refused.json()["error"]["status"]) == (403, "PERMISSION_DENIED")
+    assert platform.call("GET", card, lead["connection"]["auth_token"]).status_code == 200
+
+
 @pytest.fixture
 def never_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was seen of a card counts until its bell rings."""

@@ -138,6 +138,57 @@ def test_words_of_a_path_win_over_values_and_are_no_tenants(
     assert match.path == {"id": ID, **values}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "expected", "values"),
+    [
+        ("GET", "tasks/sl%2Fash", "tasks/{task_id}", {"task_id": "sl/ash"}),
+        ("GET", "v1/tasks/sl%2fash", "v1/tasks/{task_id}", {"task_id": "sl/ash"}),
+        ("POST", "tasks/sl%2Fash:cancel", "tasks/{task_id}:cancel", {"task_id": "sl/ash"}),
+        ("POST", "tasks/sl%2Fash%3Acancel", "tasks/{task_id}:cancel", {"task_id": "sl/ash"}),
+        ("GET", "acme/tasks/%2F", "{tenant}/tasks/{task_id}", {"tenant": "acme", "task_id": "/"}),
+        ("GET", "tasks/a%252Fb", "tasks/{task_id}", {"task_id": "a%2Fb"}),
+        ("GET", "tasks/a%3Ab%3F%20%C3%BC", "tasks/{task_id}", {"task_id": "a:b? ü"}),
+        ("GET", "tasks/%2E%2E%2Fx", "tasks/{task_id}", {"task_id": "../x"}),
+        (
+            "GET",
+            "tasks/a%2Fb/pushNotificationConfigs/c%20d",
+            "tasks/{task_id}/pushNotificationConfigs/{config_id}",
+            {"task_id": "a/b", "config_id": "c d"},
+        ),
+        ("GET", "%74asks/t", "tasks/{task_id}", {"task_id": "t"}),
+        ("GET", "tasks%2Ft", None, {}),
+        ("GET", "tasks/t/pushNotificationConfigs/c%2Fd", None, {}),
+        ("GET", "a%2Fb/tasks", None, {}),
+        ("GET", "%3A/tasks", None, {}),
+    ],
+)
+def test_what_is_encoded_in_a_segment_is_never_a_border_of_two(
+    method: str, path: str, expected: str | None, values: dict[str, str]
+) -> None:
+    match = ROUTER.match(method, f"/agents/{ID}/{path}")
+    if expected is None:
+        assert match is None
+        return
+    assert match is not None
+    assert match.route.path == f"/agents/{{id}}/{expected}"
+    assert match.path == {"id": ID, **values}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/workspaces%2F{ID}",
+        f"/workspaces/{ID}%2Fsecrets",
+        f"/workspaces/{ID}/secrets/a%2Fb",
+        f"/workspaces/{ID}/plugins/..%2Fb",
+        "/messages/a%2Fb",
+    ],
+)
+def test_no_value_but_the_id_of_a_task_holds_a_slash(path: str) -> None:
+    for method in ("GET", "DELETE"):
+        assert ROUTER.match(method, path) is None
+
+
 def test_a_secret_may_be_named_like_a_route() -> None:
     match = ROUTER.match("DELETE", f"/workspaces/{ID}/secrets/values")
     assert match is not None

@@ -118,6 +118,16 @@ async def test_no_content_is_an_answer_without_words(agent: MisbehavingAgent, de
     assert said(answer) == ""
 
 
+@pytest.mark.parametrize("body", [b"", b"null", b"{}", b"[]", b'""', b'{"result":null}', b'{"result":{}}'])
+async def test_an_answer_of_nothing_is_a_message_with_one_empty_part(
+    agent: MisbehavingAgent, deliver: Deliver, body: bytes
+) -> None:
+    agent.will_say(200, body)
+    answer = await deliver(dialect="1.0", target={"agent_card": NEW_CARD})
+    assert isinstance(answer, Answered)
+    assert json.loads(answer.result or b"")["message"]["parts"] == [{"text": ""}]
+
+
 async def test_a_task_keeps_its_state_and_the_agent_s_own_id(
     agent: MisbehavingAgent, deliver: Deliver
 ) -> None:
@@ -438,6 +448,19 @@ async def test_the_answer_is_kept_in_the_caller_s_dialect(
     kept = json.loads(answer.result or b"")
     assert kept["message"]["role"] == "ROLE_AGENT"
     assert kept["message"]["parts"] == [{"text": "hi"}]
+
+
+@pytest.mark.parametrize(
+    ("card", "names"),
+    [(NEW_CARD, {"a2a-extensions"}), (None, {"a2a-extensions", "x-a2a-extensions"})],
+)
+async def test_an_agent_finds_the_extensions_under_every_name_that_its_dialect_has(
+    agent: MisbehavingAgent, deliver: Deliver, card: Any, names: set[str]
+) -> None:
+    await deliver(dialect="1.0", target={"agent_card": card}, extensions="https://x.example/a")
+    sent = agent.received[0].headers
+    assert {name for name in sent if "extensions" in name} == names
+    assert {sent[name] for name in names} == {"https://x.example/a"}
 
 
 @pytest.mark.parametrize("path", ["/a2a/inbound", "/a2a/inbound/", "/a2a/inbound?x=1"])

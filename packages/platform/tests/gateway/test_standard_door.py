@@ -254,7 +254,8 @@ async def test_a_send_that_does_not_wait_gets_a_task_and_nothing_beside_it(visit
 async def test_over_http_json_an_answer_has_the_type_that_was_asked_for(visit: Visitor) -> None:
     ada, _ = await visit.agent()
     body = {"message": message(), "configuration": {"returnImmediately": True}}
-    for accept, given in (("application/a2a+json", "application/a2a+json"), ("*/*", "application/json")):
+    new, plain = "application/a2a+json", "application/json"
+    for accept, given in ((new, new), ("text/html, Application/A2A+JSON;q=0.9", new), ("*/*", plain)):
         answer = await visit("POST", f"/agents/{ada}/message:send", body, headers=NEW | {"accept": accept})
         assert (answer.status, answer.headers["content-type"]) == (200, given)
         assert list(answer.json) == ["task"]

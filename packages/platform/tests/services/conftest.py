@@ -49,6 +49,7 @@ from molecule_platform.services.task_streams import TaskStreams
 from molecule_platform.services.tasks import Tasks
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing.provisioner import FakeProvisioner
+from molecule_wire import JSONObject
 from molecule_wire.a2a import envelopes
 from molecule_wire.a2a.envelopes import Request
 
@@ -113,7 +114,7 @@ class ScriptedLink:
         unreachable = Unanswered("peer-unreachable", "nobody answers", True, True)
         return self.looks.pop(0) if self.looks else unreachable
 
-    async def cancel(self, dispatch: Dispatch, task_id: str) -> None:
+    async def cancel(self, dispatch: Dispatch, task_id: str, said: JSONObject | None = None) -> None:
         self.stopped.append(task_id)
 
 

@@ -174,3 +174,17 @@ def test_the_tenant_of_the_path_is_a_param_of_the_request() -> None:
     )
     other = rest.parse_request(_asked(operations.SEND, body={"message": said, "tenant": "b"}, tenant="acme"))
     assert other.tenant == "b"
+
+
+@pytest.mark.parametrize(
+    ("accept", "given"),
+    [
+        ("application/a2a+json", rest.A2A_MEDIA),
+        ("Application/A2A+json; q=1, */*", rest.A2A_MEDIA),
+        ("application/json", rest.JSON_MEDIA),
+        ("*/*", rest.JSON_MEDIA),
+        ("", rest.JSON_MEDIA),
+    ],
+)
+def test_the_type_of_an_answer_is_asked_for_in_any_case(accept: str, given: str) -> None:
+    assert rest.media(accept) == given

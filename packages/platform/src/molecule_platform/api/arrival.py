@@ -119,7 +119,11 @@ class Arrival:
     def check_text(self) -> None:
         """No database keeps a NUL in a text, and no honest request has one."""
         said = self.query.values()
-        if "\0" in self.path or (said and any("\0" in text for values in said for text in values)):
+        if (
+            "%00" in self.path
+            or "\0" in self.path
+            or (said and any("\0" in text for values in said for text in values))
+        ):
             raise Refusal("invalid-request", "no path and no query may contain NUL", field="path")
 
 

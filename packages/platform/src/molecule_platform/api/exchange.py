@@ -32,6 +32,7 @@ class Incoming:
         server: str = "localhost:80",
     ) -> None:
         self.method = method
+        # As it was written: a slash that is encoded separates nothing.
         self.path = path
         self.query = query
         # By their names in small letters.

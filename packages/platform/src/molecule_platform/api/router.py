@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from urllib.parse import unquote
 
 from molecule_platform.api.route import Route
 from molecule_platform.domain.refusals import Refusal
@@ -93,7 +94,16 @@ class Router:
 
 
 def _segments(path: str) -> list[str]:
-    return path.strip("/").split("/")
+    """The segments of a path, each decoded by itself: what is encoded in one is never a border of two."""
+    segments = path.strip("/").split("/")
+    return [unquote(segment) for segment in segments] if "%" in path else segments
+
+
+def _may_be(name: str, value: str) -> bool:
+    """Whether a segment is a value of that name. Only ids of tasks, which agents choose, hold slashes."""
+    if name == "tenant":
+        return tenants.may_be(value)
+    return bool(value) and ("/" not in value or name == "task_id")
 
 
 def _found(node: _Node, segments: list[str], place: int) -> Iterator[tuple[dict[str, Route], dict[str, str]]]:
@@ -108,7 +118,7 @@ def _found(node: _Node, segments: list[str], place: int) -> Iterator[tuple[dict[
         yield from _found(word, segments, place + 1)
     for name, ending, behind in node.values:
         value = segment.removesuffix(ending)
-        if not value or (ending and value == segment) or (name == "tenant" and not tenants.may_be(value)):
+        if (ending and value == segment) or not _may_be(name, value):
             continue
         for routes, values in _found(behind, segments, place + 1):
             yield routes, {name: value, **values}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from molecule_platform.domain import push
 from molecule_platform.domain.push import Notification, PushConfig
 from molecule_wire import JSON, JSONObject, jsontext
-from molecule_wire.a2a import errors
+from molecule_wire.a2a import errors, rest
 from molecule_wire.a2a.errors import Violation
 from molecule_wire.a2a.operations import Dialect
 
@@ -19,7 +19,7 @@ _SCHEME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _IN_A_HEADER = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _OURS = frozenset({"id", "taskId", "tenant", "url"})
 _SECRET = ("token", "authentication")
-_MEDIA_TYPES: dict[Dialect, str] = {"1.0": "application/a2a+json", "0.3": "application/json"}
+_MEDIA_TYPES: dict[Dialect, str] = {"1.0": rest.A2A_MEDIA, "0.3": rest.JSON_MEDIA}
 
 
 @dataclass(frozen=True)

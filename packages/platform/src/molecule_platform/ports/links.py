@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import EventKind
 from molecule_platform.domain.workspaces import Workspace
+from molecule_wire import JSONObject
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.values import value
 
@@ -95,6 +96,6 @@ class AgentLink(Protocol):
         """Ask how a task does."""
         ...
 
-    async def cancel(self, dispatch: Dispatch, task_id: str) -> Any:
-        """Ask the agent to stop. What it answers decides nothing."""
+    async def cancel(self, dispatch: Dispatch, task_id: str, said: JSONObject | None = None) -> Any:
+        """Ask the agent to stop, in the words of whoever wants it. What it answers decides nothing."""
         ...

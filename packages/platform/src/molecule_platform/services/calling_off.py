@@ -7,7 +7,8 @@ told by a name that it may know already: the task that the message goes on with 
 A2A, the id of the message, which came with it and names the task until the agent does. Then we hang up.
 
 This is telling and nothing else, and lives in memory: a replica that dies or stops in between leaves an agent
-that works for nobody, never a message without its outcome.
+that works for nobody, never a message without its outcome. What a caller says beside the name of the task is
+told by the replica that it spoke to; another, which learns of the end alone, tells the name.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import task_log
 from molecule_platform.services.hearing import Hearing
+from molecule_wire import JSONObject
 
 STOP_SECONDS = 15.0
 LISTEN_SECONDS = 60.0
@@ -61,12 +63,19 @@ class CallingOff:
         self._most_listeners = most_listeners
         self._awaited: dict[Attempt, tuple[Message, Workspace]] = {}
         self._listeners: dict[Attempt, Listener] = {}
+        self._said: dict[str, JSONObject] = {}
         self._aside: set[asyncio.Task[None]] = set()
         self._stopping = False
 
     def expect(self, message: Message, workspace: Workspace) -> None:
         """The agent is given the message, and has named no task."""
         self._awaited[message.id, message.lease_epoch] = (message, workspace)
+
+    def note(self, message_id: str, said: JSONObject) -> None:
+        """What whoever calls a message off has to say to its agent, kept for as long as it may be told."""
+        self._said[message_id] = said
+        until = self.listen_seconds + STOP_SECONDS
+        asyncio.get_running_loop().call_later(until, self._said.pop, message_id, None)
 
     def heard(self, message: Message) -> None:
         """The agent has spoken: nobody has to listen for its first word."""
@@ -112,7 +121,7 @@ class CallingOff:
         if ended and (task_id or name):
             secret = self._open_dispatch_secret(workspace)
             stop = Dispatch(workspace, message, secret, STOP_SECONDS)
-            await self._link.cancel(stop, task_id or name)
+            await self._link.cancel(stop, task_id or name, self._said.get(message.id))
 
     def aside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something while others go on; nothing more once we stop."""

@@ -21,6 +21,7 @@ from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import conclusions, settlement, task_log
 from molecule_platform.services.courier import Courier
 from molecule_platform.services.desk import Desk
+from molecule_wire import JSONObject
 from molecule_wire.a2a import errors
 
 STOP_SECONDS = 15.0
@@ -65,8 +66,8 @@ class Cancelling:
         self._courier.drop(message_id)
         return ended
 
-    async def cancel_task(self, principal: Principal, task: Task) -> None:
-        """End a task that the principal may cancel. Raises -32002 when it is over."""
+    async def cancel_task(self, principal: Principal, task: Task, said: JSONObject | None = None) -> None:
+        """End a task that the principal may cancel, and tell its agent what was said. Raises -32002."""
         now = self._clock.now()
         sentence = by(principal, None)
 
@@ -83,23 +84,25 @@ class Cancelling:
             end_waiting(tx, current, sentence, now)
             return message
 
+        if said is not None:
+            self._courier.note(task.message_id, said)
         message = await self._storage.write(work)
         self._courier.drop(task.message_id)
         if message is not None:
-            self._stop_agent(message)
+            self._stop_agent(message, said)
 
-    def _stop_agent(self, message: Message) -> None:
+    def _stop_agent(self, message: Message, said: JSONObject | None) -> None:
         """Tell the agent of a task that nobody carries, while the caller goes on."""
-        telling = asyncio.get_running_loop().create_task(self._tell(message))
+        telling = asyncio.get_running_loop().create_task(self._tell(message, said))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
-    async def _tell(self, message: Message) -> None:
+    async def _tell(self, message: Message, said: JSONObject | None) -> None:
         task_id, target = await self._storage.read(lambda tx: _at_agent(tx, message))
         if task_id is None or target is None or not dispatch.is_dispatchable(target):
             return
         secret = self._open_dispatch_secret(target)
-        await self._link.cancel(Dispatch(target, message, secret, STOP_SECONDS), task_id)
+        await self._link.cancel(Dispatch(target, message, secret, STOP_SECONDS), task_id, said)
 
     async def stop(self) -> None:
         """Let what is being told be told."""

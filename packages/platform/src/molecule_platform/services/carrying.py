@@ -101,8 +101,7 @@ class Carrier:
             )
             return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
         except EventRefused as refused:
-            sentence = f"the agent broke the protocol ({refused.event_reason}): {refused.message}"
-            return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+            return Unanswered("invalid-agent-response", refused.sentence, False, delivery_confirmed=True)
         except Exception as problem:  # noqa: BLE001 - a fault of ours must not leave the message leased for ever
             self._log.error("a message could not be handed over", message_id=message.id, exc_info=problem)
             sentence = f"the message could not be handed over ({type(problem).__name__})"

@@ -11,6 +11,7 @@ from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import bells, own_tasks, settlement
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.carrying import Carrier
+from molecule_wire import JSONObject
 
 DISPATCHED = ("message", "delegation", "delegation_result", "schedule", "channel", "system")
 
@@ -129,6 +130,11 @@ class Courier:
         carried = self._carrying.get(message_id)
         if carried is not None and (message_id, carried[1]) not in self._carrier.ending:
             self.drop(message_id)
+
+    def note(self, message_id: str, said: JSONObject) -> None:
+        """What is to be told to the agent of a message that is about to be called off, if we carry it."""
+        if message_id in self._carrying:
+            self._carrier.calling_off.note(message_id, said)
 
     def drop(self, message_id: str) -> None:
         """Stop carrying a message that has ended otherwise."""

@@ -71,8 +71,7 @@ def of_rest(incoming: web.Incoming, wrapping: framing.RestFraming) -> Ask:
 
 def rest_framing(incoming: web.Incoming) -> framing.RestFraming:
     """The type in which a caller of the HTTP+JSON binding is answered."""
-    wanted = framing.A2A_MEDIA in incoming.header("Accept")
-    return framing.RestFraming(framing.A2A_MEDIA if wanted else framing.JSON_MEDIA)
+    return framing.RestFraming(rest.media(incoming.header("Accept")))
 
 
 def is_json(content_type: str) -> bool:

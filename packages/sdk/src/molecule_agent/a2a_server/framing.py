@@ -5,11 +5,10 @@ from typing import Literal, TypeAlias
 
 from molecule_agent.a2a_server import web
 from molecule_wire import JSON, JSONObject, jsontext
-from molecule_wire.a2a import convert, envelopes, errors, sse
+from molecule_wire.a2a import convert, envelopes, errors, rest, sse
 
 Spelling: TypeAlias = Literal["1.0", "0.3", "0.3 REST"]
 
-JSON_MEDIA, A2A_MEDIA = "application/json", "application/a2a+json"
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-store",
@@ -76,7 +75,7 @@ class RpcFraming:
 class RestFraming:
     """HTTP+JSON: results stand bare."""
 
-    media: str = JSON_MEDIA
+    media: str = rest.JSON_MEDIA
 
     def reply(self, result: JSON) -> web.Outgoing:
         """A whole answer."""

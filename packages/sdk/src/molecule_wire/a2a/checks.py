@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from molecule_wire import JSON, JSONObject
-from molecule_wire.a2a import members, operations, parts, task_lists, tenants
+from molecule_wire.a2a import member_types, members, operations, parts, task_lists, tenants
 from molecule_wire.a2a.errors import Violation
 
 Role: TypeAlias = Literal["user", "agent"]
@@ -30,17 +30,39 @@ _CONTENTS = frozenset(parts.CONTENTS)
 
 
 def violations(
-    operation: operations.Operation, dialect: operations.Dialect, params: JSONObject
+    operation: operations.Operation,
+    dialect: operations.Dialect,
+    params: JSONObject,
+    *,
+    lenient: bool = False,
 ) -> tuple[Violation, ...]:
     """The fields of the params that are missing or wrong, the first 64 of them."""
-    return tuple(islice(_all_violations(operation, dialect, params), MAX_VIOLATIONS))
+    return tuple(islice(_all_violations(operation, dialect, params, lenient), MAX_VIOLATIONS))
+
+
+def is_message(message: JSON) -> bool:
+    """Whether a message has all that it must: what the answers of agents are held to."""
+    if not isinstance(message, dict):
+        return False
+    message_id, role, listed = message.get("messageId"), message.get("role"), message.get("parts")
+    return (
+        isinstance(message_id, str)
+        and message_id != ""
+        and isinstance(role, str)
+        and role in ROLES
+        and isinstance(listed, list)
+        and len(listed) > 0
+        and all(map(_is_part, listed))
+    )
 
 
 def _all_violations(
-    operation: operations.Operation, dialect: operations.Dialect, params: JSONObject
+    operation: operations.Operation, dialect: operations.Dialect, params: JSONObject, lenient: bool
 ) -> Iterator[Violation]:
     if operation in (operations.SEND, operations.STREAM):
         yield from _message(params.get("message"))
+        if not lenient:
+            yield from member_types.violations(params)
         if "configuration" in params:
             yield from _configuration(params["configuration"])
     elif operation is operations.LIST:

@@ -61,9 +61,9 @@ def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request
     return replace(request, body=jsontext.with_members(located or _located(body), filled))
 
 
-def checked(request: Request, operation: operations.Operation) -> Request:
+def checked(request: Request, operation: operations.Operation, *, lenient: bool = False) -> Request:
     """The request with what its params name; raises -32602 when they are not as they must be."""
-    found = checks.violations(operation, request.dialect, request.params)
+    found = checks.violations(operation, request.dialect, request.params, lenient=lenient)
     if found:
         raise errors.invalid_params(*found)
     tenant = _text(request.params, "tenant") or "" if request.dialect == "1.0" else ""
@@ -161,7 +161,7 @@ def _request(
         return request, filled
     if lenient and operation in _SENDS:
         request = _with_filled_message(request, filled)
-    return checked(request, operation), filled
+    return checked(request, operation, lenient=lenient), filled
 
 
 def _head(envelope: JSONObject, body: bytes, version: str | None, lenient: bool) -> Request:

@@ -35,6 +35,19 @@ def text(holder: JSONObject, name: str, prefix: str = "") -> Iterator[Violation]
         yield Violation(f"{prefix}{name}", "must be a string")
 
 
+def text_if_given(holder: JSONObject, name: str, prefix: str = "") -> Iterator[Violation]:
+    """A text that may be missing."""
+    if not isinstance(holder.get(name), str | None):
+        yield Violation(f"{prefix}{name}", "must be a string")
+
+
+def texts(holder: JSONObject, name: str, prefix: str = "") -> Iterator[Violation]:
+    """A list of texts that may be missing."""
+    listed = holder.get(name)
+    if listed is not None and not (isinstance(listed, list) and set(map(type, listed)) <= {str}):
+        yield Violation(f"{prefix}{name}", "must be a list of strings")
+
+
 def flag(holder: JSONObject, name: str, prefix: str = "") -> Iterator[Violation]:
     """True or false."""
     if not isinstance(holder.get(name, False), bool):

@@ -9,6 +9,8 @@ from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.errors import Violation
 from molecule_wire.a2a.operations import Dialect, Operation
 
+JSON_MEDIA, A2A_MEDIA = "application/json", "application/a2a+json"
+
 _SENDS = (operations.SEND, operations.STREAM)
 _NUMBERS = frozenset({"historyLength", "pageSize"})
 _FLAGS: Mapping[str, bool] = {"true": True, "false": False}
@@ -24,6 +26,11 @@ class Asked(NamedTuple):
     path: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
+
+
+def media(accept: str) -> str:
+    """The type of an answer to a caller who says what it accepts; names of types have no case."""
+    return A2A_MEDIA if A2A_MEDIA in accept.lower() else JSON_MEDIA
 
 
 def parse_request(asked: Asked) -> Request:

@@ -58,6 +58,11 @@ class EventRefused(errors.A2AError):
         super().__init__(kind.code, sentence, reason=kind.reason, metadata={"event_reason": event_reason})
         self.event_reason: RefusalReason = event_reason
 
+    @property
+    def sentence(self) -> str:
+        """What the agent did wrong, with the reason by its name."""
+        return f"the agent broke the protocol ({self.event_reason}): {self.message}"
+
 
 def state_of(task: JSONObject) -> TaskState:
     """The state of a task or status update; raises EventRefused for one that A2A does not know."""

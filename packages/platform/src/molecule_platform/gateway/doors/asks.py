@@ -8,7 +8,7 @@ from molecule_platform.api.calls import Call
 from molecule_platform.api.nouns.a2a import SENDERS, Binding
 from molecule_platform.domain import refusals
 from molecule_platform.domain.workspaces import Workspace, invalid
-from molecule_platform.gateway.doors.framing import A2A_JSON, Framing, Headers
+from molecule_platform.gateway.doors.framing import Framing, Headers
 from molecule_platform.gateway.doors.speech import Speech
 from molecule_platform.services.authority import Authority, removed_at
 from molecule_platform.services.tasks import Asking
@@ -127,7 +127,7 @@ async def target_of(authority: Authority, call: Call, request: Request) -> Works
 
 def rest_media(call: Call) -> str:
     """The type in which a caller of the HTTP+JSON binding is answered."""
-    return A2A_JSON if A2A_JSON in call.headers.get("accept", "") else "application/json"
+    return rest.media(call.headers.get("accept", ""))
 
 
 async def ask_of(

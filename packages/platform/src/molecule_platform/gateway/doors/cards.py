@@ -7,11 +7,8 @@ from molecule_platform.domain.cards import Form
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services import cards
 from molecule_platform.services.cards import Cards
-from molecule_wire.a2a import errors, versions
+from molecule_wire.a2a import errors, rest, versions
 from molecule_wire.a2a.operations import Dialect
-
-JSON = "application/json"
-A2A_JSON = "application/a2a+json"
 
 
 class CardDoors:
@@ -58,7 +55,7 @@ class CardDoors:
         except errors.A2AError as error:
             return _refused(error)
         page = self._cards.page(call.workspace, dialect, call.base_url)
-        media = A2A_JSON if A2A_JSON in call.headers.get("accept", "") else JSON
+        media = rest.media(call.headers.get("accept", ""))
         return _kept(call, call.workspace, page.body, page.etag, private=True, media=media)
 
 
@@ -67,7 +64,13 @@ def _version(call: Call) -> str:
 
 
 def _kept(
-    call: Call, workspace: Workspace, body: bytes, etag: str, *, private: bool = False, media: str = JSON
+    call: Call,
+    workspace: Workspace,
+    body: bytes,
+    etag: str,
+    *,
+    private: bool = False,
+    media: str = rest.JSON_MEDIA,
 ) -> Reply:
     """A reply that can be kept for a minute, or word that the reader's copy is still right."""
     open_to_all = workspace.visibility == "public" and not private

@@ -11,10 +11,10 @@ from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import envelopes, sse
 from molecule_wire.a2a.errors import GATEWAY_DOMAIN, INVALID_AGENT_RESPONSE, A2AError
 from molecule_wire.a2a.operations import Dialect
+from molecule_wire.a2a.rest import JSON_MEDIA
 
 Headers = tuple[tuple[str, str], ...]
 
-A2A_JSON = "application/a2a+json"
 STREAM_HEADERS: Headers = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
 
 
@@ -89,7 +89,7 @@ class RpcFraming(RpcFrames):
 class RestFraming:
     """HTTP+JSON: results stand bare."""
 
-    media: str = "application/json"
+    media: str = JSON_MEDIA
 
     def reply(self, result: bytes, headers: Headers = ()) -> Reply:
         """A whole response."""

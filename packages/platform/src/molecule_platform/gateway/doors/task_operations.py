@@ -78,7 +78,7 @@ class TaskOperations:
 
     async def _cancel(self, ask: Ask) -> Reply:
         task = await self._tasks.find(ask.asking, _name(ask), STEER)
-        await self._cancelling.cancel_task(ask.call.principal, task)
+        await self._cancelling.cancel_task(ask.call.principal, task, ask.request.params)
         whole, _ = await self._tasks.whole(task.key)
         return ask.framing.reply(ask.speech.task(whole), ask.echoed)
 

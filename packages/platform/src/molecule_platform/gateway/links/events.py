@@ -9,7 +9,7 @@ from molecule_platform.domain import results
 from molecule_platform.domain.tasks import EventKind
 from molecule_platform.ports.links import Said
 from molecule_wire import JSON, jsontext
-from molecule_wire.a2a import tasks
+from molecule_wire.a2a import checks, tasks
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
 
@@ -48,6 +48,7 @@ class _Body(Struct, rename="camel"):
     status: _Status | None = None
     artifact: _Artifact | None = None
     artifacts: list[_Artifact] | None = None
+    history: list[Raw] | None = None
     append: bool | None = None
 
 
@@ -135,6 +136,8 @@ def _said(kind: EventKind, body: _Body, payload: bytes, dialect: Dialect) -> Sai
         raise EventRefused("malformed-event", "an artifact update needs its artifact")
     if body.context_id is not None and len(body.context_id) > CONTEXT_LONGEST:
         raise EventRefused("malformed-event", f"a contextId has at most {CONTEXT_LONGEST} characters")
+    if kind == "message" and dialect == "1.0" and not _is_message(payload):
+        raise EventRefused("malformed-event", "a Message needs a messageId, a role and parts")
     listed = [body.artifact] if body.artifact else body.artifacts or []
     return Said(
         kind=kind,
@@ -148,12 +151,15 @@ def _said(kind: EventKind, body: _Body, payload: bytes, dialect: Dialect) -> Sai
     )
 
 
+def _is_message(payload: bytes) -> bool:
+    event = cast("dict[str, JSON]", jsontext.decode(payload))
+    return checks.is_message(event["message"])
+
+
 def _state(body: _Body, dialect: Dialect) -> str:
     told = body.status.state if body.status is not None else ""
     if dialect == "1.0" and told in tasks.STATES:
         return results.state_0_3(told)
     if dialect == "0.3" and told in _STATES_OF_0_3:
         return told
-    if told in ("unknown", "TASK_STATE_UNSPECIFIED"):
-        return "working"
     raise EventRefused("unknown-state", f"{told[:64]!r} is no task state")

@@ -11,7 +11,7 @@ from molecule_platform.egress.connector import Outbound
 from molecule_platform.egress.streaming import Answer
 from molecule_platform.gateway.links import events, replies, speech
 from molecule_platform.ports.links import Answered, Dispatch, Said, Tell, Unanswered, Working
-from molecule_wire import times
+from molecule_wire import JSONObject, times
 from molecule_wire.a2a import errors, operations
 from molecule_wire.a2a.operations import Dialect, Operation
 from molecule_wire.a2a.sse_reading import Frames, StreamTooLarge
@@ -67,16 +67,23 @@ class PushLink:
         except errors.A2AError as problem:
             return Unanswered("invalid-agent-response", f"{dispatch.target.name}: {problem}", True, True)
 
-    async def cancel(self, dispatch: Dispatch, task_id: str) -> bytes | Unanswered:
+    async def cancel(
+        self, dispatch: Dispatch, task_id: str, said: JSONObject | None = None
+    ) -> bytes | Unanswered:
         """Ask the agent to stop."""
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
-        return await self._asked(dispatch, operations.CANCEL, spoken, task_id)
+        return await self._asked(dispatch, operations.CANCEL, spoken, task_id, said)
 
     async def _asked(
-        self, dispatch: Dispatch, operation: Operation, spoken: Dialect, task_id: str
+        self,
+        dispatch: Dispatch,
+        operation: Operation,
+        spoken: Dialect,
+        task_id: str,
+        said: JSONObject | None = None,
     ) -> bytes | Unanswered:
         """The result of a short question about a task."""
-        body = speech.ask(operation, spoken, task_id, dispatch.message.tenant)
+        body = speech.ask(operation, spoken, task_id, dispatch.message.tenant, said)
         try:
             answer = await exchange.exchange(
                 self._outbound,
@@ -141,7 +148,9 @@ class PushLink:
         if message.traceparent is not None:
             headers["traceparent"] = message.traceparent
         if message.extensions is not None:
-            headers["A2A-Extensions" if dialect == "1.0" else "X-A2A-Extensions"] = message.extensions
+            headers["A2A-Extensions"] = message.extensions
+            if dialect == "0.3":
+                headers["X-A2A-Extensions"] = message.extensions
         if dialect == "1.0":
             headers["A2A-Version"] = "1.0"
         if dispatch.dispatch_secret is not None:

@@ -1,19 +1,18 @@
 """What agents answer, in all the forms they do, read into one."""
 
 from collections.abc import Mapping
-from typing import TypeGuard
 
 from molecule_platform.domain.messages import Message
-from molecule_platform.gateway.links import events
+from molecule_platform.gateway.links import events, forms
+from molecule_platform.gateway.links.forms import Form
 from molecule_platform.ports.links import Answered, Said, Unanswered, Working
 from molecule_wire import JSON, JSONObject, ids, jsontext
-from molecule_wire.a2a import convert, errors, operations, tasks, text
+from molecule_wire.a2a import checks, convert, errors, operations, tasks, text
 from molecule_wire.a2a.operations import Dialect
 
 RETRIED_STATUSES = frozenset({429, 503})
 OPEN_STATES = frozenset({"submitted", "working"})
 RETRY_AFTER_LONGEST = 300.0
-TASK_ID_LONGEST = 512
 
 
 def read(
@@ -42,7 +41,7 @@ def read(
         return Unanswered(
             "invalid-agent-response", sentence, status >= 500, status < 500, agent_status=status
         )
-    if status == 202 and not _names_a_task(value):
+    if status == 202 and not _names_a_task(value, dialect):
         return Working(None)
     return _result(value, body, message, dialect)
 
@@ -53,41 +52,61 @@ def _may_be_words(headers: Mapping[str, str]) -> bool:
     return media in ("", "text/plain", "text/markdown")
 
 
-def _names_a_task(value: JSON) -> bool:
-    result = value.get("result") if isinstance(value, dict) else None
-    return isinstance(result, dict) and ("status" in result or "task" in result)
+def _names_a_task(value: JSON, dialect: Dialect) -> bool:
+    form = forms.of(value.get("result"), dialect) if isinstance(value, dict) else None
+    return form is not None and form.kind == "task"
 
 
 def _result(
-    value: JSON, body: bytes, message: Message, dialect: Dialect
+    value: JSON, body: bytes, message: Message, asked: Dialect
 ) -> Answered | Working | Unanswered | Said:
     is_framed = isinstance(value, dict) and "result" in value
     result = value["result"] if isinstance(value, dict) and is_framed else value
-    converter = convert.between(dialect, "1.0")
-    modern: JSON = converter.result(operations.SEND, result) if converter is not None else result
-    known = modern if isinstance(modern, dict) else {}
-    task, said = known.get("task"), known.get("message")
-    if isinstance(task, dict):
-        return _task_answer(result, task, _stored(result, known, message, dialect), dialect)
-    if isinstance(said, dict):
-        if is_framed and dialect == message.dialect:
-            return Answered(events.frame(body).result)
-        return Answered(_stored(result, known, message, dialect))
-    return Answered(_for_caller({"message": _said(result, message)}, message))
+    form = forms.of(result, asked)
+    if form is None:
+        return Answered(_for_caller({"message": _said(result, message)}, message))
+    if form.kind == "task":
+        return _task_answer(form, message)
+    whole = _whole(form)
+    if whole is None:
+        sentence = "the agent's answer is no valid Message: it needs a messageId, a role and parts"
+        return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+    if is_framed and whole is result and form.dialect == message.dialect:
+        return Answered(events.frame(body).result)
+    return Answered(_stored(whole, form.dialect, message))
 
 
-def _task_answer(
-    result: JSON, task: JSONObject, stored: bytes, dialect: Dialect
-) -> Answered | Working | Unanswered | Said:
-    state, task_id = _state_of(task), task.get("id")
-    if not _is_task_id(task_id):
-        return Working(None) if state in OPEN_STATES else Answered(stored, None, state)
-    if state not in OPEN_STATES:
-        return Answered(stored, None, state, task_id)
+def _task_answer(form: Form, message: Message) -> Answered | Unanswered | Said:
     try:
-        return events.read(jsontext.encode(result), dialect)
+        said = events.read(jsontext.encode(form.result), form.dialect)
     except tasks.EventRefused as refused:
-        return Unanswered("invalid-agent-response", refused.message, False, delivery_confirmed=True)
+        return Unanswered("invalid-agent-response", refused.sentence, False, delivery_confirmed=True)
+    if said.state in OPEN_STATES:
+        return said
+    stored = _stored(form.result, form.dialect, message)
+    return Answered(stored, None, said.state or "completed", said.task_id)
+
+
+def _whole(form: Form) -> JSONObject | None:
+    """The answer with its Message: as it came, or filled in where an agent of 0.3 forgot what it needs.
+
+    None for an agent of 1.0 that forgot.
+    """
+    if form.dialect == "1.0":
+        return form.result if checks.is_message(form.result["message"]) else None
+    said = form.result
+    if "kind" in said and checks.is_message(said):
+        return said
+    named, listed = said.get("messageId"), said.get("parts")
+    return {
+        "role": "agent",
+        **said,
+        "kind": "message",
+        "messageId": named if isinstance(named, str) and named else ids.uuid7(),
+        "parts": listed
+        if isinstance(listed, list) and listed
+        else [{"kind": "text", "text": text.text_of(said)}],
+    }
 
 
 def failed(error: bytes) -> Answered:
@@ -103,12 +122,11 @@ def refused(error: bytes | None) -> Unanswered:
     return Unanswered("invalid-agent-response", sentence, True, True, forgotten=forgotten)
 
 
-def _is_task_id(value: JSON) -> TypeGuard[str]:
-    return isinstance(value, str) and len(value) <= TASK_ID_LONGEST and "\0" not in value
-
-
-def _stored(result: JSON, modern: JSONObject, message: Message, dialect: Dialect) -> bytes:
-    return jsontext.encode(result) if dialect == message.dialect else _for_caller(modern, message)
+def _stored(result: JSONObject, dialect: Dialect, message: Message) -> bytes:
+    if dialect == message.dialect:
+        return jsontext.encode(result)
+    converter = convert.TO_0_3 if dialect == "1.0" else convert.FROM_0_3
+    return jsontext.encode(converter.event(result))
 
 
 def _for_caller(modern: JSONObject, message: Message) -> bytes:
@@ -118,23 +136,15 @@ def _for_caller(modern: JSONObject, message: Message) -> bytes:
 
 
 def _said(result: JSON, message: Message) -> JSONObject:
+    """The message that an answer in no form of A2A stands for; nothing at all is a message without words."""
     words = text.text_of(result)
-    parts: list[JSON] = [{"text": words}] if words else []
-    if not words and result not in (None, "", {}, []):
-        parts = [{"data": result}]
+    is_data = not words and result not in (None, "", {}, [])
     return {
         "messageId": ids.uuid7(),
         "role": "ROLE_AGENT",
-        "parts": parts,
+        "parts": [{"data": result} if is_data else {"text": words}],
         "contextId": message.context_id,
     }
-
-
-def _state_of(task: JSONObject) -> str:
-    try:
-        return tasks.state_of(task).value.removeprefix("TASK_STATE_").lower().replace("_", "-")
-    except tasks.EventRefused:
-        return "completed"
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

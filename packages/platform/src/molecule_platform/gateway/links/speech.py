@@ -57,9 +57,11 @@ def _old_members(message: Message) -> JSONObject:
     }
 
 
-def ask(operation: Operation, dialect: Dialect, task_id: str, tenant: str) -> bytes:
-    """A question about a task."""
-    params: JSONObject = {"id": task_id}
+def ask(
+    operation: Operation, dialect: Dialect, task_id: str, tenant: str, said: JSONObject | None = None
+) -> bytes:
+    """A question about a task: all that its caller said, with the agent's own name for the task."""
+    params: JSONObject = {**(said or {}), "id": task_id}
     if tenant and dialect == "1.0":
         params["tenant"] = tenant
     method = operation.method(dialect)

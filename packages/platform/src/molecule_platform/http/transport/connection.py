@@ -1,7 +1,6 @@
 """One connection of a client: its requests in their order, each answered before the next one is begun."""
 
 import asyncio
-import urllib.parse
 from collections import deque
 from typing import Any, cast
 
@@ -367,14 +366,13 @@ class Connection(asyncio.Protocol):
 
 
 def _target(url: bytes) -> tuple[str, bytes]:
-    """The path and the query of a request."""
+    """The path and the query of a request, as they were written: decoding is for who knows their parts."""
     if url[:1] == b"/" and b"#" not in url:
         raw, _, query = url.partition(b"?")
     else:
         parsed = httptools.parse_url(url)
         raw, query = parsed.path or b"/", parsed.query or b""
-    path = raw.decode("ascii")
-    return urllib.parse.unquote(path) if "%" in path else path, query
+    return raw.decode("ascii"), query
 
 
 def _ends(transport: asyncio.BaseTransport, which: str) -> tuple[str, int]:
