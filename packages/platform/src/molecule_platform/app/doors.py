@@ -126,7 +126,7 @@ def _a2a(
     )
     blocking = ground.settings.a2a_blocking_max_seconds
     return {
-        "a2a": A2aDoor(staff.authority, sending, served, replies).handle,
+        "a2a": A2aDoor(staff.authority, sending, served, replies, staff.relaying).handle,
         **StandardDoor(staff.authority, sending, served, blocking).handlers(),
     }
 

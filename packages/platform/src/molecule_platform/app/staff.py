@@ -38,6 +38,7 @@ from molecule_platform.services.loops import Loops
 from molecule_platform.services.notifier import Notifier
 from molecule_platform.services.provisioning import StartRules
 from molecule_platform.services.push_configs import PushConfigs
+from molecule_platform.services.relaying import Relaying
 from molecule_platform.services.retention import Kept, Retention
 from molecule_platform.services.signing import Signing
 from molecule_platform.services.sweeps import Sweeps
@@ -59,6 +60,7 @@ class Staff:
     streams: TaskStreams
     desk: Desk
     cancelling: Cancelling
+    relaying: Relaying
     sweeps: Sweeps
     lives: Lives
     loops: Loops
@@ -123,6 +125,7 @@ def hire(
         streams=streams,
         desk=desk,
         cancelling=cancelling,
+        relaying=Relaying(clock, link, open_secret),
         sweeps=sweeps,
         lives=lives,
         loops=loops,

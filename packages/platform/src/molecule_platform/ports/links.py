@@ -99,3 +99,11 @@ class AgentLink(Protocol):
     async def cancel(self, dispatch: Dispatch, task_id: str, said: JSONObject | None = None) -> Any:
         """Ask the agent to stop, in the words of whoever wants it. What it answers decides nothing."""
         ...
+
+
+class RelayLink(Protocol):
+    """A way to ask an agent what only it understands."""
+
+    async def relay(self, dispatch: Dispatch) -> Answered | Unanswered:
+        """Ask in the caller's own bytes."""
+        ...

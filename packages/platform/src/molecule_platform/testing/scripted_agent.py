@@ -22,6 +22,8 @@ from molecule_wire.a2a import convert, envelopes, errors, operations, sse, versi
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.operations import Dialect
 
+# A method of its own, which A2A does not know.
+OWN_METHOD = "scripted/repeat"
 MOST_REMEMBERED = 10_000
 _STREAM_HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 
@@ -105,11 +107,13 @@ class ScriptedAgent:
         request = envelopes.parse_request(body, version=headers.get("a2a-version"), lenient=False)
         if request.dialect not in self.dialects:
             raise errors.protocol_error(errors.VERSION_NOT_SUPPORTED, f"not {request.dialect} here")
-        if request.operation is None:
+        if request.operation is None and request.method != OWN_METHOD:
             raise errors.protocol_error(errors.METHOD_NOT_FOUND, "Method not found")
         return request
 
     async def _result(self, request: Request) -> JSON:
+        if request.operation is None:
+            return {"heard": request.params}
         if request.operation is operations.SEND:
             return _spoken(request, await self._send(request))
         if request.operation is operations.GET:

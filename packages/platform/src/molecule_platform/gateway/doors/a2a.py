@@ -1,6 +1,7 @@
 """The platform's A2A path: lenient, both dialects. A message is accepted, perhaps held for, and answered."""
 
 from molecule_platform.api.calls import Call, Reply
+from molecule_platform.api.nouns.a2a import SENDERS
 from molecule_platform.domain import authorisation
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.refusals import Refusal
@@ -12,6 +13,7 @@ from molecule_platform.gateway.doors.task_operations import TaskOperations
 from molecule_platform.services import replies
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.delivery import Submission
+from molecule_platform.services.relaying import Relaying
 from molecule_platform.services.replies import Replies
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import operations
@@ -25,12 +27,18 @@ class A2aDoor:
     """Serves POST /workspaces/{id}/a2a."""
 
     def __init__(
-        self, authority: Authority, sending: Sending, served: TaskOperations, replies: Replies
+        self,
+        authority: Authority,
+        sending: Sending,
+        served: TaskOperations,
+        replies: Replies,
+        relaying: Relaying,
     ) -> None:
         self._authority = authority
         self._sending = sending
         self._served = served
         self._replies = replies
+        self._relaying = relaying
 
     async def handle(self, call: Call) -> Reply:
         """Answer one JSON-RPC request; whatever goes wrong comes back as an error object with its id."""
@@ -40,6 +48,8 @@ class A2aDoor:
             framing = PlatformFraming(request.id, request.dialect)
             if request.operation in asks.SENDS and replies.is_reply(call.principal, request.role):
                 return await self._reply(call, request, framing)
+            if request.operation is None:
+                return await self._relay(call, request, framing)
             ask = await asks.ask_of(self._authority, call, request, framing, request.dialect)
             return await self._serve(ask)
         except A2AError as problem:
@@ -56,6 +66,16 @@ class A2aDoor:
         replied = await self._replies.reply(submission, names)
         result: JSON = {"settled": replied.settled, "message_id": replied.message_id}
         return framing.reply(jsontext.encode(result))
+
+    async def _relay(self, call: Call, request: Request, framing: PlatformFraming) -> Reply:
+        """A method that A2A does not know is for the agent to know, if the caller may send to it."""
+        admission = await self._authority.admit(call.principal, SENDERS, call.path["id"], to_send=True)
+        assert admission.workspace is not None
+        wishes = asks.wishes(call, request, self._sending.delivery.limits.hold_seconds)
+        seconds = float(wishes.timeout_seconds or self._sending.delivery.limits.hold_seconds)
+        target = admission.workspace
+        result = await self._relaying.relay(call.principal, target, request, call.request_id, seconds)
+        return framing.reply(result)
 
     async def _serve(self, ask: Ask) -> Reply:
         if ask.request.operation not in asks.SENDS:

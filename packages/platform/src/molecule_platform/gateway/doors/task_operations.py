@@ -8,6 +8,7 @@ from molecule_platform.domain import cards as card_rules
 from molecule_platform.domain.tasks import TaskKey
 from molecule_platform.gateway.doors.asks import Ask
 from molecule_platform.gateway.doors.task_frames import TaskFrames
+from molecule_platform.services import relaying
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.cancelling import Cancelling
 from molecule_platform.services.cards import Cards
@@ -15,7 +16,7 @@ from molecule_platform.services.push_configs import PushConfigs
 from molecule_platform.services.task_pages import TaskPages
 from molecule_platform.services.tasks import STEER, Tasks
 from molecule_wire import JSON, jsontext
-from molecule_wire.a2a import errors, operations, push_configs
+from molecule_wire.a2a import operations, push_configs
 from molecule_wire.a2a.operations import Dialect, Operation
 
 
@@ -56,8 +57,7 @@ class TaskOperations:
         operation = ask.request.operation
         serve = None if operation is None else self._served.get(operation)
         if serve is None:
-            sentence = f"{ask.request.method[:64]} is not known here"
-            raise errors.protocol_error(errors.METHOD_NOT_FOUND, sentence)
+            raise relaying.unknown(ask.request)
         return await serve(ask)
 
     async def _get(self, ask: Ask) -> Reply:

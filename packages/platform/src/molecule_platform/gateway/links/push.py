@@ -67,6 +67,14 @@ class PushLink:
         except errors.A2AError as problem:
             return Unanswered("invalid-agent-response", f"{dispatch.target.name}: {problem}", True, True)
 
+    async def relay(self, dispatch: Dispatch) -> Answered | Unanswered:
+        """POST the bytes as they came; any result is an answer."""
+        spoken: Dialect = "1.0" if dispatch.message.dialect == "1.0" else "0.3"
+        found = await self._exchanged(dispatch, spoken, dispatch.message.body, dispatch.seconds)
+        if isinstance(found, Unanswered):
+            return found
+        return Answered(found.result) if found.error is None else Answered(error=found.error)
+
     async def cancel(
         self, dispatch: Dispatch, task_id: str, said: JSONObject | None = None
     ) -> bytes | Unanswered:
@@ -84,6 +92,17 @@ class PushLink:
     ) -> bytes | Unanswered:
         """The result of a short question about a task."""
         body = speech.ask(operation, spoken, task_id, dispatch.message.tenant, said)
+        found = await self._exchanged(dispatch, spoken, body, min(SHORT_SECONDS, dispatch.seconds))
+        if isinstance(found, Unanswered):
+            return found
+        if found.result is None:
+            return replies.refused(found.error)
+        return found.result
+
+    async def _exchanged(
+        self, dispatch: Dispatch, spoken: Dialect, body: bytes, seconds: float
+    ) -> events.Frame | Unanswered:
+        """The one JSON-RPC answer to a question."""
         try:
             answer = await exchange.exchange(
                 self._outbound,
@@ -91,15 +110,12 @@ class PushLink:
                 dispatch.target.url,
                 headers=self._headers(dispatch, spoken),
                 data=body,
-                seconds=min(SHORT_SECONDS, dispatch.seconds),
+                seconds=seconds,
                 most_bytes=self._most_bytes,
             )
-            found = events.frame(answer.body)
+            return events.frame(answer.body)
         except (guard.UnsafeUrl, exchange.NoAnswer, exchange.AnswerTooLarge, errors.A2AError) as problem:
             return Unanswered("peer-unreachable", f"{dispatch.target.name}: {problem}", True, True)
-        if found.result is None:
-            return replies.refused(found.error)
-        return found.result
 
     async def _heard(
         self, dispatch: Dispatch, spoken: Dialect, body: bytes, tell: Tell
