@@ -2,6 +2,7 @@
 
 from molecule_platform.api.calls import Call, Reply
 from molecule_platform.domain import authorisation
+from molecule_platform.domain.correspondence import ANSWERERS
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.gateway.doors import asks, outcomes
@@ -49,7 +50,7 @@ class A2aDoor:
             return framing.refusal(refusal, call.request_id)
 
     async def _reply(self, call: Call, request: Request, framing: PlatformFraming) -> Reply:
-        authorisation.permit(call.principal, (authorisation.workspace_with("ws.send"),), None, None)
+        authorisation.permit(call.principal, ANSWERERS, None, None)
         target = await self._authority.same_org(call.principal, call.path["id"])
         submission = Submission(call.principal, target, request)
         names = replies.names_of(request, call.headers.get("x-molecule-in-reply-to"))
