@@ -15,7 +15,7 @@ from molecule_wire.a2a import envelopes, errors
 
 SHOWN_MOST_BYTES = 64 * 1024
 
-_TOLD_AS = {"no-reply": "deadline-exceeded", "wake-failed": "peer-unavailable", "cancelled": "conflict"}
+_TOLD_AS = {"cancelled": "conflict"}
 
 
 def settle(
