@@ -84,6 +84,17 @@ def test_after_all_attempts_the_message_is_a_dead_letter(start: Start, agent: Sc
     assert (ended["status"], ended["dead_letter"]) == ("failed", True)
 
 
+def test_the_sender_is_told_with_which_status_the_agent_answered(
+    platform: Platform, agent: ScriptedAgent
+) -> None:
+    client = join_push(platform, agent)
+    agent.script = [(404, {"error": "x"})]
+    answer = platform.send(client.workspace_id, "hello")
+    assert answer.status_code == 502
+    [info] = answer.json()["error"]["data"]
+    assert (info["metadata"]["code"], info["metadata"]["agent_status"]) == ("invalid-agent-response", "404")
+
+
 def test_the_agents_own_error_is_passed_on_unchanged(platform: Platform, agent: ScriptedAgent) -> None:
     client = join_push(platform, agent)
     error = {"code": -32004, "message": "not me", "data": [{"odd": 2**60}]}
