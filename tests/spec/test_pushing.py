@@ -73,6 +73,19 @@ def test_a_failing_agent_is_tried_again_with_the_same_message_id(
     assert ids == {sent["message_id"]}
 
 
+def test_an_agent_that_owns_its_retries_is_asked_once(platform: Platform, agent: ScriptedAgent) -> None:
+    client = join_push(platform, agent)
+    beat = {
+        "workspace_id": client.workspace_id,
+        "runtime_metadata": {"capabilities": {"retry": True}},
+    }
+    platform.ok("POST", "/registry/heartbeat", client.load_token(), json=beat)
+    agent.script = [(500, {"error": "x"})]
+    sent = platform.send(client.workspace_id, "hello", headers={"Prefer": "respond-async"}).json()
+    ended = platform.ok("GET", f"/messages/{sent['message_id']}?wait=15")
+    assert (ended["status"], ended["attempts"], len(agent.received)) == ("failed", 1, 1)
+
+
 def test_after_all_attempts_the_message_is_a_dead_letter(start: Start, agent: ScriptedAgent) -> None:
     platform = start(MESSAGE_MAX_ATTEMPTS=1, MOLECULE_A2A_HOLD_SECONDS=30)
     client = join_push(platform, agent)
