@@ -105,7 +105,22 @@ def test_the_sender_is_told_with_which_status_the_agent_answered(
     answer = platform.send(client.workspace_id, "hello")
     assert answer.status_code == 502
     [info] = answer.json()["error"]["data"]
-    assert (info["metadata"]["code"], info["metadata"]["agent_status"]) == ("invalid-agent-response", "404")
+    assert info["metadata"] == {
+        "code": "invalid-agent-response",
+        "agent_status": "404",
+        "request_id": answer.headers["X-Request-Id"],
+    }
+
+
+def test_an_outcome_has_one_code_in_every_place_and_names_the_request(platform: Platform) -> None:
+    client = platform.join("a")
+    client.heartbeat()
+    answer = platform.send(client.workspace_id, "hello", headers={"X-Timeout": "1", "Prefer": "wait=5"})
+    assert answer.status_code == 504
+    told, request_id = answer.json(), answer.headers["X-Request-Id"]
+    [info] = told["error"]["data"]
+    assert info["metadata"] == {"code": "deadline-exceeded", "request_id": request_id}
+    assert (told["code"], told["request_id"]) == ("deadline-exceeded", request_id)
 
 
 def test_the_agents_own_error_is_passed_on_unchanged(platform: Platform, agent: ScriptedAgent) -> None:

@@ -129,6 +129,8 @@ _STATUS_OF_OUTCOME: Mapping[str, int] = MappingProxyType(
 )
 OUTCOME_CODES = frozenset(_STATUS_OF_OUTCOME)
 """How a message, delegation or run may end besides the codes of `TABLE`; none is a status of its own."""
+# 499 stands in bodies only: no answer has it.
+_TOLD_WITH: Mapping[str, int] = MappingProxyType({**_STATUS_OF_OUTCOME, "cancelled": 409})
 
 
 def is_known(code: str) -> bool:
@@ -138,7 +140,7 @@ def is_known(code: str) -> bool:
 
 def status_of(code: str) -> int:
     """The HTTP status with which somebody is told of a code. Raises KeyError for one that nobody knows."""
-    return _STATUS_OF_OUTCOME[code] if code in _STATUS_OF_OUTCOME else TABLE[code].status
+    return _TOLD_WITH[code] if code in _TOLD_WITH else TABLE[code].status
 
 
 def of_agent(code: str | None) -> str:
