@@ -59,3 +59,13 @@ def test_a_reply_reaches_the_inbox_of_the_asker_whatever_else_is_in_it(small: Pl
     unasked = replied(small, bob, ada)
     assert (unasked.status_code, unasked.json()["result"]["settled"]) == (200, False)
     assert replies_of(small, ada) == ([bob.workspace_id] * 2, [bob.workspace_id] * 2)
+
+
+@pytest.mark.parametrize("settles", [True, False])
+def test_a_reply_posted_again_is_told_to_be_a_repeat(platform: Platform, settles: bool) -> None:
+    ada, bob = platform.join("Ada"), platform.join("Bob")
+    named = {"X-Molecule-In-Reply-To": sent(platform, ada, bob)} if settles else {}
+    first, again = (replied(platform, bob, ada, "r-1", **named) for _ in range(2))
+    assert first.json()["result"] == again.json()["result"]
+    assert first.json()["result"]["settled"] is settles
+    assert [one.headers.get("Idempotency-Replayed") for one in (first, again)] == [None, "true"]

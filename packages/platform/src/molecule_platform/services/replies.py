@@ -26,6 +26,8 @@ class Replied:
 
     settled: bool
     message_id: str
+    # Whether the same words came before.
+    replayed: bool = False
 
 
 class Replies:
@@ -71,10 +73,10 @@ class Replies:
             return None
         answered = tx.mailbox.by_reply(submission.principal.workspace_id or "", item.body_hash)
         if answered is not None:
-            return Replied(True, answered)
+            return Replied(True, answered, replayed=True)
         since = now - messages.REPEAT_WINDOW
         first = tx.mailbox.by_reference(item.caller, item.target_id, item.message_ref, item.body_hash, since)
-        return None if first is None else Replied(False, first.id)
+        return None if first is None else Replied(False, first.id, replayed=True)
 
     def _deliver(self, tx: Transaction, submission: Submission, item: Message, now: datetime) -> str:
         """Words that answer nothing open: the other side finds them in its inbox."""

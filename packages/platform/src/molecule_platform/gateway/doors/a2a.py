@@ -56,7 +56,7 @@ class A2aDoor:
         names = replies.names_of(request, call.headers.get("x-molecule-in-reply-to"))
         replied = await self._replies.reply(submission, names)
         result: JSON = {"settled": replied.settled, "message_id": replied.message_id}
-        return framing.reply(jsontext.encode(result))
+        return framing.reply(jsontext.encode(result), REPLAYED if replied.replayed else ())
 
     async def _serve(self, ask: Ask) -> Reply:
         if ask.request.operation not in asks.SENDS:
