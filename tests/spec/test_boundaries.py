@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import requests
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -78,6 +79,31 @@ def test_a_worker_cannot_fail_in_the_platform_s_name(platform: Platform) -> None
     platform.ok("POST", inbox, token=client.load_token(), json=body)
     ended = platform.ok("GET", f"/messages/{sent['message_id']}")
     assert ended["error"]["code"] == "skill-failed"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("turn-timeout", 504),
+        ("turn-stalled", 504),
+        ("run-interrupted", 500),
+        ("budget-exceeded", 402),
+        ("skill-input-invalid", 400),
+        ("auth-model-mismatch", 500),
+    ],
+)
+def test_a_worker_says_by_its_code_what_became_of_the_work(
+    platform: Platform, code: str, status: int
+) -> None:
+    client = platform.join("a")
+    key = {"Prefer": "respond-async", "Idempotency-Key": "k"}
+    sent = platform.send(client.workspace_id, "x", headers=key).json()
+    inbox = f"/workspaces/{client.workspace_id}/inbox/{sent['message_id']}/fail"
+    body = {"code": code, "error": "it did not work", "retryable": False}
+    platform.ok("POST", inbox, token=client.load_token(), json=body)
+    assert platform.ok("GET", f"/messages/{sent['message_id']}")["error"]["code"] == code
+    told = platform.send(client.workspace_id, "x", headers=key)
+    assert (told.status_code, told.json()["code"]) == (status, code)
 
 
 def test_the_same_reply_posted_twice_answers_one_question(platform: Platform) -> None:

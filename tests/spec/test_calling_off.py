@@ -136,7 +136,11 @@ def test_whoever_waits_for_the_answer_learns_of_the_cancel_before_the_agent_has_
     called_off(platform, open_message(platform, client.workspace_id))
     answer = held.answer()
     assert answer.status_code == 409, answer.text
-    assert "cancelled by user:admin: enough" in answer.json()["error"]["message"]
+    told = answer.json()
+    assert "cancelled by user:admin: enough" in told["error"]["message"]
+    [info] = told["error"].get("data") or told["error"]["details"]
+    assert info["metadata"] == {"code": "cancelled", "request_id": answer.headers["X-Request-Id"]}
+    assert told.get("code", "cancelled") == "cancelled"
     agent.may_answer.set()
     eventually(lambda: cancels(agent) != [])
     assert cancels(agent) == task_ids(agent)

@@ -233,6 +233,9 @@ def test_the_events_of_a_delegation_are_told_from_its_beginning_to_its_end(platf
     path = f"/delegations/{made['delegation_id']}"
     with stream(platform, f"{path}/events", token(a)) as live:
         item = next(one for one in taken(platform, b) if one["text"] == "write")
+        reports = f"/workspaces/{b.workspace_id}/inbox/{item['message_id']}/progress"
+        report = {"lease_token": item["lease"]["token"], "text": "half of it"}
+        platform.ok("POST", reports, token(b), json=report)
         shown = {"deliverable": "poem", "kind": "text", "text": "a rose"}
         platform.ok("POST", f"{path}/evidence", token(b), json=shown)
         answer(platform, b, item, "done")
@@ -242,10 +245,12 @@ def test_the_events_of_a_delegation_are_told_from_its_beginning_to_its_end(platf
         "DELEGATION_SENT",
         "DELEGATION_STATUS",
         "DELEGATION_STATUS",
+        "DELEGATION_STATUS",
         "DELEGATION_COMPLETE",
     ]
     assert {one.data["payload"]["delegation_id"] for one in told} == {made["delegation_id"]}
-    assert told[2].data["payload"]["evidence"]["deliverable"] == "poem"
+    assert told[2].data["payload"]["progress"] == {"text": "half of it"}
+    assert told[3].data["payload"]["evidence"]["deliverable"] == "poem"
     with stream(platform, f"{path}/events", token(b), Last_Event_ID=told[1].id) as resumed:
         assert [one.event for one in resumed.until("DELEGATION_COMPLETE")][-1] == "DELEGATION_COMPLETE"
         assert resumed.ends()

@@ -73,6 +73,19 @@ def test_a_failing_agent_is_tried_again_with_the_same_message_id(
     assert ids == {sent["message_id"]}
 
 
+def test_an_agent_that_owns_its_retries_is_asked_once(platform: Platform, agent: ScriptedAgent) -> None:
+    client = join_push(platform, agent)
+    beat = {
+        "workspace_id": client.workspace_id,
+        "runtime_metadata": {"capabilities": {"retry": True}},
+    }
+    platform.ok("POST", "/registry/heartbeat", client.load_token(), json=beat)
+    agent.script = [(500, {"error": "x"})]
+    sent = platform.send(client.workspace_id, "hello", headers={"Prefer": "respond-async"}).json()
+    ended = platform.ok("GET", f"/messages/{sent['message_id']}?wait=15")
+    assert (ended["status"], ended["attempts"], len(agent.received)) == ("failed", 1, 1)
+
+
 def test_after_all_attempts_the_message_is_a_dead_letter(start: Start, agent: ScriptedAgent) -> None:
     platform = start(MESSAGE_MAX_ATTEMPTS=1, MOLECULE_A2A_HOLD_SECONDS=30)
     client = join_push(platform, agent)
@@ -82,6 +95,32 @@ def test_after_all_attempts_the_message_is_a_dead_letter(start: Start, agent: Sc
     assert answer.json()["code"] == "invalid-agent-response"
     ended = platform.ok("GET", f"/messages/{answer.json()['message_id']}")
     assert (ended["status"], ended["dead_letter"]) == ("failed", True)
+
+
+def test_the_sender_is_told_with_which_status_the_agent_answered(
+    platform: Platform, agent: ScriptedAgent
+) -> None:
+    client = join_push(platform, agent)
+    agent.script = [(404, {"error": "x"})]
+    answer = platform.send(client.workspace_id, "hello")
+    assert answer.status_code == 502
+    [info] = answer.json()["error"]["data"]
+    assert info["metadata"] == {
+        "code": "invalid-agent-response",
+        "agent_status": "404",
+        "request_id": answer.headers["X-Request-Id"],
+    }
+
+
+def test_an_outcome_has_one_code_in_every_place_and_names_the_request(platform: Platform) -> None:
+    client = platform.join("a")
+    client.heartbeat()
+    answer = platform.send(client.workspace_id, "hello", headers={"X-Timeout": "1", "Prefer": "wait=5"})
+    assert answer.status_code == 504
+    told, request_id = answer.json(), answer.headers["X-Request-Id"]
+    [info] = told["error"]["data"]
+    assert info["metadata"] == {"code": "deadline-exceeded", "request_id": request_id}
+    assert (told["code"], told["request_id"]) == ("deadline-exceeded", request_id)
 
 
 def test_the_agents_own_error_is_passed_on_unchanged(platform: Platform, agent: ScriptedAgent) -> None:

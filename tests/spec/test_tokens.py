@@ -7,7 +7,7 @@ import pytest
 import requests
 
 from molecule_wire import times
-from tests.spec.house import Platform, Start
+from tests.spec.house import Platform, Start, message
 
 
 def beat(platform: Platform, workspace_id: str, token: str) -> requests.Response:
@@ -36,6 +36,63 @@ def test_a_token_does_only_what_its_scopes_say(platform: Platform) -> None:
     assert beat(platform, client.workspace_id, narrow).status_code == 200
     answer = platform.call("GET", f"/workspaces/{client.workspace_id}/secrets/values", narrow)
     assert (answer.status_code, answer.json()["required"]) == (403, ["ws.secrets.read"])
+
+
+def test_what_was_sent_is_read_with_ws_inbox_or_ws_send_and_steered_with_ws_send(platform: Platform) -> None:
+    ada, bob = platform.join("ada"), platform.join("bob")
+    here, there = ada.workspace_id, bob.workspace_id
+    asked = platform.send(there, "?", ada.load_token(), headers={"Prefer": "respond-async"}).json()
+    delegated = platform.ok("POST", f"/workspaces/{here}/delegate", json={"target_id": there, "task": "t"})
+    message, delegation = asked["message_id"], delegated["delegation_id"]
+    rpc = {"jsonrpc": "2.0", "id": 1, "params": {"id": message}}
+    reads: list[tuple[str, str, Any]] = [
+        ("GET", f"/messages/{message}", None),
+        ("GET", f"/messages/{message}/events", None),
+        ("GET", f"/workspaces/{there}/a2a/queue/{message}", None),
+        ("GET", f"/workspaces/{there}/tasks/{message}/events", None),
+        ("GET", f"/delegations/{delegation}", None),
+        ("GET", f"/delegations/{delegation}/events", None),
+        ("GET", f"/agents/{there}/v1/tasks/{message}", None),
+        ("POST", f"/workspaces/{there}/a2a", rpc | {"method": "tasks/get"}),
+        ("POST", f"/agents/{there}", rpc | {"method": "tasks/get"}),
+        ("POST", f"/agents/{there}", rpc | {"method": "tasks/resubscribe"}),
+    ]
+    steers: list[tuple[str, str, Any]] = [
+        ("POST", f"/workspaces/{there}/a2a", rpc | {"method": "tasks/cancel"}),
+        ("POST", f"/agents/{there}", rpc | {"method": "tasks/cancel"}),
+        ("POST", f"/agents/{there}/v1/tasks/{message}:cancel", {}),
+        ("POST", f"/messages/{message}/cancel", {}),
+        ("POST", f"/delegations/{delegation}/cancel", {}),
+    ]
+
+    def statuses(token: str, calls: list[tuple[str, str, Any]]) -> set[int]:
+        found: set[int] = set()
+        for method, path, body in calls:
+            with platform.call(method, path, token, json=body, stream=True) as answer:
+                found.add(answer.status_code)
+                assert answer.status_code == 200 or "scope-required" in answer.text, (path, answer.text)
+        return found
+
+    for workspace_id in (here, there):
+        for scope in ("ws.inbox", "ws.send", "workspace"):
+            assert statuses(minted(platform, workspace_id, scopes=[scope])["auth_token"], reads) == {200}
+        runtime = minted(platform, workspace_id, scopes=["ws.runtime"])["auth_token"]
+        assert statuses(runtime, reads + steers) == {403}
+        inbox = minted(platform, workspace_id, scopes=["ws.inbox"])["auth_token"]
+        assert statuses(inbox, steers) == {403}
+    operator = platform.ok("POST", "/org/tokens", json={"scopes": ["org.read"]})["auth_token"]
+    assert (statuses(operator, reads), statuses(operator, steers)) == ({200}, {403})
+    assert statuses(minted(platform, here, scopes=["ws.send"])["auth_token"], steers[-2:]) == {200}
+
+
+def test_an_agent_replies_with_ws_inbox(platform: Platform) -> None:
+    ada, bob = platform.join("ada"), platform.join("bob")
+    asked = platform.send(bob.workspace_id, "?", ada.load_token(), headers={"Prefer": "respond-async"}).json()
+    token = minted(platform, bob.workspace_id, scopes=["ws.inbox"])["auth_token"]
+    path, named = f"/workspaces/{ada.workspace_id}/a2a", {"X-Molecule-In-Reply-To": asked["message_id"]}
+    reply = platform.ok("POST", path, token, json=message("four", role="agent"), headers=named)
+    assert reply["result"]["settled"] is True
+    assert platform.call("POST", path, token, json=message("a call")).json()["code"] == "scope-required"
 
 
 def test_a_revoked_token_ends_at_once(platform: Platform) -> None:

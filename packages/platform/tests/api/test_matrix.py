@@ -78,7 +78,7 @@ def is_let_in(kind: Kind, rules: list[str], names_a_workspace: bool) -> bool:
             "any": not foreign,
             "self": kind.relation == "self",
             "peer": kind.relation == "peer",
-            "workspace": kind.relation in ("self", "peer", "stranger", "foreign-workspace"),
+            "workspace": kind.relation in ("self", "peer", "stranger", "foreign-workspace") and not foreign,
             "org": kind.relation == "org" or (kind.relation == "foreign-org" and not names_a_workspace),
         }[who]
         if fits and (not scope or implied(kind.scopes, scope)):

@@ -156,6 +156,16 @@ def test_a_task_is_watched_to_its_end_and_a_failed_one_is_a_failure(at_house: Mo
     assert [json.loads(line)["event"] for line in lines] == ["task", "status", "artifact", "status"]
 
 
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_watching_what_was_called_off_is_a_failure_in_either_form(
+    at_house: Molecule, agent: Agent, how: tuple[str, ...]
+) -> None:
+    sent = at_house("send", agent.name, "work", "--no-wait", "--json").json()["id"]
+    at_house("task", "cancel", agent.name, sent)
+    assert at_house("task", "watch", agent.name, sent, *how).code == 1
+    assert at_house("message", "watch", sent, *how).code == 1
+
+
 def test_an_unknown_task_leads_to_those_there_are(at_house: Molecule, agent: Agent) -> None:
     failed = at_house("task", "show", agent.name, "nothing")
     assert failed.code == 1

@@ -234,3 +234,37 @@ def test_people_are_not_part_of_a_chain() -> None:
 def test_a_context_reads_as_it_was_written() -> None:
     here = Context("d2", "d1", 3, 60, ("a", "b"))
     assert Context.read(json.loads(json.dumps(here.written()))) == here
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (
+            {
+                "statusUpdate": {
+                    "status": {"state": "TASK_STATE_WORKING", "message": {"parts": [{"text": "half"}]}}
+                }
+            },
+            {"text": "half"},
+        ),
+        ({"statusUpdate": {"status": {"state": "TASK_STATE_WORKING"}}}, None),
+        (
+            {
+                "statusUpdate": {
+                    "status": {"state": "TASK_STATE_COMPLETED", "message": {"parts": [{"text": "all"}]}}
+                }
+            },
+            None,
+        ),
+        (
+            {"artifactUpdate": {"artifact": {"artifactId": "a", "name": "poem", "parts": []}}},
+            {"artifact": {"artifact_id": "a", "name": "poem"}},
+        ),
+        ({"artifactUpdate": {"artifact": {"artifactId": "a", "parts": []}, "append": True}}, None),
+        ({"task": {"id": "t"}}, None),
+    ],
+)
+def test_progress_is_what_is_said_on_the_way_and_what_is_begun(
+    event: dict[str, Any], told: dict[str, Any] | None
+) -> None:
+    assert delegation_views.progress(event) == told

@@ -457,12 +457,20 @@ async def test_an_agent_that_owns_its_sessions_and_is_busy_is_not_queued_for(rig
     assert message.error["retry_after"] == 30
 
 
-@pytest.mark.parametrize(("confirmed", "status_then"), [(True, "failed"), (False, "accepted")])
-async def test_an_agent_that_owns_its_retries_gets_nothing_twice(
-    rig: Rig, eventually: Eventually, confirmed: bool, status_then: str
+@pytest.mark.parametrize(
+    ("trouble", "status_then"),
+    [
+        (Unanswered("peer-unreachable", "it broke", True, delivery_confirmed=True), "failed"),
+        (Unanswered("invalid-agent-response", "HTTP 500", True, agent_status=500), "failed"),
+        (Unanswered("peer-unreachable", "it is away", True), "accepted"),
+        (Unanswered("peer-busy", "HTTP 503", True, agent_status=503), "accepted"),
+    ],
+)
+async def test_an_agent_that_owns_its_retries_gets_nothing_twice_that_it_took(
+    rig: Rig, eventually: Eventually, trouble: Unanswered, status_then: str
 ) -> None:
     ada = await rig.changed(await rig.agent(url=URL), capabilities={"retry": True})
-    rig.link.answers = [Unanswered("peer-unreachable", "it broke", True, delivery_confirmed=confirmed)]
+    rig.link.answers = [trouble]
     sent = (await rig.send(ada)).message
 
     async def given_back() -> bool:

@@ -218,3 +218,20 @@ async def test_another_beat_than_the_last_is_judged_at_once(rig: Rig) -> None:
     await rig.heartbeats.beat(ada.id, Beat())
     heard = await rig.heartbeats.beat(ada.id, Beat(error_rate=0.9))
     assert heard.workspace.status == "degraded"
+
+
+async def test_an_idle_timeout_that_is_no_number_clears_the_one_before_also_when_it_equals_it(
+    rig: Rig,
+) -> None:
+    ada = await rig.agent()
+    await rig.heartbeats.beat(ada.id, Beat(runtime_metadata={"idle_timeout_seconds": 1}))
+    assert (await rig.workspace(ada.id)).idle_timeout_seconds == 1
+    await rig.heartbeats.beat(ada.id, Beat(runtime_metadata={"idle_timeout_seconds": True}))
+    assert (await rig.workspace(ada.id)).idle_timeout_seconds is None
+
+
+async def test_a_capability_counts_from_the_beat_that_says_true(rig: Rig) -> None:
+    ada = await rig.agent()
+    for said in (1, True):
+        await rig.heartbeats.beat(ada.id, Beat(runtime_metadata={"capabilities": {"retry": said}}))
+    assert ((await rig.workspace(ada.id)).capabilities or {})["retry"] is True

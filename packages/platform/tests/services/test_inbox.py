@@ -65,6 +65,19 @@ async def test_peeking_has_no_effect(rig: Rig) -> None:
     assert (await rig.inbox.peek(await rig.agent("Bob"), BASE, 10, 0))["messages"] == []
 
 
+async def test_the_list_has_the_next_one_first_also_when_a_long_wait_raised_it(
+    rig: Rig, principal_of: Of
+) -> None:
+    ada = await rig.agent()
+    old = (await rig.send(ada, "from a peer", principal_of(await rig.agent("Bob")))).message
+    rig.clock.advance(11 * 60)
+    new = (await rig.send(ada, "from a person")).message
+    seen = (await rig.inbox.peek(ada, BASE, 10, 0))["messages"]
+    assert [item["message_id"] for item in seen] == [old.id, new.id]
+    leased = await rig.inbox.lease(ada, BASE, LeaseWish(limit=1), 0, here)
+    assert [item["message_id"] for item in leased["messages"]] == [old.id]
+
+
 @pytest.mark.usefixtures("only_bells")
 @pytest.mark.parametrize("way", ["lease", "peek"])
 async def test_whoever_waits_for_mail_gets_it_when_it_comes(rig: Rig, way: str) -> None:

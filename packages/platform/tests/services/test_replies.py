@@ -102,6 +102,26 @@ async def test_an_answer_that_nobody_waits_for_also_becomes_an_item_of_the_asker
     assert [row.activity_type for row in await talk.rig.rows(talk.ada)] == ["a2a_receive"]
 
 
+async def full_mailbox(talk: Talk) -> None:
+    while (
+        await talk.rig.storage.read(lambda tx: tx.mailbox.open_count(talk.ada.id)) < talk.rig.limits.max_open
+    ):
+        await talk.rig.send(talk.ada)
+
+
+async def test_an_answer_that_nobody_waits_for_is_kept_in_a_full_mailbox_too(talk: Talk) -> None:
+    asked = await talk.ask()
+    await full_mailbox(talk)
+    assert await talk.reply(header=asked.id) == Replied(True, asked.id)
+    assert [item.kind for item in await talk.items_of_ada()].count("reply") == 1
+
+
+async def test_words_that_answer_nothing_open_are_kept_in_a_full_mailbox_too(talk: Talk) -> None:
+    await full_mailbox(talk)
+    assert not (await talk.reply("too late")).settled
+    assert [item.kind for item in await talk.items_of_ada()].count("reply") == 1
+
+
 async def test_an_answer_that_a_held_call_gets_does_not_come_twice(talk: Talk) -> None:
     asked = await talk.ask(hold_seconds=25)
     await talk.reply(header=asked.id)

@@ -116,10 +116,40 @@ RETRYABLE_CODES = frozenset(
     }
 )
 
-OUTCOME_CODES = frozenset(
-    {"no-reply", "wake-failed", "turn-timeout", "turn-stalled", "run-interrupted", "replay-diverged"}
+_OF_CREDENTIALS = 401
+_STATUS_OF_OUTCOME: Mapping[str, int] = MappingProxyType(
+    {
+        "no-reply": 504,
+        "wake-failed": 503,
+        "turn-timeout": 504,
+        "turn-stalled": 504,
+        "run-interrupted": 500,
+        "replay-diverged": 500,
+    }
 )
-"""How a message, delegation or run may end besides the codes of `TABLE`; they have no HTTP status."""
+OUTCOME_CODES = frozenset(_STATUS_OF_OUTCOME)
+"""How a message, delegation or run may end besides the codes of `TABLE`; none is a status of its own."""
+# 499 stands in bodies only: no answer has it.
+_TOLD_WITH: Mapping[str, int] = MappingProxyType({**_STATUS_OF_OUTCOME, "cancelled": 409})
+
+
+def is_known(code: str) -> bool:
+    """Whether a code is one of the tables."""
+    return code in TABLE or code in OUTCOME_CODES
+
+
+def status_of(code: str) -> int:
+    """The HTTP status with which somebody is told of a code. Raises KeyError for one that nobody knows."""
+    return _TOLD_WITH[code] if code in _TOLD_WITH else TABLE[code].status
+
+
+def of_agent(code: str | None) -> str:
+    """What an agent says of its work: any code there is, but none about the credential of its sender.
+
+    A sender that believed such a one would throw its own credential away.
+    """
+    is_its = code is not None and is_known(code) and status_of(code) != _OF_CREDENTIALS
+    return code if code is not None and is_its else "skill-failed"
 
 
 def class_for(status: int, code: str | None) -> str:

@@ -84,3 +84,20 @@ def test_a_body_holds_sentence_code_request_id_and_extras() -> None:
 def test_a_body_with_an_unknown_code_is_refused() -> None:
     with pytest.raises(ValueError, match="no-such-code"):
         errors.body("no-such-code", "?", "r1")
+
+
+def test_every_outcome_has_a_status_for_whoever_waits_for_it() -> None:
+    assert {errors.status_of(code) for code in errors.OUTCOME_CODES} == {500, 503, 504}
+    assert errors.status_of("budget-exceeded") == 402
+
+
+@pytest.mark.parametrize(
+    "code", ["turn-timeout", "run-interrupted", "budget-exceeded", "skill-input-invalid"]
+)
+def test_an_agent_says_by_a_code_of_the_tables_what_became_of_its_work(code: str) -> None:
+    assert errors.of_agent(code) == code
+
+
+@pytest.mark.parametrize("code", [None, "", "made-up", "token-revoked", "unauthenticated"])
+def test_an_agent_says_nothing_of_the_credential_of_its_sender(code: str | None) -> None:
+    assert errors.of_agent(code) == "skill-failed"

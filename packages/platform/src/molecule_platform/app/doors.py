@@ -121,9 +121,7 @@ def _a2a(
     pages = TaskPages(ground.storage, sealers.for_places(ground.keyring))
     frames = TaskFrames(staff.streams, delivery, tasks, staff.identity)
     sending = Sending(delivery, tasks, frames, staff.push_configs)
-    served = TaskOperations(
-        staff.authority, tasks, pages, frames, staff.cancelling, staff.push_configs, staff.cards
-    )
+    served = TaskOperations(tasks, pages, frames, staff.cancelling, staff.push_configs, staff.cards)
     blocking = ground.settings.a2a_blocking_max_seconds
     return {
         "a2a": A2aDoor(staff.authority, sending, served, replies, staff.relaying).handle,

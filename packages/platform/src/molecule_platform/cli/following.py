@@ -172,14 +172,15 @@ def follow(session: Session, path: str, heard: Talk, waiting: Waiting, count: in
             return
 
 
-def print_lines(session: Session, path: str, count: int | None) -> None:
-    """The same for a machine: each thing as one line."""
+def print_lines(session: Session, path: str, count: int | None) -> Talk:
+    """The same for a machine: each thing as one line. What was heard by then."""
     heard = Talk(session, "", Busy(session, ""))
     for number, (event, data) in enumerate(happenings(session, path, heard, Waiting(None)), start=1):
         heard.hear(event, data)
         screen.show_json({"event": event, "data": data}, indent=None)
         if number == count:
-            return
+            break
+    return heard
 
 
 def happenings(

@@ -112,17 +112,21 @@ def watch(session: Session, message_id: Id, count: following.Count = None) -> No
 
     With --json, each step and each event is a line.
     """
-    target_id = _look(session, message_id)["target_id"]
+    name = events.Names(session).of(_look(session, message_id)["target_id"])
     path = f"/messages/{client.segment(message_id)}/events"
+    has_said = False
     try:
         if session.as_json:
             following.print_lines(session, path, count)
-            return
-        name = events.Names(session).of(target_id)
-        has_said = _listen(session, message_id, name, Waiting(None), count)
+        else:
+            has_said = _listen(session, message_id, name, Waiting(None), count)
     except KeyboardInterrupt:
         return
-    _tell(session, _look(session, message_id), name, "", has_said)
+    message = _look(session, message_id)
+    if not session.as_json:
+        _tell(session, message, name, "", has_said)
+    elif message["status"] in following.ENDS - {"answered"}:
+        raise _failure(session, message, name)
 
 
 @command(messages, "cancel", serves=("message.cancel",))

@@ -57,12 +57,12 @@ def watch(session: Session, workspace: Reference, task: Id, count: following.Cou
     found = _asked(session, row, "GET", task)
     path = tree.path(row["id"], f"/tasks/{client.segment(found['id'])}/events")
     try:
-        if session.as_json:
-            following.print_lines(session, path, count)
-        else:
-            _watch(session, row, path, count)
+        watched = following.print_lines if session.as_json else functools.partial(_watched, row=row)
+        heard = watched(session, path, count)
     except KeyboardInterrupt:
         return
+    if heard.failure is not None:
+        raise problems.Problem(f"the task of {row['name']} ended as {heard.failure}", "task-failed")
 
 
 @command(tasks, "cancel", serves=("agent.rest",))
@@ -73,13 +73,12 @@ def cancel(session: Session, workspace: Reference, task: Id) -> None:
     session.answer(ended, f"The task of {row['name']} is {_word(ended)}.")
 
 
-def _watch(session: Session, row: tree.Row, path: str, count: int | None) -> None:
+def _watched(session: Session, path: str, count: int | None, row: tree.Row) -> following.Talk:
     with following.talk(session, row["name"], f"{row['name']} is working on it …") as heard:
         following.follow(session, path, heard, Waiting(None), count)
-    if heard.failure is not None:
-        raise problems.Problem(f"the task of {row['name']} ended as {heard.failure}", "task-failed")
-    if heard.is_over and not heard.has_said:
+    if heard.is_over and not heard.has_said and heard.failure is None:
         screen.show(f"The task of {row['name']} ended without words.")
+    return heard
 
 
 def _request(method: str, row: tree.Row, rest: str, query: dict[str, str] | None = None) -> client.Request:

@@ -1,11 +1,18 @@
 """Who may see a message, and when a mailbox takes no more."""
 
+from molecule_platform.domain.authorisation import org_with, workspace_with
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 
 FULL_RETRY_SECONDS = 5
+
+# Whose credential opens what was sent and received: messages, their tasks, delegations. Which of these
+# exist for somebody is decided by each of them.
+ANSWERERS = (workspace_with("ws.inbox"), workspace_with("ws.send"))
+READERS = (*ANSWERERS, org_with("org.read"), org_with("org.send"))
+STEERERS = (workspace_with("ws.send"), org_with("org.send"))
 
 
 def may_see(principal: Principal, message: Message) -> bool:

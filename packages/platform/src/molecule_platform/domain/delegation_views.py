@@ -7,9 +7,12 @@ from typing import Any
 from molecule_platform.domain import redaction
 from molecule_platform.domain.delegations import Delegation, Evidence
 from molecule_wire import times
+from molecule_wire.a2a import text
 
+_ON_THE_WAY = ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
 SUMMARY_LONGEST = 200
 PREVIEW_LONGEST = 300
+PROGRESS_LONGEST = 1000
 
 
 def listed(delegation: Delegation) -> dict[str, Any]:
@@ -38,6 +41,23 @@ def listed(delegation: Delegation) -> dict[str, Any]:
 def summary(delegation: Delegation) -> str:
     """The first words of the task, on one line."""
     return " ".join(delegation.task[: SUMMARY_LONGEST * 2].split())[:SUMMARY_LONGEST]
+
+
+def progress(event: dict[str, Any]) -> dict[str, Any] | None:
+    """What a 1.0 event of its task tells of the work: words on the way, or something new that was made.
+
+    None for all else: how it stands and how it ends is told of the delegation itself.
+    """
+    made: dict[str, Any] | None = event.get("artifactUpdate")
+    if made is not None:
+        artifact: dict[str, Any] = made.get("artifact", {})
+        named = {"artifact_id": artifact.get("artifactId"), "name": artifact.get("name")}
+        return None if made.get("append") else {"artifact": named}
+    status: dict[str, Any] = event.get("statusUpdate", {}).get("status", {})
+    words = text.text_of_message(status.get("message"))
+    if status.get("state") not in _ON_THE_WAY or not words:
+        return None
+    return {"text": redaction.redacted_text(words)[:PROGRESS_LONGEST]}
 
 
 def whole(delegation: Delegation, evidence: Sequence[Evidence]) -> dict[str, Any]:

@@ -224,6 +224,11 @@ class Waiting:
     deadline_at: datetime | None = None
 
 
+def in_order(waiting: Iterable[Waiting], now: datetime) -> list[Waiting]:
+    """The next one first: by priority, which a long wait raises, and the oldest first inside it."""
+    return sorted(waiting, key=lambda m: (-raised_priority(m.priority, now - m.created_at), m.seq))
+
+
 def choose(
     open_messages: Iterable[Waiting],
     now: datetime,
@@ -240,10 +245,8 @@ def choose(
     """
     everything = list(open_messages)
     busy = _contexts_in_work(everything, worker)
-    waiting = [m for m in everything if m.status == "accepted"]
-    waiting.sort(key=lambda m: (-raised_priority(m.priority, now - m.created_at), m.seq))
     chosen: list[str] = []
-    for message in waiting:
+    for message in in_order((m for m in everything if m.status == "accepted"), now):
         if len(chosen) == limit:
             break
         free = parallel_contexts or message.context_id not in busy

@@ -6,8 +6,7 @@ from typing import Protocol
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import messages as shapes
 from molecule_platform.api.queries import names
-from molecule_platform.domain import authorisation, results
-from molecule_platform.domain.authorisation import org_with
+from molecule_platform.domain import results
 from molecule_platform.domain.messages import STATUSES, Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import invalid
@@ -73,21 +72,12 @@ class MessageRoutes:
     async def cancel(self, call: Call) -> Reply:
         """Call a message off."""
         body: shapes.CancelMessage = call.body
-        _check_may_cancel(
-            call.principal, await self._delivery.visible(call.principal, call.path["message_id"])
-        )
         reason = None if body.reason is None else body.reason[:REASON_LONGEST]
         message = await self._cancelling.cancel_message(call.principal, call.path["message_id"], reason)
         return Reply(await self._row(message))
 
     async def _row(self, message: Message) -> dict[str, object]:
         return results.message_row(message, await self._directory.delivery_mode(message.target_id))
-
-
-def _check_may_cancel(principal: Principal, message: Message) -> None:
-    """The parties may; of the organisation's people those who may send."""
-    if principal.workspace_id is None and principal.text != message.caller:
-        authorisation.permit(principal, (org_with("org.send"),), None, None)
 
 
 def _statuses(given: str | None) -> frozenset[str]:

@@ -76,6 +76,11 @@ class Unanswered:
     agent_status: int | None = None
     forgotten: bool = False
 
+    @property
+    def came_after_delivery(self) -> bool:
+        """Whether the agent had the message: it said more to it, by whatever status, than that it is busy."""
+        return self.delivery_confirmed or (self.agent_status is not None and self.code != "peer-busy")
+
 
 class AgentLink(Protocol):
     """A way to reach an agent.

@@ -335,7 +335,7 @@ class Carrier:
         if reply.code == "peer-busy" and dispatch.owns(workspace, "session"):
             more |= {"busy": True, "retry_after": dispatch.COME_BACK_SECONDS, "native_session": True}
             return messages.failure(reply.code, reply.sentence, dead_letter=False, **more)
-        owns_retries = reply.delivery_confirmed and dispatch.owns(workspace, "retry")
+        owns_retries = reply.came_after_delivery and dispatch.owns(workspace, "retry")
         if reply.retryable and not owns_retries and message.attempts < message.max_attempts:
             return None
         return messages.failure(reply.code, reply.sentence, **more)

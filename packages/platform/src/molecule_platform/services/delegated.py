@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import authorisation, cursors, messages, results
+from molecule_platform.domain import cursors, messages, results
 from molecule_platform.domain import delegation_views as views
 from molecule_platform.domain import delegations as rules
-from molecule_platform.domain.authorisation import org_with, workspace_with
 from molecule_platform.domain.delegations import Delegation, Evidence
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.principals import Principal
@@ -104,7 +103,7 @@ class DelegationDesk:
 
         def work(tx: Transaction) -> dict[str, Any]:
             delegation = _visible(tx, principal, delegation_id)
-            _check_sender(principal, delegation, is_target_too=False)
+            _check_not_target(principal, delegation)
             if not delegation.is_open:
                 how = f"the delegation has ended already: {delegation.outcome}"
                 raise Refusal("not-cancelable", how)
@@ -146,7 +145,6 @@ class DelegationDesk:
 
         def work(tx: Transaction) -> str:
             delegation = _visible(tx, principal, delegation_id)
-            _check_sender(principal, delegation, is_target_too=True)
             return attach(tx, delegation, principal.text, shown, now)
 
         return await self._storage.write(work)
@@ -195,10 +193,8 @@ def _may_see(principal: Principal, delegation: Delegation) -> bool:
     return mine and (principal.text == delegation.source or principal.may("org.read"))
 
 
-def _check_sender(principal: Principal, delegation: Delegation, *, is_target_too: bool) -> None:
-    """Whoever may send may act on what it sent, or in the organisation; a target on what it was sent."""
-    authorisation.permit(principal, (workspace_with("ws.send"), org_with("org.send")), None, None)
-    if principal.workspace_id == delegation.target_id and not is_target_too:
+def _check_not_target(principal: Principal, delegation: Delegation) -> None:
+    if principal.workspace_id == delegation.target_id:
         raise Refusal("forbidden", "only the source of a delegation calls it off: answer it, or fail it")
 
 

@@ -1,5 +1,6 @@
 """What becomes of delegations: each follows its message, ends once, and its source always learns how."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +10,10 @@ from molecule_platform.domain import messages
 from molecule_platform.domain.delegations import Delegation
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.tasks import TaskEvent
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import bells, delegation_reports, settlement
+from molecule_platform.services import bells, delegation_reports, settlement, task_log
 
 SENT, STATUS = "DELEGATION_SENT", "DELEGATION_STATUS"
 COMPLETE, FAILED = "DELEGATION_COMPLETE", "DELEGATION_FAILED"
@@ -29,6 +31,17 @@ def message_moved(tx: Transaction, message: Message, now: datetime) -> None:
         return
     attempts = message.attempts if message.id == delegation.message_id else delegation.attempts
     end(tx, delegation, outcome, now, rules.result_of(message), message.error, attempts)
+
+
+def progressed(tx: Transaction, message: Message, events: Sequence[TaskEvent], now: datetime) -> None:
+    """Tell what an agent says on the way of the work that somebody delegated to it."""
+    delegation = None if message.delegation_id is None else tx.delegations.get(message.delegation_id)
+    if delegation is None or not delegation.is_open:
+        return
+    for event in task_log.readable(events):
+        told = views.progress(event)
+        if told is not None:
+            tell(tx, delegation, STATUS, now, progress=told)
 
 
 def _step(tx: Transaction, delegation: Delegation, message: Message, status: str, now: datetime) -> None:

@@ -10,7 +10,7 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.ports.links import Said
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import conclusions, task_log
+from molecule_platform.services import conclusions, delegations, task_log
 from molecule_platform.services.task_log import Fenced
 from molecule_wire import jsontext
 from molecule_wire.a2a import convert, differences
@@ -166,6 +166,7 @@ class _Heard:
         key = self.task.key
         if events:
             self.task = task_log.append(tx, key, self.reader, events, now)
+            delegations.progressed(tx, self.message, events, now)
         first = self.task.last_seq - len(events) + 1
         numbered = [event.numbered(first + n, self.message.id, now) for n, event in enumerate(events)]
         return Recorded(key, numbered, self)

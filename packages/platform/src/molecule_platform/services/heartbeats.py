@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -157,7 +158,8 @@ class Heartbeats:
 
     def _only_presence_changed(self, before: Workspace, after: Workspace) -> bool:
         same = {name: getattr(before, name) for name in PRESENCE}
-        return replace(after, **same, version=before.version, updated_at=before.updated_at) == before
+        alike = replace(after, **same, version=before.version, updated_at=before.updated_at) == before
+        return alike and _is_exactly(after.capabilities, before.capabilities)
 
     def _write(self, tx: Transaction, workspace_id: str, beat: Beat) -> Workspace:
         now = self._clock.now()
@@ -237,9 +239,18 @@ def _says_the_same(said: Said | Beat, last: Beat) -> bool:
         and (said.active_tasks or 0) == last.active_tasks
         and (said.current_task or "") == last.current_task
         and (said.runtime_state or "") == last.runtime_state
-        and said.runtime_metadata == last.runtime_metadata
+        and _is_exactly(said.runtime_metadata, last.runtime_metadata)
         and int(said.monthly_spend or 0) == last.monthly_spend
     )
+
+
+def _is_exactly(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Whether two objects are equal in the kinds of their values too: for Python 1 is True."""
+    return one is other or (one == other and _in_words(one) == _in_words(other))
+
+
+def _in_words(one: Mapping[str, Any] | None) -> list[str]:
+    return sorted(map(repr, (one or {}).items()))
 
 
 def _look(tx: Transaction, workspace_id: str) -> tuple[Workspace, int]:

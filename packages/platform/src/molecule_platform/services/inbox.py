@@ -54,7 +54,7 @@ class Inbox:
         """What is open, or dead, without any effect; with a wait, as soon as there is something."""
 
         def seen(tx: Transaction) -> dict[str, Any]:
-            found = tx.mailbox.inbox(workspace.id, limit, wanted)
+            found = self._listed(tx, workspace.id, limit, wanted)
             return inbox_items.shown(tx, workspace, base_url, [(message, None) for message in found])
 
         async def look() -> dict[str, Any] | None:
@@ -63,6 +63,15 @@ class Inbox:
 
         found = await self._bells.wait_for(bells.mail(workspace.id), look, wait)
         return found or await self._storage.read(seen)
+
+    def _listed(self, tx: Transaction, workspace_id: str, limit: int, wanted: InboxFilter) -> list[Message]:
+        """What is dead, the newest first, or what is open, in the order in which it is leased."""
+        if wanted.status == "dead":
+            return tx.mailbox.inbox(workspace_id, limit, wanted)
+        waiting = (one for one in tx.mailbox.waiting(workspace_id) if _is_wanted(one, wanted))
+        chosen = messages.in_order(waiting, self._clock.now())[:limit]
+        found = (tx.mailbox.get(one.id) for one in chosen)
+        return [message for message in found if message is not None]
 
     async def lease(
         self, workspace: Workspace, base_url: str, wish: LeaseWish, wait: float, left: Callable[[], bool]
@@ -222,6 +231,14 @@ def _take(tx: Transaction, message_id: str, wish: LeaseWish, token: str, now: da
     if taken is not None:
         inbox_leases.taken(tx, taken, now)
     return taken
+
+
+def _is_wanted(waiting: Waiting, wanted: InboxFilter) -> bool:
+    return (
+        wanted.kind in (None, waiting.kind)
+        and wanted.caller in (None, waiting.caller)
+        and wanted.context_id in (None, waiting.context_id)
+    )
 
 
 def _is_wished(waiting: Waiting, wish: LeaseWish) -> bool:

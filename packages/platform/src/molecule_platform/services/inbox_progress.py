@@ -11,7 +11,7 @@ from molecule_platform.domain.tasks import Task, TaskEvent
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import inbox_leases, own_tasks, task_log
+from molecule_platform.services import delegations, inbox_leases, own_tasks, task_log
 from molecule_wire import ids, jsontext
 from molecule_wire.a2a import tasks as machine
 
@@ -76,6 +76,7 @@ def _appended(tx: Transaction, task: Task, message: Message, report: Report, now
         return task
     try:
         task = task_log.append(tx, task.key, None, events, now)
+        delegations.progressed(tx, message, events, now)
     except task_log.Fenced as over:
         sentence = "the task of this message is over: nothing can be added to it"
         raise Refusal("lease-lost", sentence, status=message.status) from over

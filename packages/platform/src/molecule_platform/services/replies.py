@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import authorisation, correspondence, inbox, messages, principals, results
+from molecule_platform.domain import authorisation, inbox, messages, principals, results
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
@@ -26,6 +26,8 @@ class Replied:
 
     settled: bool
     message_id: str
+    # Whether the same words came before.
+    replayed: bool = False
 
 
 class Replies:
@@ -59,9 +61,8 @@ class Replies:
             return Replied(False, self._deliver(tx, submission, item, now))
         settlement.settle(tx, answered.id, _outcome(answered, item, now), now)
         tx.mailbox.answered_by(answered.id, item.body_hash)
-        if not self._is_held(tx, answered, now) and self._deliveries.has_room(tx, asker.id):
-            filing.store(tx, item, now)
-            waking.wake_receiver(tx, item, now)
+        if not self._is_held(tx, answered, now):
+            _keep(tx, item, now)
         return Replied(True, answered.id)
 
     def _said_before(
@@ -72,19 +73,15 @@ class Replies:
             return None
         answered = tx.mailbox.by_reply(submission.principal.workspace_id or "", item.body_hash)
         if answered is not None:
-            return Replied(True, answered)
+            return Replied(True, answered, replayed=True)
         since = now - messages.REPEAT_WINDOW
         first = tx.mailbox.by_reference(item.caller, item.target_id, item.message_ref, item.body_hash, since)
-        return None if first is None else Replied(False, first.id)
+        return None if first is None else Replied(False, first.id, replayed=True)
 
     def _deliver(self, tx: Transaction, submission: Submission, item: Message, now: datetime) -> str:
         """Words that answer nothing open: the other side finds them in its inbox."""
         self._check_access(tx, submission)
-        if not self._deliveries.has_room(tx, submission.target.id):
-            raise correspondence.mailbox_full(submission.target)
-        filing.store(tx, item, now)
-        waking.wake_receiver(tx, item, now)
-        return item.id
+        return _keep(tx, item, now)
 
     def _check_access(self, tx: Transaction, submission: Submission) -> None:
         principal = submission.principal
@@ -152,6 +149,13 @@ class Replies:
         if asked:
             parts = [{"text": said}]
             settlement.settle(tx, asked[0].id, _outcome_of_parts(asked[0], parts, now), now)
+
+
+def _keep(tx: Transaction, item: Message, now: datetime) -> str:
+    """Put a reply into the inbox of the asker. It is said only once, so a full mailbox takes it too."""
+    filing.store(tx, item, now)
+    waking.wake_receiver(tx, item, now)
+    return item.id
 
 
 def _named(tx: Transaction, answering: str, asker: Workspace, names: list[str]) -> Message | None:

@@ -15,7 +15,8 @@ from molecule_wire.a2a import envelopes, errors
 
 SHOWN_MOST_BYTES = 64 * 1024
 
-_TOLD_AS = {"no-reply": "deadline-exceeded", "wake-failed": "peer-unavailable", "cancelled": "conflict"}
+# What the sender is told of an error beside its code and its sentence; texts, as the protocol has them.
+_TOLD_TOO = ("agent_status",)
 
 
 def settle(
@@ -121,9 +122,5 @@ def error_of(message: Message) -> errors.A2AError:
     error = message.error or {}
     if "agent_error" in error:
         return errors.from_object(error["agent_error"])
-    return errors.gateway_error(_status_code(str(error["code"])), str(error["message"]))
-
-
-def _status_code(code: str) -> str:
-    """Outcomes without an HTTP status of their own, as the code that has one."""
-    return _TOLD_AS.get(code, code)
+    facts = {name: str(error[name]) for name in _TOLD_TOO if name in error}
+    return errors.gateway_error(str(error["code"]), str(error["message"]), **facts)

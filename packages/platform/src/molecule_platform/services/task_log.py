@@ -63,14 +63,15 @@ def folded(tx: Transaction, task: Task) -> dict[str, Any]:
     left out.
     """
     current: Any = None if task.snapshot is None else jsontext.decode(task.snapshot)
-    current = folding.fold_all(current, _readable(events_after(tx, task.key, task.snapshot_seq)))
+    current = folding.fold_all(current, readable(events_after(tx, task.key, task.snapshot_seq)))
     if current is None:
         status = status_of(task.state, task.status_at)
         return {"id": task.id, "contextId": task.context_id, "status": status}
     return current
 
 
-def _readable(events: Sequence[TaskEvent]) -> Iterator[Any]:
+def readable(events: Sequence[TaskEvent]) -> Iterator[Any]:
+    """The events as 1.0 has them, without what nobody could read."""
     for event in events:
         with contextlib.suppress(jsontext.NotJSON):
             if isinstance(value := modern(event), dict):

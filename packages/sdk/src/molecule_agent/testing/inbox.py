@@ -19,14 +19,13 @@ from molecule_agent.testing.web import (
     moment_or_none,
     object_in,
 )
-from molecule_wire import JSON, JSONObject
+from molecule_wire import JSON, JSONObject, errors
 from molecule_wire.a2a import convert, tasks
 
 WAIT_MOST, LEASE_SHORTEST, LEASE_LONGEST, LIMIT_MOST = 60.0, 10.0, 3600.0, 100
 RENEWED_SECONDS = 60.0
 DELAY_MOST = 3600.0
 ERROR_LONGEST = 4000
-AGENT_CODES = ("skill-failed", "skill-timeout", "skill-output-invalid", "agent-busy", "agent-stopping")
 KINDS = ("message", "reply", "delegation", "delegation_result", "schedule", "channel", "system")
 PROGRESS_STATES = ("working", "submitted")
 
@@ -222,7 +221,7 @@ class Inbox:
         sentence = (sentence or "the agent could not handle the message")[:ERROR_LONGEST]
         code = bodies.text(body, "code")
         retryable = body.get("retryable") is not False
-        error = failure(code if code in AGENT_CODES else "skill-failed", sentence, retryable=retryable)
+        error = failure(errors.of_agent(code), sentence, retryable=retryable)
         delay = body.get("delay_seconds")
         message = self._held(visit, body)
         asked_delay = None if delay is None else min(max(cast(float, delay), 0.0), DELAY_MOST)

@@ -150,8 +150,8 @@ class A2AError(Exception):
         """The HTTP status: the platform's for an error the gateway made, else that of the code's row."""
         code = self.metadata.get("code")
         ours = self.domain == GATEWAY_DOMAIN and not self.of_peer
-        if ours and isinstance(code, str) and code in platform_errors.TABLE:
-            return platform_errors.TABLE[code].status
+        if ours and isinstance(code, str) and platform_errors.is_known(code):
+            return platform_errors.status_of(code)
         return BY_CODE[self.code].http_status if self.code in BY_CODE else 500
 
     @property
@@ -217,8 +217,8 @@ def invalid_params(*violations: Violation) -> A2AError:
 
 
 def gateway_error(code: str, sentence: str, /, **metadata: JSON) -> A2AError:
-    """Make an error of the platform itself; `code` is one of `molecule_wire.errors.TABLE`."""
-    status = platform_errors.TABLE[code].status
+    """Make an error of the platform itself; `code` is one of `molecule_wire.errors`."""
+    status = platform_errors.status_of(code)
     ours = status >= 500 or status in _NOT_THE_CALLERS_FAULT
     kind = _GATEWAY_KINDS.get(code, INTERNAL_ERROR if ours else INVALID_REQUEST)
     return A2AError(

@@ -9,7 +9,9 @@ from typing import Any
 
 from molecule_platform.api.route import EVENT_STREAM, Route
 from molecule_platform.api.shapes import RpcEnvelope
+from molecule_platform.domain import cards
 from molecule_platform.domain.authorisation import ANY, Who, org_with, peer_with, self_with
+from molecule_platform.domain.correspondence import READERS, STEERERS
 from molecule_wire.a2a import operations, versions
 from molecule_wire.a2a.operations import Dialect, Operation
 
@@ -48,6 +50,20 @@ _SUMMARIES = {
 }
 _SENDS = (operations.SEND, operations.STREAM)
 _STREAMS = (operations.STREAM, operations.SUBSCRIBE)
+# Which tasks exist for somebody is decided by each task: for anyone else it does not.
+_WHO = {
+    operations.SEND: SENDERS,
+    operations.STREAM: SENDERS,
+    operations.GET: READERS,
+    operations.LIST: READERS,
+    operations.SUBSCRIBE: READERS,
+    operations.CANCEL: STEERERS,
+    operations.PUSH_CREATE: STEERERS,
+    operations.PUSH_GET: READERS,
+    operations.PUSH_LIST: READERS,
+    operations.PUSH_DELETE: STEERERS,
+    operations.EXTENDED_CARD: cards.READERS,
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,11 @@ class Binding:
 
     operation: Operation
     dialect: Dialect
+
+
+def who_may(operation: Operation | None) -> tuple[Who, ...]:
+    """Who may ask for an operation at either door; what nobody knows, anybody is told."""
+    return (ANY,) if operation is None else _WHO[operation]
 
 
 def _bindings() -> Iterator[tuple[str, str, Binding]]:
@@ -77,14 +98,12 @@ BINDINGS = {(verb, path): binding for verb, path, binding in _bindings()}
 
 def _row(verb: str, path: str, binding: Binding) -> Route:
     operation = binding.operation
-    # Who may see a task is decided by the task itself: for anyone else it does not exist.
-    who: tuple[Who, ...] = SENDERS if operation in _SENDS else (ANY,)
     tenant = ", for a tenant" if "{tenant}" in path else ""
     return Route(
         "agent.rest",
         verb,
         path,
-        who,
+        who_may(operation),
         f"{_SUMMARIES[operation]} (A2A {binding.dialect}{tenant}).",
         reply=dict[str, Any],
         refusals=_OF_SENDING if operation in _SENDS else (),

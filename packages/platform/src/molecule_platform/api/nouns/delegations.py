@@ -6,7 +6,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from molecule_platform.api.route import EVENT_STREAM, Route
 from molecule_platform.api.shapes import Body, NewBody, Query, Shape
-from molecule_platform.domain.authorisation import ANY, org_with, peer_with, self_with
+from molecule_platform.domain.authorisation import org_with, peer_with, self_with
+from molecule_platform.domain.correspondence import READERS, STEERERS
 
 Wait = Annotated[float, Meta(ge=0, le=60)]
 
@@ -221,7 +222,7 @@ ROUTES = (
         "delegation.show",
         "GET",
         "/delegations/{delegation_id}",
-        (ANY,),
+        READERS,
         "A delegation with its full result, for its parties and the organisation's readers.",
         query=AwaitDelegation,
         reply=Delegation,
@@ -231,7 +232,7 @@ ROUTES = (
         "delegation.show",
         "GET",
         "/workspaces/{id}/delegations/{delegation_id}",
-        (ANY,),
+        READERS,
         "The same as /delegations/{delegation_id}, for one of this workspace.",
         query=AwaitDelegation,
         reply=Delegation,
@@ -241,7 +242,7 @@ ROUTES = (
         "delegation.stream",
         "GET",
         "/delegations/{delegation_id}/events",
-        (ANY,),
+        READERS,
         "What happens to a delegation, from its beginning, as server-sent events.",
         query=FollowDelegation,
         reply=str,
@@ -253,7 +254,7 @@ ROUTES = (
         "delegation.cancel",
         "POST",
         "/delegations/{delegation_id}/cancel",
-        (ANY,),
+        STEERERS,
         "Call off a delegation and all that came of it, as its source or with org.send.",
         CancelDelegation,
         reply=Delegation,
@@ -263,7 +264,7 @@ ROUTES = (
         "delegation.show-evidence",
         "POST",
         "/delegations/{delegation_id}/evidence",
-        (ANY,),
+        STEERERS,
         "Show something for a deliverable, as a party or with org.send.",
         ShowEvidence,
         reply=EvidenceShown,

@@ -6,7 +6,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from molecule_platform.api.route import EVENT_STREAM, Route
 from molecule_platform.api.shapes import NewBody, Query, RpcEnvelope, Shape
-from molecule_platform.domain.authorisation import ANY, org_with, peer_with, self_with
+from molecule_platform.domain.authorisation import org_with, peer_with, self_with
+from molecule_platform.domain.correspondence import READERS, STEERERS
 
 Wait = Annotated[float, Meta(ge=0, le=60)]
 
@@ -128,7 +129,7 @@ ROUTES = (
         "message.show",
         "GET",
         "/messages/{message_id}",
-        (ANY,),
+        READERS,
         "A message and its outcome.",
         query=AwaitMessage,
         reply=MessageRow,
@@ -138,7 +139,7 @@ ROUTES = (
         "message.show",
         "GET",
         "/workspaces/{id}/a2a/queue/{message_id}",
-        (ANY,),
+        READERS,
         "The same as /messages/{message_id}.",
         query=AwaitMessage,
         reply=MessageRow,
@@ -158,17 +159,17 @@ ROUTES = (
         "message.cancel",
         "POST",
         "/messages/{message_id}/cancel",
-        (ANY,),
+        STEERERS,
         "Call a message off.",
         CancelMessage,
         reply=MessageRow,
-        refusals=("message-not-found", "not-cancelable", "scope-required"),
+        refusals=("message-not-found", "not-cancelable"),
     ),
     Route(
         "message.events",
         "GET",
         "/messages/{message_id}/events",
-        (ANY,),
+        READERS,
         "What happens to a message, as server-sent events.",
         query=FollowMessage,
         reply=str,
@@ -180,7 +181,7 @@ ROUTES = (
         "task.events",
         "GET",
         "/workspaces/{id}/tasks/{task_id}/events",
-        (ANY,),
+        READERS,
         "The A2A events of a task, as server-sent events.",
         query=FollowMessage,
         reply=str,

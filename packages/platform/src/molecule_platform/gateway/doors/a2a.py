@@ -3,6 +3,7 @@
 from molecule_platform.api.calls import Call, Reply
 from molecule_platform.api.nouns.a2a import SENDERS
 from molecule_platform.domain import authorisation
+from molecule_platform.domain.correspondence import ANSWERERS
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.gateway.doors import asks, outcomes
@@ -59,13 +60,13 @@ class A2aDoor:
             return framing.refusal(refusal, call.request_id)
 
     async def _reply(self, call: Call, request: Request, framing: PlatformFraming) -> Reply:
-        authorisation.permit(call.principal, (authorisation.workspace_with("ws.send"),), None, None)
+        authorisation.permit(call.principal, ANSWERERS, None, None)
         target = await self._authority.same_org(call.principal, call.path["id"])
         submission = Submission(call.principal, target, request)
         names = replies.names_of(request, call.headers.get("x-molecule-in-reply-to"))
         replied = await self._replies.reply(submission, names)
         result: JSON = {"settled": replied.settled, "message_id": replied.message_id}
-        return framing.reply(jsontext.encode(result))
+        return framing.reply(jsontext.encode(result), REPLAYED if replied.replayed else ())
 
     async def _relay(self, call: Call, request: Request, framing: PlatformFraming) -> Reply:
         """A method that A2A does not know is for the agent to know, if the caller may send to it."""

@@ -5,12 +5,11 @@ import re
 from collections.abc import Awaitable, Mapping
 
 from molecule_platform.api.calls import Call
-from molecule_platform.api.nouns.a2a import SENDERS, Binding
-from molecule_platform.domain import refusals
+from molecule_platform.api.nouns.a2a import Binding, who_may
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.gateway.doors.framing import Framing, Headers
 from molecule_platform.gateway.doors.speech import Speech
-from molecule_platform.services.authority import Authority, removed_at
+from molecule_platform.services.authority import Authority
 from molecule_platform.services.tasks import Asking
 from molecule_wire.a2a import envelopes, errors, extensions, operations, rest, versions
 from molecule_wire.a2a.envelopes import Request
@@ -114,15 +113,13 @@ async def _rest_request(call: Call, binding: Binding) -> Request:
 
 
 async def target_of(authority: Authority, call: Call, request: Request) -> Workspace:
-    """The agent. Sending to it needs leave; what else is asked is decided by the task it is about."""
-    if request.operation in SENDS:
-        admission = await authority.admit(call.principal, SENDERS, call.path["id"], to_send=True)
-        assert admission.workspace is not None
-        return admission.workspace
-    workspace = await authority.same_org(call.principal, call.path["id"])
-    if workspace.removed:
-        raise refusals.workspace_removed(workspace.id, removed_at(workspace))
-    return workspace
+    """The agent, for whoever may ask it this; which tasks it has for them is decided by each task."""
+    operation = request.operation
+    admission = await authority.admit(
+        call.principal, who_may(operation), call.path["id"], to_send=operation in SENDS
+    )
+    assert admission.workspace is not None
+    return admission.workspace
 
 
 def rest_media(call: Call) -> str:

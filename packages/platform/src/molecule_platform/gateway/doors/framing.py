@@ -77,7 +77,7 @@ class RpcFraming(RpcFrames):
 
     def problem(self, problem: A2AError, request_id: str) -> Reply:
         """An error object; only what the gateway itself could not do shows in the status."""
-        body = envelopes.error_envelope(self.rpc_id, problem, self.dialect)
+        body = envelopes.error_envelope(self.rpc_id, traced(problem, request_id), self.dialect)
         return Reply(body, _standard_status(problem) if _is_gateways(problem) else 200)
 
     def refusal(self, refusal: Refusal, request_id: str) -> Reply:
@@ -102,7 +102,7 @@ class RestFraming:
     def problem(self, problem: A2AError, request_id: str) -> Reply:
         """An error body with the status of its row."""
         status = _standard_status(problem)
-        body = problem.to_rest()
+        body = traced(problem, request_id).to_rest()
         if isinstance(body["error"], dict):
             body["error"]["code"] = status
         return Reply(body, status, content_type=self.media)
@@ -114,6 +114,13 @@ class RestFraming:
     def problem_frame(self, problem: A2AError) -> bytes:
         """An error after a stream has begun."""
         return sse.frame(None, problem.to_rest())
+
+
+def traced(problem: A2AError, request_id: str) -> A2AError:
+    """An error that names the request it answers, if it is the platform's own; a peer's stays as it came."""
+    if problem.domain == GATEWAY_DOMAIN and not problem.of_peer:
+        problem.metadata["request_id"] = request_id
+    return problem
 
 
 def streaming(headers: Headers) -> tuple[Headers, str]:

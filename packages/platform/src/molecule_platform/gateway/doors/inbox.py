@@ -14,17 +14,13 @@ from molecule_platform.ports.measures import Measures
 from molecule_platform.services.inbox import Inbox, LeaseWish
 from molecule_platform.services.inbox_progress import InboxProgress
 from molecule_platform.services.messages import Messages
-from molecule_wire import times
+from molecule_wire import errors, times
 
 WAIT_MOST_SECONDS = 60.0
 LEASE_SHORTEST, LEASE_LONGEST = 10.0, 3600.0
 LIMIT_MOST = 100
 DELAY_MOST = 3600.0
 ERROR_LONGEST = 4000
-# What an agent may say of itself; it cannot speak in the platform's name.
-AGENT_CODES = frozenset(
-    {"skill-failed", "skill-timeout", "skill-output-invalid", "agent-busy", "agent-stopping"}
-)
 
 
 class InboxDoors:
@@ -120,8 +116,7 @@ class InboxDoors:
         """Give up on this attempt."""
         body: shapes.FailMessage = call.body
         sentence = (body.error or body.reason or "the agent could not handle the message")[:ERROR_LONGEST]
-        code = body.code if body.code in AGENT_CODES else "skill-failed"
-        failure = messages.failure(code, sentence, retryable=body.retryable)
+        failure = messages.failure(errors.of_agent(body.code), sentence, retryable=body.retryable)
         delay = None if body.delay_seconds is None else min(max(body.delay_seconds, 0.0), DELAY_MOST)
         message = await self._inbox.fail(call.workspace, _name(call), body.lease_token, failure, delay)
         self._measures.attempt("retry" if message.is_open else "failed")

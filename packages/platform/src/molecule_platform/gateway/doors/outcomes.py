@@ -9,7 +9,7 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.gateway.doors.asks import Ask
-from molecule_platform.gateway.doors.framing import Headers, RpcFrames
+from molecule_platform.gateway.doors.framing import Headers, RpcFrames, traced
 from molecule_platform.services import settlement
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import envelopes, text
@@ -31,7 +31,8 @@ class PlatformFraming(RpcFrames):
 
     def problem(self, problem: A2AError, request_id: str) -> Reply:
         """An error of the protocol, with the HTTP status it has on this path."""
-        body: dict[str, Any] = envelopes.error_envelope(self.rpc_id, problem, self.dialect)
+        told = traced(problem, request_id)
+        body: dict[str, Any] = envelopes.error_envelope(self.rpc_id, told, self.dialect)
         body["request_id"] = request_id
         code = _CODE_OF_RPC.get(problem.code) if problem.of_peer else problem.metadata.get("code")
         code = code or _CODE_OF_RPC.get(problem.code)
@@ -44,17 +45,15 @@ class PlatformFraming(RpcFrames):
 
 def ended(ask: Ask, message: Message, headers: Headers) -> Reply:
     """The outcome of a message that has one."""
-    request = ask.request
     if message.status == "answered":
         return ask.framing.reply(_mirrored(ask, message), headers)
-    error = settlement.error_of(message)
-    body: dict[str, Any] = envelopes.error_envelope(request.id, error, request.dialect)
+    problem = ask.framing.problem(settlement.error_of(message), ask.call.request_id)
     known = message.error or {}
-    body |= {"code": known.get("code"), "request_id": ask.call.request_id, "message_id": message.id}
+    body = {**problem.body, "code": known.get("code"), "message_id": message.id}
     body |= {name: known[name] for name in _TOLD_BESIDE if name in known}
     if "retry_after" in known:
         headers = (*headers, ("retry-after", str(known["retry_after"])))
-    return Reply(body, error.http_status, headers)
+    return Reply(body, problem.status, headers)
 
 
 def _mirrored(ask: Ask, message: Message) -> bytes:

@@ -4,12 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from molecule_platform.api.calls import Reply
-from molecule_platform.domain import cards as card_rules
 from molecule_platform.domain.tasks import TaskKey
 from molecule_platform.gateway.doors.asks import Ask
 from molecule_platform.gateway.doors.task_frames import TaskFrames
 from molecule_platform.services import relaying
-from molecule_platform.services.authority import Authority
 from molecule_platform.services.cancelling import Cancelling
 from molecule_platform.services.cards import Cards
 from molecule_platform.services.push_configs import PushConfigs
@@ -25,7 +23,6 @@ class TaskOperations:
 
     def __init__(
         self,
-        authority: Authority,
         tasks: Tasks,
         pages: TaskPages,
         frames: TaskFrames,
@@ -33,7 +30,6 @@ class TaskOperations:
         configs: PushConfigs,
         cards: Cards,
     ) -> None:
-        self._authority = authority
         self._tasks = tasks
         self._pages = pages
         self._frames = frames
@@ -112,9 +108,7 @@ class TaskOperations:
     # The card
 
     async def _extended_card(self, ask: Ask) -> Reply:
-        admission = await self._authority.admit(ask.call.principal, card_rules.READERS, ask.workspace.id)
-        assert admission.workspace is not None
-        page = self._cards.page(admission.workspace, ask.request.dialect, ask.call.base_url)
+        page = self._cards.page(ask.workspace, ask.request.dialect, ask.call.base_url)
         return ask.framing.reply(page.body, ask.echoed)
 
 
