@@ -264,7 +264,7 @@ class Delivery:
             extensions=submission.extensions,
             held_by=self._holder(submission) if held else None,
             held_until=now + timedelta(seconds=submission.hold_seconds) if held else None,
-            activity_id=message_id,
+            activity_id=ids.uuid7(),
         )
 
     def as_reply(self, submission: Submission, now: datetime) -> Message:

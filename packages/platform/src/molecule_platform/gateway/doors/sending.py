@@ -39,7 +39,7 @@ class Sending:
                 ask.asking, ask.request, wishes.idempotency_key, by_reference
             )
         request, config = envelopes.inline_push(ask.request)
-        if not request.blocking:
+        if not request.blocking and dispatch.speaks_tasks(ask.workspace):
             # Its sender is told of a context before the agent speaks, which must know it by the same name.
             request = envelopes.in_context(request)
         inline = None
