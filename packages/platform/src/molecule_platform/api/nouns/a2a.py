@@ -10,8 +10,8 @@ from typing import Any
 from molecule_platform.api.route import EVENT_STREAM, Route
 from molecule_platform.api.shapes import RpcEnvelope
 from molecule_platform.domain import cards
-from molecule_platform.domain.authorisation import ANY, Who, org_with, peer_with, self_with
-from molecule_platform.domain.correspondence import READERS, STEERERS
+from molecule_platform.domain.authorisation import ANY, Who, org_with, peer_with, self_with, workspace_with
+from molecule_platform.domain.correspondence import ANSWERERS
 from molecule_wire.a2a import operations, versions
 from molecule_wire.a2a.operations import Dialect, Operation
 
@@ -50,18 +50,20 @@ _SUMMARIES = {
 }
 _SENDS = (operations.SEND, operations.STREAM)
 _STREAMS = (operations.STREAM, operations.SUBSCRIBE)
-# Which tasks exist for somebody is decided by each task: for anyone else it does not.
+# Which tasks exist for somebody is decided by each task: for anyone else it does not, whatever they hold.
+_READERS = (*ANSWERERS, org_with(""))
+_STEERERS = (workspace_with("ws.send"), org_with(""))
 _WHO = {
     operations.SEND: SENDERS,
     operations.STREAM: SENDERS,
-    operations.GET: READERS,
-    operations.LIST: READERS,
-    operations.SUBSCRIBE: READERS,
-    operations.CANCEL: STEERERS,
-    operations.PUSH_CREATE: STEERERS,
-    operations.PUSH_GET: READERS,
-    operations.PUSH_LIST: READERS,
-    operations.PUSH_DELETE: STEERERS,
+    operations.GET: _READERS,
+    operations.LIST: _READERS,
+    operations.SUBSCRIBE: _READERS,
+    operations.CANCEL: _STEERERS,
+    operations.PUSH_CREATE: _STEERERS,
+    operations.PUSH_GET: _READERS,
+    operations.PUSH_LIST: _READERS,
+    operations.PUSH_DELETE: _STEERERS,
     operations.EXTENDED_CARD: cards.READERS,
 }
 
