@@ -1,5 +1,6 @@
 """Methods that A2A does not know: the agent's own business, which the platform passes on."""
 
+import base64
 import json
 from typing import Any
 
@@ -51,3 +52,19 @@ def test_who_may_not_send_to_an_agent_may_not_ask_it_either(platform: Platform) 
         answer = platform.call("POST", f"/workspaces/{agent.id}/a2a", stranger.load_token(), json=body)
         assert answer.status_code == 403, answer.text
         assert not agent.agent.received
+
+
+def test_what_is_asked_in_delegated_work_says_of_which_work_it_is(platform: Platform) -> None:
+    """No way to another agent leads around the chain of a delegation."""
+    with pushed(platform) as agent:
+        boss, worker = platform.join("boss"), platform.join("worker")
+        task = {"target_id": worker.workspace_id, "task": "look it up"}
+        made = platform.ok("POST", f"/workspaces/{boss.workspace_id}/delegate", json=task)
+        token = worker.load_token()
+        platform.ok("POST", f"/workspaces/{worker.workspace_id}/inbox/lease", token, json={})
+        body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": OWN_METHOD, "params": {}}
+        platform.ok("POST", f"/workspaces/{agent.id}/a2a", token, json=body, headers={"A2A-Version": "1.0"})
+        claims = agent.agent.received[-1].headers["x-molecule-caller"].split(".")[1]
+        said = json.loads(base64.urlsafe_b64decode(claims + "=="))["delegation"]
+        assert (said["root"], said["depth"]) == (made["delegation_id"], 2)
+        assert said["chain"][-2:] == [worker.workspace_id, agent.id]

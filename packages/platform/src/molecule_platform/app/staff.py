@@ -125,7 +125,7 @@ def hire(
         streams=streams,
         desk=desk,
         cancelling=cancelling,
-        relaying=Relaying(clock, link, open_secret),
+        relaying=Relaying(link, open_secret),
         sweeps=sweeps,
         lives=lives,
         loops=loops,

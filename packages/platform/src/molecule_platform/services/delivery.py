@@ -149,6 +149,18 @@ class Delivery:
             self._courier.start(receipt.message, receipt.target)
         return receipt
 
+    async def draft(self, submission: Submission) -> tuple[Message, Workspace]:
+        """The message as it would be accepted now, in the work it is part of, and its target; not kept."""
+        now = self._clock.now()
+        message = self._message(submission, now)
+
+        def work(tx: Transaction) -> tuple[Message, Workspace]:
+            target, _ = self._standing(tx, submission.target)
+            correspondence.check_budget(target)
+            return self._in_context(tx, submission, message, now), target
+
+        return await self._storage.read(work)
+
     def _accept(
         self, tx: Transaction, submission: Submission, message: Message, slot: Slot | None, now: datetime
     ) -> Receipt:

@@ -72,11 +72,19 @@ class A2aDoor:
         """A method that A2A does not know is for the agent to know, if the caller may send to it."""
         admission = await self._authority.admit(call.principal, SENDERS, call.path["id"], to_send=True)
         assert admission.workspace is not None
-        wishes = asks.wishes(call, request, self._sending.delivery.limits.hold_seconds)
-        seconds = float(wishes.timeout_seconds or self._sending.delivery.limits.hold_seconds)
-        target = admission.workspace
-        result = await self._relaying.relay(call.principal, target, request, call.request_id, seconds)
-        return framing.reply(result)
+        delivery = self._sending.delivery
+        hold = delivery.limits.hold_seconds
+        submission = Submission(
+            call.principal,
+            admission.workspace,
+            request,
+            timeout_seconds=asks.wishes(call, request, hold).timeout_seconds or max(1, int(hold)),
+            traceparent=call.arrival.traceparent,
+            request_id=call.request_id,
+            repeat_by_reference=False,
+        )
+        asked, target = await delivery.draft(submission)
+        return framing.reply(await self._relaying.relay(asked, target))
 
     async def _serve(self, ask: Ask) -> Reply:
         if ask.request.operation not in asks.SENDS:

@@ -53,7 +53,7 @@ class TaskOperations:
         operation = ask.request.operation
         serve = None if operation is None else self._served.get(operation)
         if serve is None:
-            raise relaying.unknown(ask.request)
+            raise relaying.unknown(ask.request.method)
         return await serve(ask)
 
     async def _get(self, ask: Ask) -> Reply:
