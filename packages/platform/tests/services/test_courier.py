@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import update
 
+from molecule_platform.domain import responses
 from molecule_platform.domain.messages import cancellation
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
@@ -185,7 +186,7 @@ async def test_an_agent_s_own_error_is_kept_as_it_came_and_is_no_dead_letter(rig
     message = await ended(rig, (await rig.send(ada)).message.id)
     assert (message.status, message.dead_letter) == ("failed", False)
     assert message.error["agent_error"] == error
-    assert settlement.error_of(message).to_object() == error
+    assert responses.error_of(message).to_object() == error
 
 
 async def test_a_failure_after_the_deadline_is_an_expiry(rig: Rig, eventually: Eventually) -> None:

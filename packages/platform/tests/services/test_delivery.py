@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from molecule_platform.domain import responses
 from molecule_platform.domain.messages import Outcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
@@ -314,4 +315,4 @@ async def test_an_answer_too_large_for_a_log_is_not_repeated_there(rig: Rig) -> 
     large = Outcome("answered", b'"%s"' % (b"x" * 70_000), "completed")
     settled = await rig.storage.write(lambda tx: settlement.settle(tx, message.id, large, rig.clock.now()))
     assert settled is not None
-    assert settlement.response_body(settled) is None
+    assert responses.body(settled) is None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from molecule_platform.domain.credentials import StreamTicket
 from molecule_platform.domain.events import Event
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.ports.storage import Transaction
+from molecule_wire import ids
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
@@ -80,6 +81,128 @@ async def test_a_message_leased_at_once_takes_two_steps_that_can_be_read_apart(
     first, second = (1, "MESSAGE_ACCEPTED"), (2, "MESSAGE_LEASED")
     expected = [[first, second], [first], [second], [first], [second], [second], [first]]
     assert await store.storage.write(work) == expected
+
+
+RESPONSE = "A2A_RESPONSE"
+
+
+def end_one(tx: Transaction, store: Store, make_message: MakeMessage, **more: Any) -> tuple[int, Message]:
+    """A message that has just ended, and the number of the step by which it did."""
+    leased = make_message(target_id=store.ada.id, status="leased", lease_epoch=1, **more)
+    tx.mailbox.insert(leased)
+    failed = Outcome("failed", error={"code": "internal", "message": "no"}, dead_letter=True)
+    ended = tx.mailbox.settle(leased.id, failed, store.ada.created_at, 1)
+    assert ended is not None
+    return tx.mailbox.transitions(leased.id, 0)[-1].event_id, ended
+
+
+def responses_in(tx: Transaction, after: int) -> list[tuple[int, Any]]:
+    return [
+        ((event.id or 0) - after, event.payload["response_body"]["error"]["message"])
+        for event in tx.events.after(after, 10, types=[RESPONSE])
+    ]
+
+
+async def test_how_a_message_ended_is_told_right_after_its_end(
+    store: Store, make_message: MakeMessage
+) -> None:
+    def work(tx: Transaction) -> list[list[tuple[int, str]]]:
+        end, _ = end_one(tx, store, make_message)
+        happen(tx, store, 0)
+        pages = [
+            tx.events.after(end - 1, 10),
+            tx.events.after(end, 10),
+            tx.events.after(end, 1),
+            tx.events.after(end + 1, 1),
+            tx.events.after(end - 1, 10, types=[RESPONSE]),
+            tx.events.after(end - 1, 10, types=["MESSAGE_FAILED"]),
+            tx.events.after(end, 1, workspace_id=store.ada.id),
+            tx.events.newest(store.org.id, 2),
+        ]
+        return [[((event.id or 0) - end, event.event_type) for event in page] for page in pages]
+
+    failed, told, after = (0, "MESSAGE_FAILED"), (1, RESPONSE), (2, "WORKSPACE_ONLINE")
+    assert await store.storage.write(work) == [
+        [failed, told, after],
+        [told, after],
+        [told],
+        [after],
+        [told],
+        [failed],
+        [told],
+        [after, told],
+    ]
+
+
+async def test_that_a_reply_was_read_is_told_to_nobody(store: Store, make_message: MakeMessage) -> None:
+    def work(tx: Transaction) -> list[tuple[int, Any]]:
+        end, _ = end_one(tx, store, make_message, kind="reply")
+        return responses_in(tx, end - 1)
+
+    assert await store.storage.write(work) == []
+
+
+async def test_a_long_answer_is_told_without_its_words(store: Store, make_message: MakeMessage) -> None:
+    def work(tx: Transaction) -> list[Any]:
+        long = make_message(id="m1", target_id=store.ada.id, status="leased", lease_epoch=1)
+        tx.mailbox.answer(tx.mailbox.insert(long), b'"' + b"x" * (64 * 1024) + b'"', store.ada.created_at)
+        return [event.payload["response_body"] for event in tx.events.newest(store.org.id, 1)]
+
+    assert await store.storage.write(work) == [None]
+
+
+async def test_what_a_dead_letter_told_stays_told_when_it_begins_anew(
+    store: Store, make_message: MakeMessage
+) -> None:
+    def work(tx: Transaction) -> list[list[tuple[int, Any]]]:
+        end, dead = end_one(tx, store, make_message)
+        before = responses_in(tx, end)
+        tx.mailbox.redeliver(dead.id, store.ada.created_at, store.ada.created_at + HOUR, dead.id)
+        after = responses_in(tx, end)
+        tx.mailbox.settle(
+            dead.id, Outcome("expired", error={"code": "long-gone", "message": "late"}), store.ada.created_at
+        )
+        return [before, after, [told for _, told in responses_in(tx, end)]]
+
+    before, after, at_last = await store.storage.write(work)
+    assert before == after == [(1, "no")]
+    assert at_last == ["no", "late"]
+
+
+async def test_what_a_message_told_is_kept_longer_than_the_message(
+    store: Store, make_message: MakeMessage
+) -> None:
+    # Ids are made by the real clock, and tell how old a message is.
+    later = datetime.now(UTC) + HOUR
+
+    def work(tx: Transaction) -> tuple[list[tuple[int, Any]], bool]:
+        end, ended = end_one(tx, store, make_message, id=ids.uuid7())
+        tx.retention.messages(later, 10)
+        return responses_in(tx, end), tx.mailbox.get(ended.id) is None
+
+    assert await store.storage.write(work) == ([(1, "no")], True)
+
+
+async def test_nothing_is_told_of_the_messages_of_one_that_was_erased(
+    store: Store, make_message: MakeMessage
+) -> None:
+    def work(tx: Transaction) -> list[tuple[int, Any]]:
+        end, _ = end_one(tx, store, make_message)
+        tx.upkeep.erase(store.ada.id)
+        return responses_in(tx, end - 1)
+
+    assert await store.storage.write(work) == []
+
+
+async def test_pruning_never_parts_an_end_from_what_it_told(store: Store, make_message: MakeMessage) -> None:
+    def work(tx: Transaction) -> tuple[int, list[str]]:
+        end, _ = end_one(tx, store, make_message)
+        happen(tx, store, 2)
+        while tx.events.prune(store.ada.created_at + HOUR, 1):
+            pass
+        return tx.events.oldest_kept() - end, [event.event_type for event in tx.events.after(end, 10)]
+
+    assert await store.storage.write(work) == (1, ["WORKSPACE_ONLINE"])
 
 
 async def test_pruning_forgets_the_beginning_of_the_log_and_says_how_far(

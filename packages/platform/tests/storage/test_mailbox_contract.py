@@ -37,8 +37,8 @@ def lease(tx: Transaction, message: Message, kind: str = "inbox", **more: Any) -
 
 def steps_of(tx: Transaction, message: Message) -> list[str]:
     found = tx.events.after(0, 1000, workspace_id=message.target_id)
-    mine = (event for event in found if event.payload.get("message_id") == message.id)
-    return [event.event_type.removeprefix("MESSAGE_").lower() for event in mine]
+    mine = [event.event_type for event in found if event.payload.get("message_id") == message.id]
+    return [kind.removeprefix("MESSAGE_").lower() for kind in mine if kind.startswith("MESSAGE_")]
 
 
 async def test_a_message_comes_back_as_it_was_kept(store: Store, make_message: MakeMessage) -> None:

@@ -370,13 +370,13 @@ async def test_events_and_steps_of_messages_are_one_log(store: Store, make_messa
         return [[event.event_type for event in found] for found in lists]
 
     assert await store.storage.write(work) == [
-        ["WORKSPACE_ONLINE", "MESSAGE_ACCEPTED", "AGENT_MESSAGE", "MESSAGE_ANSWERED"],
+        ["WORKSPACE_ONLINE", "MESSAGE_ACCEPTED", "AGENT_MESSAGE", "MESSAGE_ANSWERED", "A2A_RESPONSE"],
         ["WORKSPACE_ONLINE", "MESSAGE_ACCEPTED"],
-        ["MESSAGE_ACCEPTED", "AGENT_MESSAGE", "MESSAGE_ANSWERED"],
+        ["MESSAGE_ACCEPTED", "AGENT_MESSAGE", "MESSAGE_ANSWERED", "A2A_RESPONSE"],
         ["WORKSPACE_ONLINE", "MESSAGE_ANSWERED"],
         [],
         [],
-        ["MESSAGE_ANSWERED", "AGENT_MESSAGE"],
+        ["A2A_RESPONSE", "MESSAGE_ANSWERED"],
         ["WORKSPACE_ONLINE"],
         ["MESSAGE_ACCEPTED"],
         [],

@@ -32,10 +32,11 @@ STATUS_EVENT_OF = {
     "removed": "WORKSPACE_REMOVED",
 }
 
+RESPONSE = "A2A_RESPONSE"
 RESYNC = "RESYNC_REQUIRED"
 
 # What somebody said or did for somebody: only those it happened between may see it.
-_CONTENT = frozenset({"AGENT_MESSAGE", "A2A_RESPONSE", "ACTIVITY_LOGGED", "TOKEN_CREATED", "TOKEN_REVOKED"})
+_CONTENT = frozenset({"AGENT_MESSAGE", RESPONSE, "ACTIVITY_LOGGED", "TOKEN_CREATED", "TOKEN_REVOKED"})
 # What concerns every workspace of the organisation when it happened to none of them alone.
 _FOR_ALL = frozenset({"SECRET_CHANGED"})
 _CONTENT_OF = ("MESSAGE_", "DELEGATION_", "APPROVAL_")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from molecule_platform.domain import inbox, messages, redaction
+from molecule_platform.domain import inbox, messages, redaction, responses
 from molecule_platform.domain.inbox import Peer
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.refusals import Refusal
@@ -185,7 +185,7 @@ def wire_row(row: ActivityRow, peer: Peer | None, base_url: str, original_client
 
 def _answer(message: Message) -> dict[str, Any]:
     """What the log shows of an answer; the message itself keeps all of it."""
-    body = settlement.response_body(message) or {}
+    body = responses.body(message) or {}
     result = _object(body.get("result"))
     answered = _object(result.get("task") or result.get("message") or result)
     trace = _object(answered.get("metadata")).get("tool_trace")

@@ -27,10 +27,10 @@ class Job:
     signals: list[str] = field(default_factory=list[str])
 
 
-def run(connection: Connection, job: Job) -> None:
+def run(transaction: SqlTransaction, job: Job) -> None:
     """Run one job on an open transaction, and keep what came of it."""
-    transaction = SqlTransaction(connection)
     job.problem, job.signals = None, []
+    transaction.signals = []
     try:
         job.value = job.work(transaction)
     except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it
@@ -45,9 +45,10 @@ def run_together(connection: Connection, jobs: Sequence[Job]) -> bool:
     False if one does: then the transaction is to be undone, and the jobs are run apart.
     """
     counters.begin(connection)
+    transaction = SqlTransaction(connection)
     for job in jobs:
         before = writes.count(connection)
-        run(connection, job)
+        run(transaction, job)
         if isinstance(job.problem, StorageDown):
             raise job.problem
         refused = isinstance(job.problem, Refusal | A2AError) and writes.count(connection) == before
@@ -60,10 +61,11 @@ def run_together(connection: Connection, jobs: Sequence[Job]) -> bool:
 def run_apart(connection: Connection, jobs: Sequence[Job]) -> None:
     """Run the jobs one after another on an open transaction, a savepoint around each."""
     counters.begin(connection)
+    transaction = SqlTransaction(connection)
     cursor = connection.connection.cursor()
     for job in jobs:
         cursor.execute("SAVEPOINT job")
-        run(connection, job)
+        run(transaction, job)
         if job.problem is not None:
             cursor.execute("ROLLBACK TO SAVEPOINT job")
         cursor.execute("RELEASE SAVEPOINT job")

@@ -8,7 +8,6 @@ import msgspec
 from sqlalchemy import JSON, TIMESTAMP, BigInteger, CheckConstraint, Dialect, Integer, String, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from molecule_platform.domain.json_bytes import JsonBytes
 from molecule_wire import times
 
 
@@ -57,18 +56,10 @@ Json = JSON(none_as_null=True)
 def json_text(value: Any) -> str:
     """What a JSON column keeps of a value."""
     try:
-        return msgspec.json.encode(value, enc_hook=_raw).decode()
+        return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
         # Half a surrogate pair is no text, but can be kept as its escape.
-        return json.dumps(value, default=_plain)
-
-
-def _raw(value: JsonBytes) -> msgspec.Raw:
-    return msgspec.Raw(value.text)
-
-
-def _plain(value: JsonBytes) -> Any:
-    return json.loads(value.text)
+        return json.dumps(value)
 
 
 def one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:

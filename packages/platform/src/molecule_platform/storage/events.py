@@ -4,15 +4,13 @@ from collections.abc import Collection
 from datetime import datetime
 from itertools import takewhile
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, false, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Integer, Select, cast, delete, or_, select
 
-from molecule_platform.domain.events import MESSAGE_EVENT_OF, Event
-from molecule_platform.storage import counters
+from molecule_platform.domain.events import MESSAGE_EVENT_OF, RESPONSE, Event
+from molecule_platform.storage import counters, event_rows, responses
 from molecule_platform.storage.mailbox import steps_of
-from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import events, message_transitions
 
-_INSERT = Prepared(insert(events), names=[column.name for column in events.c])
 _KIND_OF = {event_type: kind for kind, event_type in MESSAGE_EVENT_OF.items()}
 
 
@@ -25,18 +23,7 @@ class SqlEventLog:
     def append(self, event: Event) -> int:
         """Keep an event; the number that it got."""
         number = counters.draw(self._connection)
-        _INSERT.run(
-            self._connection,
-            {
-                "id": number,
-                "org_id": event.org_id,
-                "event_type": event.event_type,
-                "workspace_id": event.workspace_id,
-                "parties": None if event.parties is None else list(event.parties),
-                "payload": event.payload,
-                "created_at": event.created_at,
-            },
-        )
+        event_rows.INSERT.run(self._connection, event_rows.row_of(event) | {"id": number})
         return number
 
     def after(
@@ -50,9 +37,10 @@ class SqlEventLog:
     ) -> list[Event]:
         """Events after a number, oldest first."""
         plain = _filtered_events(org_id, workspace_id, types).where(events.c.id > event_id)
-        steps = _filtered_steps(org_id, workspace_id, types).where(message_transitions.c.event_id > event_id)
+        # The step with that very number may have told something under the next.
+        steps = _filtered_steps(org_id, workspace_id, types).where(message_transitions.c.event_id >= event_id)
         found = self._events(plain.order_by(events.c.id).limit(limit))
-        found += self._steps(steps.order_by(message_transitions.c.event_id).limit(limit), types)
+        found += self._steps(steps.order_by(message_transitions.c.event_id).limit(limit + 1), types)
         return sorted((event for event in found if _number(event) > event_id), key=_number)[:limit]
 
     def newest(
@@ -89,9 +77,13 @@ class SqlEventLog:
 
     def _oldest(self, limit: int) -> list[tuple[int, datetime]]:
         event, step = events.c, message_transitions.c
+        last_of_step = step.event_id + cast(step.also_told, Integer)
         found: list[tuple[int, datetime]] = []
-        for number, at in ((event.id, event.created_at), (step.event_id, step.created_at)):
-            rows = self._connection.execute(select(number, at).order_by(number).limit(limit))
+        for last, at, key in (
+            (event.id, event.created_at, event.id),
+            (last_of_step, step.created_at, step.event_id),
+        ):
+            rows = self._connection.execute(select(last, at).order_by(key).limit(limit))
             found += [(row[0], row[1]) for row in rows]
         return sorted(found)[:limit]
 
@@ -99,9 +91,11 @@ class SqlEventLog:
         return [Event(**row) for row in self._connection.execute(wanted).mappings()]
 
     def _steps(self, wanted: Select[*tuple[object, ...]], types: Collection[str] | None) -> list[Event]:
-        rows = self._connection.execute(wanted).mappings()
-        told = (step.as_event() for row in rows for step in steps_of(row))
-        return [event for event in told if event is not None and (not types or event.event_type in types)]
+        rows = self._connection.execute(wanted).mappings().all()
+        found = [step.as_event() for row in rows for step in steps_of(row)]
+        if not types or RESPONSE in types:
+            found += responses.told_by(self._connection, rows)
+        return [event for event in found if event is not None and (not types or event.event_type in types)]
 
 
 def _number(event: Event) -> int:
@@ -125,9 +119,11 @@ def _filtered_steps(
     org_id: str | None, workspace_id: str | None, types: Collection[str] | None
 ) -> Select[*tuple[object, ...]]:
     step = message_transitions.c
-    kinds = [_KIND_OF[name] for name in types if name in _KIND_OF] if types else sorted(MESSAGE_EVENT_OF)
-    told = step.kind.in_(kinds) if kinds else false()
-    conditions: list[ColumnElement[bool]] = [or_(told, step.also_accepted) if "accepted" in kinds else told]
+    wanted = types or (*_KIND_OF, RESPONSE)
+    kinds = [_KIND_OF[name] for name in wanted if name in _KIND_OF]
+    also = [step.also_accepted] if "accepted" in kinds else []
+    also += [step.also_told] if RESPONSE in wanted else []
+    conditions: list[ColumnElement[bool]] = [or_(step.kind.in_(kinds), *also)]
     if org_id is not None:
         conditions.append(step.org_id == org_id)
     if workspace_id is not None:

@@ -135,6 +135,8 @@ message_transitions = Table(
     catalogue.created_at(),
     # A message that is leased in the moment it is accepted takes both steps in one row, under two numbers.
     Column("also_accepted", Boolean, nullable=False, server_default=false()),
+    # How a message ended is told under the number after that of its end, by the message while it is kept.
+    Column("also_told", Boolean, nullable=False, server_default=false()),
     one_of("kind", message_rules.TRANSITIONS),
     Index("ix_message_transitions_list", "org_id", "event_id"),
     Index("ix_message_transitions_of_target", "target_id", "event_id"),

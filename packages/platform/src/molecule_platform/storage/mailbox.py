@@ -11,7 +11,7 @@ from molecule_platform.domain.events import Transition
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN, Held, Message, Outcome, Waiting
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter
-from molecule_platform.storage import counters, mailbox_pages
+from molecule_platform.storage import counters, mailbox_pages, responses
 from molecule_platform.storage import mailbox_sql as sql
 from molecule_platform.storage.mail_tables import IS_UNFINISHED
 from molecule_platform.storage.prepared import Prepared
@@ -22,6 +22,7 @@ def steps_of(mapping: Mapping[Any, Any]) -> list[Transition]:
     """The steps that a row stands for, in their order."""
     facts = dict(mapping)
     also_accepted = facts.pop("also_accepted")
+    del facts["also_told"]
     step = Transition(**facts)
     return [replace(step, kind="accepted", event_id=step.event_id - 1), step] if also_accepted else [step]
 
@@ -130,12 +131,14 @@ class SqlMailbox:
 
     def insert(self, message: Message) -> Message:
         """Accept a message."""
-        numbered = message if message.seq else message.but(seq=counters.draw(self._connection))
+        leased, is_new = message.status == "leased", not message.seq
+        first = counters.draw(self._connection, is_new + 1 + leased)
+        last = first + is_new + leased
+        numbered = message.but(seq=first) if is_new else message
         sql.INSERT.run(self._connection, vars(numbered))
-        leased = message.status == "leased"
-        last = counters.draw(self._connection, 1 + leased) + leased
         step = _step(numbered, "leased" if leased else "accepted", message.created_at, last)
-        sql.RECORD.run(self._connection, step | {"also_accepted": leased})
+        step["also_accepted"] = leased
+        sql.RECORD.run(self._connection, step)
         return numbered
 
     def answer(self, message: Message, result: bytes, at: datetime) -> Message | None:
@@ -144,7 +147,7 @@ class SqlMailbox:
         if not sql.ANSWER.count(self._connection, {**held, "content": result, "at": at}):
             return None
         ended = message.but(status="answered", result=result, task_state="completed", finished_at=at)
-        self._record(ended, "answered", at)
+        self._record_end(ended, at)
         return ended
 
     def show_task(self, message_id: str) -> None:
@@ -201,10 +204,8 @@ class SqlMailbox:
         self, message_id: str, outcome: Outcome, at: datetime, epoch: int | None = None
     ) -> Message | None:
         """End an open message."""
-        return self._change(
+        ended = self._one(
             sql.SETTLE if epoch is None else sql.SETTLE_HELD,
-            outcome.status,
-            at,
             message_id=message_id,
             epoch=epoch,
             new_status=outcome.status,
@@ -215,6 +216,9 @@ class SqlMailbox:
             is_dead=outcome.dead_letter,
             at=at,
         )
+        if ended is not None:
+            self._record_end(ended, at)
+        return ended
 
     def _change(self, statement: Prepared, kind: str, moment: datetime, **parameters: Any) -> Message | None:
         message = self._one(statement, **parameters)
@@ -224,6 +228,12 @@ class SqlMailbox:
 
     def _record(self, message: Message, kind: str, at: datetime) -> None:
         sql.RECORD.run(self._connection, _step(message, kind, at, counters.draw(self._connection)))
+
+    def _record_end(self, message: Message, at: datetime) -> None:
+        told = message.kind != "reply"
+        step = _step(message, message.status, at, counters.draw(self._connection, 1 + told))
+        step["also_told"] = told
+        sql.RECORD.run(self._connection, step)
 
     # Marks that are no transition
 
@@ -314,6 +324,7 @@ class SqlMailbox:
 
     def redeliver(self, message_id: str, at: datetime, waits_until: datetime, task_id: str) -> Message | None:
         """Let a dead letter begin anew."""
+        responses.write_down(self._connection, [message_id])
         return self._change(
             sql.REDELIVER, "accepted", at, message_id=message_id, until=waits_until, task=task_id
         )
@@ -332,4 +343,5 @@ def _step(message: Message, kind: str, at: datetime, number: int) -> dict[str, A
         "lease_epoch": message.lease_epoch,
         "created_at": at,
         "also_accepted": False,
+        "also_told": False,
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, func, select, union_all
 
 from molecule_platform.domain import principals
 from molecule_platform.domain.messages import OPEN, STATUSES
@@ -15,11 +15,6 @@ from molecule_platform.storage.tables import messages
 
 # What one page may weigh; a single message may weigh more.
 PAGE_MOST_BYTES = 8 * 1024 * 1024
-
-_WITHOUT_BODY = [
-    literal(b"", messages.c.body.type).label("body") if name == "body" else messages.c[name]
-    for name in sql.COLUMNS
-]
 
 
 def inbox(target_id: str, limit: int, wanted: InboxFilter) -> Select[*tuple[Any, ...]]:
@@ -44,7 +39,7 @@ def page(connection: Connection, wanted: MailFilter, limit: int) -> tuple[Sequen
     weights = accumulate(row.size for row in rows)
     fitting = sum(1 for place, weight in enumerate(weights) if place == 0 or weight <= PAGE_MOST_BYTES)
     shown = [row.id for row in rows[: min(fitting, limit)]]
-    every = select(*_WITHOUT_BODY).where(messages.c.id.in_(shown)).order_by(messages.c.seq.desc())
+    every = select(*sql.WITHOUT_BODY).where(messages.c.id.in_(shown)).order_by(messages.c.seq.desc())
     return connection.execute(every).mappings().all(), len(rows) > len(shown)
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
+    literal,
     or_,
     select,
     union_all,
@@ -30,6 +31,9 @@ column = messages.c
 
 COLUMNS = [field.name for field in fields(Message)]
 _ALL = [column[name] for name in COLUMNS]
+WITHOUT_BODY = [
+    literal(b"", column.body.type).label("body") if name == "body" else column[name] for name in COLUMNS
+]
 _WAITING = [column[field.name] for field in fields(Waiting)]
 _IS_OPEN = or_(column.status == "accepted", column.status == "leased")
 _TARGET = column.target_id == bindparam("target")

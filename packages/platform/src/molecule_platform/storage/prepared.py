@@ -33,9 +33,9 @@ class _Compiled:
     ) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=names)
         self.text = str(compiled)
-        self.is_direct = dialect.name == "sqlite"
-        self.writes = not self.text.startswith("SELECT")
-        self.writes_workspaces = standings.writes_workspaces(self.text)
+        self.execute = self._directly if dialect.name == "sqlite" else self._by_cursor
+        self._writes = not self.text.startswith("SELECT")
+        self._writes_workspaces = standings.writes_workspaces(self.text)
         order: list[str] = compiled.positiontup
         constants = {name: compiled.params[name] for name in order if not compiled.binds[name].required}
         converts = {name: _to(compiled.binds[name].type, dialect) for name in order}
@@ -46,6 +46,19 @@ class _Compiled:
             for column in columns
             if (convert := _from(column.type, dialect)) is not None
         ]
+
+    def _directly(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
+        if self._writes_workspaces:
+            standings.note(connection)
+        driver: Any = connection.connection.dbapi_connection
+        return driver.execute(self.text, self.values(parameters))
+
+    def _by_cursor(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
+        if self._writes:
+            writes.note(connection)
+        cursor = connection.connection.cursor()
+        cursor.execute(self.text, self.values(parameters))
+        return cursor
 
     def row(self, row: Sequence[Any]) -> dict[str, Any]:
         """A row by the names of its columns."""
@@ -94,7 +107,7 @@ class Prepared:
 
     def run(self, connection: Connection, parameters: Mapping[str, Any]) -> None:
         """Execute."""
-        _execute(connection, self._compiled(connection), parameters)
+        self._compiled(connection).execute(connection, parameters)
 
     def run_all(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute for each of several sets of parameters."""
@@ -104,44 +117,31 @@ class Prepared:
 
     def count(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
         """Execute; how many rows it changed."""
-        return _execute(connection, self._compiled(connection), parameters).rowcount
+        return self._compiled(connection).execute(connection, parameters).rowcount
 
     def scalar(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
         """Execute; the one value of the one row, as the driver gives it."""
-        return _execute(connection, self._compiled(connection), parameters).fetchone()[0]
+        return self._compiled(connection).execute(connection, parameters).fetchone()[0]
 
     def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Execute; the rows by the names of their columns."""
         compiled = self._compiled(connection)
-        return [compiled.row(row) for row in _execute(connection, compiled, parameters).fetchall()]
+        return [compiled.row(row) for row in compiled.execute(connection, parameters).fetchall()]
 
     def first(self, connection: Connection, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
         """Execute; the first row by the names of its columns."""
         compiled = self._compiled(connection)
-        row = _execute(connection, compiled, parameters).fetchone()
+        row = compiled.execute(connection, parameters).fetchone()
         return None if row is None else compiled.row(row)
 
     def _compiled(self, connection: Connection) -> _Compiled:
-        dialect = connection.dialect
-        found = self._by_dialect.get(dialect.name)
-        if found is None:
-            found = _Compiled(self._statement, dialect, self._names, self._columns)
-            self._by_dialect[dialect.name] = found
-        return found
+        found = self._by_dialect.get(connection.dialect.name)
+        return self._compile(connection.dialect) if found is None else found
 
-
-def _execute(connection: Connection, compiled: _Compiled, parameters: Mapping[str, Any]) -> Any:
-    pooled = connection.connection
-    if compiled.is_direct:
-        if compiled.writes_workspaces:
-            standings.note(connection)
-        driver: Any = pooled.dbapi_connection
-        return driver.execute(compiled.text, compiled.values(parameters))
-    if compiled.writes:
-        writes.note(connection)
-    cursor = pooled.cursor()
-    cursor.execute(compiled.text, compiled.values(parameters))
-    return cursor
+    def _compile(self, dialect: Dialect) -> _Compiled:
+        compiled = _Compiled(self._statement, dialect, self._names, self._columns)
+        self._by_dialect[dialect.name] = compiled
+        return compiled
 
 
 def _to(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:

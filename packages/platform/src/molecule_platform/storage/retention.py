@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, o
 
 from molecule_platform.domain import activity
 from molecule_platform.domain.messages import OPEN
+from molecule_platform.storage import responses
 from molecule_platform.storage.mailbox import message_from
 from molecule_platform.storage.tables import (
     access_grants,
@@ -57,9 +58,10 @@ class SqlRetention:
         return self._forget(messages, old, limit)
 
     def _keep_outcomes(self, old: ColumnElement[bool], limit: int) -> None:
-        """What the log tells of a message by looking at it is written down where the log stays longer."""
+        """What the logs tell of a message by looking at it is written down where they stay longer."""
         row = activity_logs.c
         batch = select(messages.c.id).where(old).order_by(messages.c.id).limit(limit)
+        responses.write_down(self._connection, list(self._connection.execute(batch).scalars()))
         logged = select(messages).join(activity_logs, row.id == messages.c.activity_id)
         for ended in self._connection.execute(logged.where(messages.c.id.in_(batch))).mappings().all():
             known = activity.outcome_of(message_from(ended))

@@ -106,9 +106,12 @@ class SqliteStorage:
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
         """Run the work here and now; each statement sees what is newest."""
-        connection = self._glancing = self._glancing or self._connected(self._reader)
+        if self._glancing is None:
+            self._glancing = self._connected(self._reader)
+            self._glance = SqlTransaction(self._glancing)
+        connection = self._glancing
         try:
-            return work(SqlTransaction(connection))
+            return work(self._glance)
         except (exc.DBAPIError, sqlite3.Error) as problem:
             raise outages.translated(problem) from problem
         finally:
@@ -141,10 +144,11 @@ class SqliteStorage:
             driver = _driver(connection)
             driver.execute(BEGIN_WRITING)
             counters.begin(connection)
+            transaction = SqlTransaction(connection)
             until = time.perf_counter() + BATCH_SECONDS
             while self._waiting and len(jobs) < batches.MOST_JOBS and time.perf_counter() < until:
                 jobs.append(self._waiting.popleft())
-                _run_last(connection, driver, jobs)
+                _run_last(transaction, connection, driver, jobs)
             counters.keep(connection)
         except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
             self._undo(jobs, problem, waited)
@@ -203,14 +207,16 @@ class SqliteStorage:
         self._writer.dispose()
 
 
-def _run_last(connection: Connection, driver: sqlite3.Connection, jobs: list[Job]) -> None:
+def _run_last(
+    transaction: SqlTransaction, connection: Connection, driver: sqlite3.Connection, jobs: list[Job]
+) -> None:
     """Run the newest job of a batch.
 
     A savepoint around each would cost a copy of every page that is written. Most jobs that fail have written
     nothing; where one has, the whole batch begins anew, and then with savepoints.
     """
     before = driver.total_changes
-    batches.run(connection, jobs[-1])
+    batches.run(transaction, jobs[-1])
     if not driver.in_transaction:
         # A full disk or a fault of it: SQLite itself threw away what the jobs before this one wrote.
         raise jobs[-1].problem or StorageDown("the transaction is gone")

@@ -24,111 +24,31 @@ from molecule_platform.storage.workspaces import SqlWorkspaces
 
 
 class SqlTransaction:
-    """See `ports.storage.Transaction`."""
+    """See `ports.storage.Transaction`. Those that are committed together share one, one after another."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.signals: list[str] = []
-
-    @property
-    def workspaces(self) -> SqlWorkspaces:
-        """The org tree."""
-        return SqlWorkspaces(self._connection)
-
-    @property
-    def tokens(self) -> SqlTokens:
-        """Credentials."""
-        return SqlTokens(self._connection)
-
-    @property
-    def people(self) -> SqlPeople:
-        """Organisations, users, sessions and login codes."""
-        return SqlPeople(self._connection)
-
-    @property
-    def mailbox(self) -> SqlMailbox:
-        """Messages and their leases."""
-        return SqlMailbox(self._connection)
-
-    @property
-    def tasks(self) -> SqlTasks:
-        """Tasks and their events."""
-        return SqlTasks(self._connection)
-
-    @property
-    def push_configs(self) -> SqlPushConfigs:
-        """Who is told of which tasks."""
-        return SqlPushConfigs(self._connection)
-
-    @property
-    def outbox(self) -> SqlOutbox:
-        """What is still to be told."""
-        return SqlOutbox(self._connection)
-
-    @property
-    def delegations(self) -> SqlDelegations:
-        """Work that one asks of another."""
-        return SqlDelegations(self._connection)
-
-    @property
-    def activity(self) -> SqlActivityLog:
-        """What each workspace did and received."""
-        return SqlActivityLog(self._connection)
-
-    @property
-    def events(self) -> SqlEventLog:
-        """What happened, in order."""
-        return SqlEventLog(self._connection)
-
-    @property
-    def secrets(self) -> SqlSecrets:
-        """Sealed values."""
-        return SqlSecrets(self._connection)
-
-    @property
-    def plugins(self) -> SqlPlugins:
-        """What workspaces have, and what organisations pinned, allow and trust."""
-        return SqlPlugins(self._connection)
-
-    @property
-    def audit(self) -> SqlAudit:
-        """Who touched what only few may touch."""
-        return SqlAudit(self._connection)
-
-    @property
-    def retention(self) -> SqlRetention:
-        """What may be forgotten."""
-        return SqlRetention(self._connection)
-
-    @property
-    def signing(self) -> SqlSigningKeys:
-        """The platform's own key pairs."""
-        return SqlSigningKeys(self._connection)
-
-    @property
-    def grants(self) -> SqlGrants:
-        """Extra edges of the tree."""
-        return SqlGrants(self._connection)
-
-    @property
-    def presence(self) -> SqlPresence:
-        """Which replicas are alive."""
-        return SqlPresence(self._connection)
-
-    @property
-    def loops(self) -> SqlLoops:
-        """Which replica does which periodic work."""
-        return SqlLoops(self._connection)
-
-    @property
-    def attempts(self) -> SqlAttempts:
-        """First requests under idempotency keys."""
-        return SqlAttempts(self._connection)
-
-    @property
-    def upkeep(self) -> SqlUpkeep:
-        """What the house looks after by itself."""
-        return SqlUpkeep(self._connection)
+        self.workspaces = SqlWorkspaces(connection)
+        self.tokens = SqlTokens(connection)
+        self.people = SqlPeople(connection)
+        self.mailbox = SqlMailbox(connection)
+        self.tasks = SqlTasks(connection)
+        self.push_configs = SqlPushConfigs(connection)
+        self.outbox = SqlOutbox(connection)
+        self.delegations = SqlDelegations(connection)
+        self.activity = SqlActivityLog(connection)
+        self.events = SqlEventLog(connection)
+        self.secrets = SqlSecrets(connection)
+        self.plugins = SqlPlugins(connection)
+        self.audit = SqlAudit(connection)
+        self.retention = SqlRetention(connection)
+        self.signing = SqlSigningKeys(connection)
+        self.grants = SqlGrants(connection)
+        self.presence = SqlPresence(connection)
+        self.loops = SqlLoops(connection)
+        self.attempts = SqlAttempts(connection)
+        self.upkeep = SqlUpkeep(connection)
 
     def signal(self, subject: str) -> None:
         """Ring that bell after the commit."""

@@ -90,6 +90,8 @@ class SqlUpkeep:
         self._erase_delegations(workspace_id)
         ends = or_(access_grants.c.from_id == workspace_id, access_grants.c.to_id == workspace_id)
         self._connection.execute(delete(access_grants).where(ends))
+        silent = update(message_transitions).where(message_transitions.c.target_id == workspace_id)
+        self._connection.execute(silent.values(also_told=False))
         own, end = events.c.workspace_id == workspace_id, events.c.event_type == "WORKSPACE_REMOVED"
         self._connection.execute(delete(events).where(own, ~end))
         for ended in self._connection.execute(select(events.c.id, events.c.payload).where(own, end)).all():

@@ -57,6 +57,7 @@ class SqlWorkspaces:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._standings = standings.of(connection)
 
     def insert(self, workspace: Workspace) -> None:
         """Keep a new workspace."""
@@ -72,7 +73,7 @@ class SqlWorkspaces:
 
     def standing(self, known: Workspace) -> Workspace | None:
         """The workspace as it is now, read whole only if it has another version than the one known."""
-        remembered = standings.of(self._connection)
+        remembered = self._standings
         found = None if remembered is None else remembered.get(known.id)
         if found is None:
             found = self._standing(known)

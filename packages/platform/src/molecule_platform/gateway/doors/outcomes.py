@@ -4,13 +4,13 @@ from typing import Any
 
 from molecule_platform.api import errors
 from molecule_platform.api.calls import Reply
+from molecule_platform.domain import responses
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.gateway.doors.asks import Ask
 from molecule_platform.gateway.doors.framing import Headers, RpcFrames, traced
-from molecule_platform.services import settlement
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import envelopes, text
 from molecule_wire.a2a.errors import A2AError
@@ -47,7 +47,7 @@ def ended(ask: Ask, message: Message, headers: Headers) -> Reply:
     """The outcome of a message that has one."""
     if message.status == "answered":
         return ask.framing.reply(_mirrored(ask, message), headers)
-    problem = ask.framing.problem(settlement.error_of(message), ask.call.request_id)
+    problem = ask.framing.problem(responses.error_of(message), ask.call.request_id)
     known = message.error or {}
     body = {**problem.body, "code": known.get("code"), "message_id": message.id}
     body |= {name: known[name] for name in _TOLD_BESIDE if name in known}

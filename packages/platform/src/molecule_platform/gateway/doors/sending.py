@@ -5,14 +5,14 @@ from collections.abc import Callable
 from datetime import datetime
 
 from molecule_platform.api.calls import Call, Reply
-from molecule_platform.domain import dispatch
+from molecule_platform.domain import dispatch, responses
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task
 from molecule_platform.gateway.doors.asks import Ask, Wishes
 from molecule_platform.gateway.doors.framing import Headers
 from molecule_platform.gateway.doors.task_frames import Before, TaskFrames
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import settlement, task_log
+from molecule_platform.services import task_log
 from molecule_platform.services.delivery import Delivery, Receipt, Submission
 from molecule_platform.services.push_configs import InlineConfig, PushConfigs
 from molecule_platform.services.tasks import Tasks
@@ -118,7 +118,7 @@ class Sending:
         if result is not None:
             return ask.speech.result(result, message.dialect, (task or {}).get("history"))
         if task is None:
-            raise settlement.error_of(message)
+            raise responses.error_of(message)
         return ask.speech.task_result(task)
 
     def _is_ours(self, ask: Ask) -> bool:

@@ -10,13 +10,12 @@ from typing import Any
 
 from molecule_platform.api.calls import Reply
 from molecule_platform.api.exchange import Stream, pieces
-from molecule_platform.domain import results
+from molecule_platform.domain import responses, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.gateway.doors.asks import Ask
 from molecule_platform.gateway.doors.framing import streaming
 from molecule_platform.gateway.doors.task_lines import Before as Before
 from molecule_platform.gateway.doors.task_lines import Credential, TaskLines
-from molecule_platform.services import settlement
 from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.identity import Identity
 from molecule_platform.services.task_streams import Begun, TaskStreams
@@ -93,7 +92,7 @@ class TaskFrames:
     async def _without_events(self, ask: Ask, message: Message) -> Reply:
         """A message that ended before anything was said of it."""
         if message.status != "answered":
-            raise settlement.error_of(message)
+            raise responses.error_of(message)
 
         async def lines() -> AsyncGenerator[bytes]:
             yield _last_word(ask, message)
@@ -104,7 +103,7 @@ class TaskFrames:
 def _last_word(ask: Ask, message: Message) -> bytes:
     """The one frame of a message that ended without an event."""
     if message.status != "answered":
-        return ask.framing.problem_frame(settlement.error_of(message))
+        return ask.framing.problem_frame(responses.error_of(message))
     return ask.framing.frame(1, ask.speech.task_result(results.snapshot(message, "1.0")))
 
 
