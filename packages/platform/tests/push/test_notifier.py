@@ -470,7 +470,7 @@ async def test_credentials_that_cannot_be_opened_are_a_failure_and_shown_nowhere
 
 def forget_events(tx: Transaction) -> None:
     assert isinstance(tx, SqlTransaction)
-    tx._connection.execute(delete(message_events))
+    tx.connection.execute(delete(message_events))
 
 
 @pytest.mark.parametrize("dialect", ["1.0", "0.3"])

@@ -107,7 +107,7 @@ async def test_replies_are_never_carried(rig: Rig, eventually: Eventually) -> No
     second = (await rig.send(ada)).message
 
     def make_reply(tx: Any) -> None:
-        tx._connection.execute(update(messages).where(messages.c.id == second.id).values(kind="reply"))
+        tx.connection.execute(update(messages).where(messages.c.id == second.id).values(kind="reply"))
 
     await rig.storage.write(make_reply)
     await rig.changed(ada, status="online")

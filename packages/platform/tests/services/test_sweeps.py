@@ -98,7 +98,7 @@ async def test_the_leases_of_a_replica_unseen_for_five_seconds_are_released_at_n
     assert (await rig.message(theirs.id)).status == "leased"
 
     def fall_silent(tx: Any) -> None:
-        tx._connection.execute(update(replicas).values(seen_at=datetime.now(UTC) - timedelta(seconds=5.1)))
+        tx.connection.execute(update(replicas).values(seen_at=datetime.now(UTC) - timedelta(seconds=5.1)))
 
     await rig.storage.write(fall_silent)
     await rig.sweeps.leases()

@@ -101,7 +101,7 @@ async def test_grants_lead_forwards_and_back_only_when_they_run_both_ways(
             grant("3", store.ada.id, dan.id, revoked_at=now),
             grant("4", dan.id, store.ada.id, expires_at=now),
         ]
-        tx._connection.execute(insert(access_grants), rows)
+        tx.connection.execute(insert(access_grants), rows)
         return [tx.workspaces.granted_from(w.id, now) for w in (store.ada, store.bob, cyd, dan)]
 
     assert await store.storage.write(work) == [
@@ -235,7 +235,7 @@ async def test_a_replica_lives_while_it_is_seen_and_until_it_leaves(store: Store
             presence.seen(name)
         both = sorted(presence.alive(MINUTE))
         hour_ago = datetime.now(UTC) - 60 * MINUTE
-        tx._connection.execute(update(replicas).values(seen_at=hour_ago))
+        tx.connection.execute(update(replicas).values(seen_at=hour_ago))
         presence.seen("r1")
         one, day = presence.alive(MINUTE), sorted(presence.alive(24 * 60 * MINUTE))
         presence.leave("r1")

@@ -106,7 +106,7 @@ async def test_a_database_that_goes_away_is_down_and_the_store_recovers_when_it_
 
 def own_pid(tx: Transaction) -> int:
     assert isinstance(tx, SqlTransaction)
-    return tx._connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    return tx.connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
 
 
 async def test_a_connection_lost_in_the_middle_of_a_write_fails_the_group_and_not_the_store(
@@ -156,7 +156,7 @@ async def test_a_file_that_cannot_be_written_fails_the_group_and_not_the_store(t
 
     def full(tx: Transaction, pages: int) -> None:
         assert isinstance(tx, SqlTransaction)
-        tx._connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+        tx.connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
 
     def large(tx: Transaction) -> None:
         tx.people.insert_org(Org("large", "large", "x" * 1_000_000, found("x").created_at))
@@ -174,8 +174,8 @@ async def test_what_shares_a_group_with_a_full_disk_is_written_or_refused(tmp_pa
 
     def little_room(tx: Transaction) -> None:
         assert isinstance(tx, SqlTransaction)
-        [[pages]] = tx._connection.exec_driver_sql("PRAGMA page_count").all()
-        tx._connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 2}")
+        [[pages]] = tx.connection.exec_driver_sql("PRAGMA page_count").all()
+        tx.connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 2}")
 
     def large(tx: Transaction) -> None:
         tx.people.insert_org(Org("large", "large", "x" * 1_000_000, found("x").created_at))

@@ -28,12 +28,12 @@ LONG_AGO, LATER = NOW - timedelta(days=400), NOW + timedelta(days=1)
 
 def add(tx: Transaction, table: Table, **values: Any) -> None:
     assert isinstance(tx, SqlTransaction)
-    tx._connection.execute(insert(table).values(values))
+    tx.connection.execute(insert(table).values(values))
 
 
 def left(tx: Transaction, table: Table) -> int:
     assert isinstance(tx, SqlTransaction)
-    return tx._connection.execute(select(func.count()).select_from(table)).scalar_one()
+    return tx.connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 
 def log(tx: Transaction, store: Store, at: datetime, message_id: str | None = None) -> str:

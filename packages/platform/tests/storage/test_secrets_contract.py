@@ -112,7 +112,7 @@ async def test_every_key_that_something_is_sealed_with_is_known(store: Store) ->
         tx.workspaces.touch(store.ada.id, dispatch_secret_sealed=f"{'3' * 16}.a.b")
         keyed = {"scope": "s", "body_hash": "h", "replica": "r", "created_at": at, "expires_at": at}
         for key, answer in (("open", None), ("done", f"{'4' * 16}.a.b")):
-            tx._connection.execute(insert(idempotency).values(key=key, answer_sealed=answer, **keyed))
+            tx.connection.execute(insert(idempotency).values(key=key, answer_sealed=answer, **keyed))
         return [none, tx.secrets.key_ids()]
 
     none, all_of_them = await store.storage.write(work)

@@ -102,7 +102,7 @@ class Forest:
 def kept_lines(tx: Transaction, forest: Forest) -> set[tuple[Any, ...]]:
     assert isinstance(tx, SqlTransaction)
     wanted = select(lineage.c.ancestor_id, lineage.c.descendant_id, lineage.c.distance, lineage.c.created_at)
-    rows = tx._connection.execute(wanted).all()
+    rows = tx.connection.execute(wanted).all()
     ours = [row for row in rows if row.descendant_id in forest.members]
     assert all(row.created_at == forest.members[row.descendant_id].created_at for row in ours)
     assert {row.ancestor_id for row in ours} <= set(forest.members)

@@ -75,7 +75,7 @@ async def storage(tmp_path: Path) -> AsyncGenerator[SqliteStorage]:
 def plan_of(tx: Transaction, verb: Callable[[Transaction], Any]) -> list[str]:
     """The steps of every statement that the verb runs."""
     assert isinstance(tx, SqlTransaction)
-    driver = tx._connection.connection.dbapi_connection
+    driver = tx.connection.connection.dbapi_connection
     assert isinstance(driver, sqlite3.Connection)
     said: list[str] = []
     driver.set_trace_callback(said.append)

@@ -124,7 +124,7 @@ class Feed:
         self._at = 0
         self._draining = False
         self._task: asyncio.Task[None] | None = None
-        bells.watch(EVENTS, lambda _rest: self._rung.set())
+        bells.watch(EVENTS, self._hear)
 
     async def start(self) -> None:
         """Begin at the end of the log."""
@@ -145,6 +145,11 @@ class Feed:
         self._draining = True
         for listener in self._listeners:
             listener.end(End.DRAINING)
+
+    def _hear(self, _rest: str) -> None:
+        """Something happened: worth a look while anybody listens."""
+        if self._listeners:
+            self._rung.set()
 
     async def _follow(self) -> None:
         while True:

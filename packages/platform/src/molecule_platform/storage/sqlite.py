@@ -24,6 +24,7 @@ from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.storage import batches, counters, outages, schema, standings
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.columns import json_text
+from molecule_platform.storage.committer import Committer
 from molecule_platform.storage.standings import Standings
 from molecule_platform.storage.transaction import SqlTransaction
 
@@ -53,12 +54,12 @@ class SqliteStorage:
         self._reader = _engine(path, "BEGIN", busy_ms=BUSY_TIMEOUT_MS, cache_kb=READER_CACHE_KB)
         self._waiting: deque[Job] = deque()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
-        self._committer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-commit")
         self._local = threading.local()
         self._standings = Standings()
-        self._glancing: Connection | None = None
+        self._glancing: SqlTransaction | None = None
         self._loop = asyncio.get_running_loop()
-        self._writing: Connection | None = None
+        self._committer = Committer(self._loop)
+        self._writing: SqlTransaction | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -106,17 +107,14 @@ class SqliteStorage:
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
         """Run the work here and now; each statement sees what is newest."""
-        if self._glancing is None:
-            self._glancing = self._connected(self._reader)
-            self._glance = SqlTransaction(self._glancing)
-        connection = self._glancing
+        transaction = self._glancing = self._glancing or SqlTransaction(self._connected(self._reader))
         try:
-            return work(self._glance)
+            return work(transaction)
         except (exc.DBAPIError, sqlite3.Error) as problem:
             raise outages.translated(problem) from problem
         finally:
-            if connection.in_transaction():
-                connection.rollback()
+            if transaction.connection.in_transaction():
+                transaction.connection.rollback()
 
     def _connected(self, engine: Engine) -> Connection:
         """A connection of the event loop's own, which knows what is remembered."""
@@ -140,28 +138,27 @@ class SqliteStorage:
         """Run what waits, for as long as the others on the loop can spare, and let it be committed."""
         jobs: list[Job] = []
         try:
-            connection = self._writing = self._writing or self._connected(self._writer)
+            transaction = self._writing = self._writing or SqlTransaction(self._connected(self._writer))
+            connection = transaction.connection
             driver = _driver(connection)
             driver.execute(BEGIN_WRITING)
             counters.begin(connection)
-            transaction = SqlTransaction(connection)
             until = time.perf_counter() + BATCH_SECONDS
             while self._waiting and len(jobs) < batches.MOST_JOBS and time.perf_counter() < until:
                 jobs.append(self._waiting.popleft())
-                _run_last(transaction, connection, driver, jobs)
+                _run_last(transaction, driver, jobs)
             counters.keep(connection)
         except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
             self._undo(jobs, problem, waited)
         else:
-            committing = self._loop.run_in_executor(self._committer, driver.commit)
-            committing.add_done_callback(partial(self._committed, jobs))
+            self._committer.commit(driver.commit, partial(self._committed, jobs))
 
     def _undo(self, jobs: list[Job], problem: Exception, waited: float) -> None:
         """Nothing of a batch was written. Where another process holds the file, it is tried again."""
-        connection, self._writing = self._writing, None
-        if connection is not None:
+        transaction, self._writing = self._writing, None
+        if transaction is not None:
             with contextlib.suppress(exc.DBAPIError, sqlite3.Error):
-                connection.close()
+                transaction.connection.close()
         self._standings.settle()
         if not jobs and "locked" in str(problem) and waited < BUSY_SECONDS:
             self._loop.call_later(BUSY_LOOK_SECONDS, self._run_batch, waited + BUSY_LOOK_SECONDS)
@@ -174,9 +171,8 @@ class SqliteStorage:
         self._waiting.clear()
         return jobs
 
-    def _committed(self, jobs: list[Job], committing: "asyncio.Future[None]") -> None:
-        problem = committing.exception()
-        if isinstance(problem, Exception):
+    def _committed(self, jobs: list[Job], problem: Exception | None) -> None:
+        if problem is not None:
             self._undo(jobs, problem, BUSY_SECONDS)
             return
         self._standings.settle()
@@ -197,19 +193,16 @@ class SqliteStorage:
             return
         self._closed = True
         await self._idle.wait()
-        self._committer.shutdown()
+        self._committer.stop()
         self._readers.shutdown()
-        if self._writing is not None:
-            self._writing.close()
-        if self._glancing is not None:
-            self._glancing.close()
+        for transaction in (self._writing, self._glancing):
+            if transaction is not None:
+                transaction.connection.close()
         self._reader.dispose()
         self._writer.dispose()
 
 
-def _run_last(
-    transaction: SqlTransaction, connection: Connection, driver: sqlite3.Connection, jobs: list[Job]
-) -> None:
+def _run_last(transaction: SqlTransaction, driver: sqlite3.Connection, jobs: list[Job]) -> None:
     """Run the newest job of a batch.
 
     A savepoint around each would cost a copy of every page that is written. Most jobs that fail have written
@@ -223,7 +216,7 @@ def _run_last(
     if jobs[-1].problem is not None and driver.total_changes != before:
         driver.rollback()
         driver.execute(BEGIN_WRITING)
-        batches.run_apart(connection, jobs)
+        batches.run_apart(transaction.connection, jobs)
 
 
 def _create_private(path: Path) -> None:

@@ -27,7 +27,7 @@ class SqlTransaction:
     """See `ports.storage.Transaction`. Those that are committed together share one, one after another."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self.signals: list[str] = []
         self.workspaces = SqlWorkspaces(connection)
         self.tokens = SqlTokens(connection)
