@@ -8,11 +8,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import update
 
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Held, Message, Outcome
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.storage import Transaction
+from molecule_platform.storage import tables
+from molecule_platform.storage.transaction import SqlTransaction
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
@@ -22,8 +25,16 @@ ANSWER = Outcome("answered", b'{"x":1}', "completed")
 MINUTE = timedelta(minutes=1)
 
 
+# What a message gets on its way, and never brings along.
+LATER = ("agent_task_id", "error", "not_before", "result", "worker")
+
+
 def put(tx: Transaction, message: Message) -> Message:
     tx.mailbox.insert(numbered := replace(message, seq=tx.activity.next_seq()))
+    later = {name: value for name in LATER if (value := getattr(message, name)) is not None}
+    if later:
+        assert isinstance(tx, SqlTransaction)
+        tx.connection.execute(update(tables.messages).where(tables.messages.c.id == message.id).values(later))
     return numbered
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 from molecule_platform.domain import messages as message_rules
 from molecule_platform.storage import catalogue
-from molecule_platform.storage.columns import Json, LogNumber, UtcTime, Words, one_of
+from molecule_platform.storage.columns import Json, LogNumber, UtcTime, Words, one_by_one
 
 
 def _org() -> Column[object]:
@@ -79,9 +79,9 @@ messages = Table(
     Column("dead_letter", Boolean, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
     Column("finished_at", UtcTime),
-    one_of("status", message_rules.STATUSES),
-    one_of("kind", message_rules.KINDS),
-    one_of("lease_kind", message_rules.LEASE_KINDS),
+    one_by_one("status", message_rules.STATUSES),
+    one_by_one("kind", message_rules.KINDS),
+    one_by_one("lease_kind", message_rules.LEASE_KINDS),
     Index("ix_messages_queue", "target_id", "status", "seq"),
     Index("ix_messages_sent", "caller", "seq"),
 )
@@ -137,7 +137,7 @@ message_transitions = Table(
     Column("also_accepted", Boolean, nullable=False, server_default=false()),
     # How a message ended is told under the number after that of its end, by the message while it is kept.
     Column("also_told", Boolean, nullable=False, server_default=false()),
-    one_of("kind", message_rules.TRANSITIONS),
+    one_by_one("kind", message_rules.TRANSITIONS),
     Index("ix_message_transitions_list", "org_id", "event_id"),
     Index("ix_message_transitions_of_target", "target_id", "event_id"),
     Index("ix_message_transitions_of_message", "message_id", "event_id"),

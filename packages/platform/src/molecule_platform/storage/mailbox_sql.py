@@ -141,7 +141,12 @@ LAPSED = _messages(
     .limit(bindparam("most"))
 )
 
-INSERT = Prepared(insert(messages), names=COLUMNS)
+# What only the way of a message makes of it.
+_LATER = {
+    *("agent_task_id", "error", "finished_at", "lease_expires_at", "lease_token_hash", "not_before"),
+    *("reply_hash", "result", "seen_at", "worker"),
+}
+INSERT = Prepared(insert(messages), names=[name for name in COLUMNS if name not in _LATER])
 RECORD = Prepared(insert(message_transitions), names=[c.name for c in message_transitions.c])
 
 LEASE = _changing(
