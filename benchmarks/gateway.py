@@ -1,10 +1,10 @@
 """What the figures of the gateway share: the platform with its echo agents, the baselines, and the turns."""
 
-import functools
 import http.client
 import json
 import statistics
 import tempfile
+import uuid
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +16,14 @@ from scripts import live_platform
 CONNECTIONS = 64
 CAPACITY = 64
 ROUNDS = 15
+# The head of a request as the client of the a2a-sdk writes it.
+CLIENT_HEAD = {
+    "Accept": "*/*",
+    "Accept_Encoding": "gzip, deflate",
+    "Connection": "keep-alive",
+    "User_Agent": "python-httpx/0.28.1",
+    "A2A_Version": "1.0",
+}
 # The echo agents send no heartbeats, however long a figure takes.
 SETTINGS = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0", "REMOTE_LIVENESS_STALE_AFTER": "3600"}
 
@@ -82,11 +90,14 @@ def _median(costs: Sequence[Cost]) -> Cost:
 
 
 def message(text: str, method: str) -> Callable[[int], bytes]:
-    """The bodies of A2A 1.0 requests with that text, each with a messageId of its own and equally long."""
+    """The bodies of A2A 1.0 requests with that text as the client of the a2a-sdk writes them, each with a
+    messageId of its own and equally long.
+    """
     marker = "#" * 16
     said = {"messageId": marker, "role": "ROLE_USER", "parts": [{"text": text}]}
-    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": said}}
-    before, after = json.dumps(request).encode().split(marker.encode())
+    params = {"message": said, "configuration": {}}
+    request = {"method": method, "params": params, "id": str(uuid.uuid4()), "jsonrpc": "2.0"}
+    before, after = json.dumps(request, separators=(",", ":")).encode().split(marker.encode())
     turns = iter(range(1 << 62))  # every round must say something new: a repeat is not carried again
 
     def body(_number: int) -> bytes:
@@ -96,18 +107,18 @@ def message(text: str, method: str) -> Callable[[int], bytes]:
 
 
 def bare_echo(server: processes.Server, body: Callable[[int], bytes], requests: int) -> Side:
-    """The same body, said back by Starlette."""
-    return Side(server, lambda number: load.post("/echo", body(number)), requests)
+    """The same request, its body said back by Starlette."""
+    return Side(server, lambda number: post("/echo", body(number)), requests)
 
 
 def sdk(server: processes.Server, body: Callable[[int], bytes], requests: int, events_each: int = 1) -> Side:
     """The reference server, asked directly."""
-    request = functools.partial(_rpc, "/rpc", body)
-    return Side(server, request, requests, events_each)
+    return Side(server, lambda number: post("/rpc", body(number)), requests, events_each)
 
 
-def _rpc(path: str, body: Callable[[int], bytes], number: int) -> bytes:
-    return load.post(path, body(number), A2A_Version="1.0")
+def post(path: str, body: bytes, token: str = "x" * 43) -> bytes:
+    """The one request of all sides as it goes over the wire; the baselines do not look at the token."""
+    return load.post(path, body, **CLIENT_HEAD, Authorization=f"Bearer {token}")
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,7 @@ class Gateway:
 
     def request(self, workspace: int, body: bytes) -> bytes:
         """A request for an agent as it goes over the wire."""
-        path = door_of(self.workspaces[workspace])
-        return load.post(path, body, A2A_Version="1.0", Authorization=f"Bearer {self.token}")
+        return post(door_of(self.workspaces[workspace]), body, self.token)
 
 
 def door_of(workspace_id: str) -> str:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from benchmarks import figure, gateway, processes
 
-OURS, BARE, SDK = 600, 2_000, 150
+REQUESTS = 1_000
 AGAINST_BARE, AGAINST_SDK = 5.0, 0.35
 
 
@@ -37,7 +37,11 @@ def _costs() -> _Costs:
         processes.running("benchmarks.bare_echo") as bare,
         processes.running("benchmarks.sdk_server") as sdk,
     ):
-        sides = [ours.side(body, OURS), gateway.bare_echo(bare, body, BARE), gateway.sdk(sdk, body, SDK)]
+        sides = [
+            ours.side(body, REQUESTS),
+            gateway.bare_echo(bare, body, REQUESTS),
+            gateway.sdk(sdk, body, REQUESTS),
+        ]
         return _Costs(*gateway.take_turns(sides))
 
 
