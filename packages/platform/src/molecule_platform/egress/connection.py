@@ -269,8 +269,22 @@ class Connection(asyncio.Protocol):
             return
         self.status = status
         self._has_head = self._progress = True
-        self.is_stream = self._eager = _announces_a_stream(self.headers)
-        self._framed = _tells_its_end(self.headers)
+        self._read_head()
+
+    def _read_head(self) -> None:
+        """Whether a stream of events follows, and whether its end is told otherwise than by closing."""
+        media = None
+        for name, value in self.headers:
+            match name.lower():
+                case b"content-length":
+                    self._framed = True
+                case b"transfer-encoding":
+                    self._framed |= value.strip().lower().endswith(b"chunked")
+                case b"content-type" if media is None:
+                    media = value.partition(b";")[0].strip().lower()
+                case _:
+                    pass
+        self.is_stream = self._eager = media == EVENT_STREAM
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -282,21 +296,3 @@ class Connection(asyncio.Protocol):
         """The answer is whole."""
         if self._has_head and not self.complete and self._parser is not None:
             self._completed(self._parser.should_keep_alive())
-
-
-def _tells_its_end(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether the end of a body is told otherwise than by closing the connection."""
-    for name, value in headers:
-        lowered = name.lower()
-        if lowered == b"content-length":
-            return True
-        if lowered == b"transfer-encoding" and value.strip().lower().endswith(b"chunked"):
-            return True
-    return False
-
-
-def _announces_a_stream(headers: list[tuple[bytes, bytes]]) -> bool:
-    for name, value in headers:
-        if name.lower() == b"content-type":
-            return value.partition(b";")[0].strip().lower() == EVENT_STREAM
-    return False
