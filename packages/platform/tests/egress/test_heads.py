@@ -62,6 +62,11 @@ def test_a_value_of_plain_text_is_sent_as_it_is(value: str) -> None:
     assert f"X-Tag: {value}\r\n".encode() in request({"X-Tag": value})
 
 
+@pytest.mark.parametrize("name", ["X-%s", "X-%", "%%d"])
+def test_a_name_is_sent_as_it_is(name: str) -> None:
+    assert f"{name}: %s%%\r\n".encode() in request({name: "%s%%"})
+
+
 @pytest.mark.parametrize("name", ["", "a b", "a:", "a\r\nb", "é"])
 def test_a_name_that_is_no_token_is_refused(name: str) -> None:
     with pytest.raises(UnsafeHeader):

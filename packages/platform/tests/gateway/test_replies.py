@@ -174,3 +174,36 @@ def test_a_message_of_a_stream_is_whole(name: str) -> None:
     with pytest.raises(EventRefused) as refused:
         events.read(json.dumps({"message": without(SAID, name)}).encode(), "1.0")
     assert refused.value.event_reason == "malformed-event"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'{"a":NaN}',
+        b'{"a":1e999}',
+        b'"\\ud800"',
+        b'"\xff"',
+        b"\xef\xbb\xbf{}",
+        b"[" * 300 + b"]" * 300,
+        b'{"a":' + b"1" * 5000 + b"}",
+    ],
+)
+def test_no_answer_is_read_that_is_no_strict_json(make_message: MakeMessage, odd: bytes) -> None:
+    media = {"content-type": "application/json"}
+    answer = replies.read(200, media, odd, make_message(dialect="1.0"), "1.0")
+    assert isinstance(answer, Unanswered)
+    assert answer.sentence.startswith("the agent's answer cannot be read: ")
+
+
+@pytest.mark.parametrize("blank", [b"", b" \r\n"])
+def test_nothing_at_all_is_a_message_without_words(make_message: MakeMessage, blank: bytes) -> None:
+    answer = replies.read(200, {}, blank, make_message(dialect="1.0"), "1.0")
+    assert isinstance(answer, Answered)
+    assert json.loads(answer.result or b"")["message"]["parts"] == [{"text": ""}]
+
+
+def test_numbers_of_any_length_pass_as_they_came(make_message: MakeMessage) -> None:
+    digits = 12345678901234567890123456789
+    answer = read(make_message, {"kind": "message", **OLD_SAID, "metadata": {"n": digits}}, "0.3")
+    assert isinstance(answer, Answered)
+    assert str(digits).encode() in (answer.result or b"")

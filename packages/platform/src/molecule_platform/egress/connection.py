@@ -1,6 +1,7 @@
 """One HTTP/1.1 connection: a request goes out in one write, its answer is read as it comes."""
 
 import asyncio
+import select
 import socket
 from typing import cast
 
@@ -33,6 +34,7 @@ class Connection(asyncio.Protocol):
         "_fault",
         "_framed",
         "_gone",
+        "_goodbyes",
         "_has_head",
         "_head_bytes",
         "_idle_bytes",
@@ -43,7 +45,6 @@ class Connection(asyncio.Protocol):
         "_paused",
         "_pieces",
         "_progress",
-        "_socket",
         "_timer",
         "_transport",
         "_unread",
@@ -61,7 +62,8 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._loop = loop
         self._open_ones = open_ones
-        self._socket = endpoint
+        self._goodbyes = select.poll()
+        self._goodbyes.register(endpoint, select.POLLIN)
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
@@ -111,20 +113,15 @@ class Connection(asyncio.Protocol):
         # A stream may go on for hours, and thousands may at once.
         self.headers = _NOTHING if self._has_head else self.headers
         while not self._pieces and not self.complete:
-            if self._fault is not None:
-                raise NoAnswer(self._fault, sent=True)
-            self._waiter = self._loop.create_future()
-            await self._waiter
+            await self._news()
         return self._taken()
 
-    async def _news(self) -> None:
+    def _news(self) -> "asyncio.Future[None]":
+        """What to wait for until something comes. Raises `NoAnswer` when nothing will."""
         if self._fault is not None:
             raise NoAnswer(self._fault, sent=True)
-        waiter = self._waiter = self._loop.create_future()
-        try:
-            await waiter
-        finally:
-            self._waiter = None
+        self._waiter = self._loop.create_future()
+        return self._waiter
 
     def _taken(self) -> bytes:
         pieces = self._pieces
@@ -149,15 +146,7 @@ class Connection(asyncio.Protocol):
 
     def is_ready(self) -> bool:
         """Whether the connection still stands: a socket that has anything to say now says goodbye."""
-        if self._gone:
-            return False
-        try:
-            self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+        return not (self._gone or self._goodbyes.poll(0))
 
     def close(self) -> None:
         """Close at once, whatever is under way."""
@@ -269,8 +258,22 @@ class Connection(asyncio.Protocol):
             return
         self.status = status
         self._has_head = self._progress = True
-        self.is_stream = self._eager = _announces_a_stream(self.headers)
-        self._framed = _tells_its_end(self.headers)
+        self._read_head()
+
+    def _read_head(self) -> None:
+        """Whether a stream of events follows, and whether its end is told otherwise than by closing."""
+        media = None
+        for name, value in self.headers:
+            match name.lower():
+                case b"content-length":
+                    self._framed = True
+                case b"transfer-encoding":
+                    self._framed |= value.strip().lower().endswith(b"chunked")
+                case b"content-type" if media is None:
+                    media = value.partition(b";")[0].strip().lower()
+                case _:
+                    pass
+        self.is_stream = self._eager = media == EVENT_STREAM
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -282,21 +285,3 @@ class Connection(asyncio.Protocol):
         """The answer is whole."""
         if self._has_head and not self.complete and self._parser is not None:
             self._completed(self._parser.should_keep_alive())
-
-
-def _tells_its_end(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether the end of a body is told otherwise than by closing the connection."""
-    for name, value in headers:
-        lowered = name.lower()
-        if lowered == b"content-length":
-            return True
-        if lowered == b"transfer-encoding" and value.strip().lower().endswith(b"chunked"):
-            return True
-    return False
-
-
-def _announces_a_stream(headers: list[tuple[bytes, bytes]]) -> bool:
-    for name, value in headers:
-        if name.lower() == b"content-type":
-            return value.partition(b";")[0].strip().lower() == EVENT_STREAM
-    return False

@@ -4,12 +4,14 @@ import binascii
 import itertools
 from datetime import datetime
 
+import msgspec
+
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import workspace_principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.signing import Signer
 from molecule_platform.services.living_keys import LivingKeys
-from molecule_wire import JSONObject, ids, jsontext
+from molecule_wire import JSONObject, ids
 
 ALGORITHM = "EdDSA"
 LIFETIME_SECONDS = 300
@@ -49,13 +51,13 @@ class CallerAssertions:
 
     def _signed(self, claims: JSONObject) -> str:
         signer = self._keys.signer(ALGORITHM)
-        said = self._header_of(signer) + b"." + encoded(jsontext.encode(claims))
+        said = self._header_of(signer) + b"." + encoded(msgspec.json.encode(claims))
         return (said + b"." + encoded(signer.sign(said))).decode()
 
     def _header_of(self, signer: Signer) -> bytes:
         kid, header = self._header
         if kid != signer.kid:
-            header = encoded(jsontext.encode({"alg": ALGORITHM, "kid": signer.kid, "typ": "JWT"}))
+            header = encoded(msgspec.json.encode({"alg": ALGORITHM, "kid": signer.kid, "typ": "JWT"}))
             self._header = (signer.kid, header)
         return header
 

@@ -159,7 +159,9 @@ class Carrier:
             reply = await self._handed_over(heard, workspace, tell)
         else:
             reply = Working(heard.task_id)
-        if isinstance(reply, Answered) and await self._says_nothing_new(heard.message, reply):
+        if isinstance(reply, Answered):
+            if not (self._may_be_old(heard.message, reply) and await self._is_old(heard.message, reply)):
+                return reply
             reply = Working(reply.agent_task_id)
         if isinstance(reply, Working):
             heard.ask_about(reply.task_id)
@@ -177,7 +179,8 @@ class Carrier:
         """
         message, secret = heard.message, self._open_dispatch_secret(workspace)
         seconds = self._seconds_left(message) + self._bounds.listen_seconds
-        asked = Dispatch(workspace, message, secret, seconds, await self._renamed(message))
+        renamed = None if message.task_id == message.id else await self._renamed(message)
+        asked = Dispatch(workspace, message, secret, seconds, renamed)
         self.calling_off.expect(message, workspace)
         try:
             reply = await self._link.deliver(asked, tell)
@@ -188,18 +191,18 @@ class Carrier:
             raise Fenced
         return reply
 
-    async def _says_nothing_new(self, message: Message, reply: Answered) -> bool:
-        """Whether the agent only showed a task that waits as it was before the message came."""
+    def _may_be_old(self, message: Message, reply: Answered) -> bool:
+        """Whether the agent showed a task that waits, and may have waited before the message came."""
         if reply.task_state not in tasks.INTERRUPTED or message.task_id == message.id:
             return False
-        if self.calling_off.only_listens(message):
-            return False
+        return not self.calling_off.only_listens(message)
+
+    async def _is_old(self, message: Message, reply: Answered) -> bool:
+        """Whether it only showed that task as it was."""
         return await self._storage.read(lambda tx: conclusions.is_old(tx, message, reply.result))
 
     async def _renamed(self, message: Message) -> str | None:
         """The agent's name for the task that a message goes on with, if its sender knows another."""
-        if message.task_id == message.id:
-            return None
         task = await self._storage.glance(lambda tx: task_log.task_of(tx, message))
         return None if task is None or task.agent_task_id == task.id else task.agent_task_id
 

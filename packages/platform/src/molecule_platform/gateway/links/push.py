@@ -1,6 +1,6 @@
 """Push: hand a message to an agent at the URL it registered, and hear what it says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from molecule_platform.domain import tasks
@@ -180,27 +180,27 @@ class _Ear:
     def __init__(self, spoken: Dialect, tell: Tell, most_bytes: int) -> None:
         self._spoken: Dialect = spoken
         self._tell = tell
-        self._frames = Frames(most_bytes)
         self._left = most_bytes
         self._task_id: str | None = None
         self._began = False
 
     async def hear(self, answer: Answer) -> Answered | Working | Unanswered:
         """Tell what comes until the task is settled or the stream ends."""
+        frames = Frames(self._left)
         while chunk := await answer.piece():
             self._left -= len(chunk)
             if self._left < 0:
                 raise StreamTooLarge("the agent's stream is larger than an answer may be")
-            ended = await self._chunk(chunk)
+            ended = await self._heard(frames.feed(chunk))
             if ended is not None:
                 return ended
         return self.broke_off("the agent's stream ended before its task", True)
 
-    async def _chunk(self, chunk: bytes) -> Answered | Unanswered | None:
+    async def _heard(self, frames: Iterable[bytes]) -> Answered | Unanswered | None:
         said: list[Said] = []
         error: bytes | None = None
         refused: EventRefused | None = None
-        for data in self._frames.feed(chunk):
+        for data in frames:
             try:
                 frame = events.frame(data)
                 if frame.result is None:

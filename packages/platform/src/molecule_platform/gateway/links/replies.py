@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from molecule_platform.domain.messages import Message
 from molecule_platform.gateway.links import events, forms
 from molecule_platform.gateway.links.forms import Form
@@ -20,7 +22,7 @@ def read(
 ) -> Answered | Working | Unanswered | Said:
     """An agent's HTTP answer as the outcome of a dispatch; a task that is not done is said, not answered."""
     try:
-        value: JSON = jsontext.decode(body) if body.strip() else None
+        value = _decoded(body)
     except jsontext.NotJSON as problem:
         if status < 300 and not _may_be_words(headers):
             sentence = f"the agent's answer cannot be read: {problem}"
@@ -44,6 +46,20 @@ def read(
     if status == 202 and not _names_a_task(value, dialect):
         return Working(None)
     return _result(value, body, message, dialect)
+
+
+def _decoded(body: bytes) -> JSON:
+    """The answer, None if it is empty. Raises `NotJSON`.
+
+    Two readers agree on what is JSON and what it says. The quick one does not mind how deep it goes, and the
+    other can say what is wrong.
+    """
+    if body.count(b"[") + body.count(b"{") > jsontext.MAX_DEPTH:
+        return jsontext.decode(body)
+    try:
+        return msgspec.json.decode(body)
+    except ValueError:
+        return jsontext.decode(body) if body.strip() else None
 
 
 def _may_be_words(headers: Mapping[str, str]) -> bool:

@@ -1,5 +1,7 @@
 """What is said to an agent: in which dialect, by which method, in which bytes."""
 
+import functools
+
 from molecule_platform.domain import dispatch, inbox
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
@@ -13,7 +15,11 @@ _SEND_FOR = {operations.STREAM.method(dialect): operations.SEND.method(dialect) 
 
 def dialect_of(target: Workspace, callers: str) -> Dialect:
     """The dialect to speak to an agent: the caller's where the agent has it, else the one that it has."""
-    spoken = target.spoken
+    return _dialect(target.spoken, callers)
+
+
+@functools.lru_cache(maxsize=256)
+def _dialect(spoken: frozenset[str], callers: str) -> Dialect:
     modern = any(version.startswith("1.") for version in spoken)
     old = not spoken or any(version.startswith("0.") for version in spoken)
     if callers == "1.0":
