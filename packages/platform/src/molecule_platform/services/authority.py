@@ -51,8 +51,8 @@ class Authority:
         """
         if workspace_id is None:
             return Admission(principal, authorisation.permit(principal, rules, None, None))
-        own = principal.workspace_id == workspace_id
-        ask_tree = not own and any(who.kind == "peer" for who in rules)
+        is_other = principal.workspace_id not in (None, workspace_id)
+        ask_tree = is_other and any(who.kind == "peer" for who in rules)
         workspace, verdict = await self._storage.glance(
             lambda tx: self._look(tx, principal, workspace_id, ask_tree, to_send)
         )
@@ -74,7 +74,7 @@ class Authority:
         """The workspace: what delivery decides by as it is now, the rest of it in its last version."""
         known = self._known.get(workspace_id)
         found = tx.workspaces.get(workspace_id) if known is None else tx.workspaces.standing(known)
-        if found is not None:
+        if found is not None and found is not known:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[workspace_id] = found
