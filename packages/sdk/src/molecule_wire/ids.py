@@ -25,7 +25,7 @@ class Ticks:
         """The next pair; `now` is the clock's millisecond."""
         with self._lock:
             if now > self._millisecond:
-                self._millisecond, self._counter = now, int(_randomness.next()[:3], 16) >> 1
+                self._millisecond, self._counter = now, int(random_word()[:3], 16) >> 1
             else:
                 self._counter += 1
             if self._counter == _COUNTER_LIMIT:
@@ -45,13 +45,8 @@ def _beginning(millisecond: int) -> str:
 def uuid7() -> str:
     """Make a UUID of version 7; within one process each is greater than the one before, as text too."""
     millisecond, counter = _ticks.next(time.time_ns() // 1_000_000)
-    word = _randomness.next()
+    word = random_word()
     return f"{_beginning(millisecond)}{counter:03x}-{_VARIANT[word[0]]}{word[1:4]}-{word[4:]}"
-
-
-def random_hex(words: int) -> str:
-    """Sixteen random hexadecimal digits for each word, never all zero."""
-    return "".join([_randomness.next() for _ in range(words)])
 
 
 def is_uuid(text: str) -> bool:
@@ -83,6 +78,8 @@ class _Randomness:
 _IN_BULK = 256
 _ZERO = "0" * 16
 _randomness = _Randomness()
+random_word = _randomness.next
+"""Sixteen random hexadecimal digits, never all zero."""
 if hasattr(os, "register_at_fork"):
     # Two processes must not hand out the same words.
     os.register_at_fork(after_in_child=_randomness.refill)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from molecule_platform.api.exchange import Incoming
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
+from molecule_wire.ids import random_word
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -93,9 +94,8 @@ class Arrival:
         if not self._traceparent:
             given = self.headers.get("traceparent")
             known = _TRACEPARENT.fullmatch(given.strip().lower()) if given else None
-            digits = ids.random_hex(3)
-            trace, flags = known.groups() if known else (digits[16:], "00")
-            self._traceparent = f"00-{trace}-{digits[:16]}-{flags}"
+            trace, flags = known.groups() if known else (random_word() + random_word(), "00")
+            self._traceparent = f"00-{trace}-{random_word()}-{flags}"
         return self._traceparent
 
     @property

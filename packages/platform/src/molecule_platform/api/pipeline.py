@@ -67,9 +67,9 @@ class _Seen:
         self.is_quiet = status < 400 and (passage.route is None or passage.route.quiet)
         self.began = began
 
-    def over(self, seconds: float | None = None) -> None:
-        """The answer is sent; a stream has no duration."""
-        self._pipeline.observe(self, seconds)
+    def over(self) -> None:
+        """A stream has ended, which has no duration."""
+        self._pipeline.observe(self, None)
 
 
 class Pipeline:
@@ -107,7 +107,7 @@ class Pipeline:
         stream = reply.stream
         if stream is None:
             exchange.answer(reply.status, lines, reply.encoded())
-            seen.over(time.perf_counter() - began)
+            self.observe(seen, time.perf_counter() - began)
             return
         passage.arrival.forget()
         del passage
