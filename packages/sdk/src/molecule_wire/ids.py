@@ -1,14 +1,16 @@
 """Ids: UUIDs of version 7, which sort by the time they were made."""
 
+import functools
 import os
 import re
-import struct
 import threading
 import time
 from collections.abc import Iterator
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _COUNTER_LIMIT = 1 << 12
+# The digit that names the variant keeps two random bits.
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 class Ticks:
@@ -23,7 +25,7 @@ class Ticks:
         """The next pair; `now` is the clock's millisecond."""
         with self._lock:
             if now > self._millisecond:
-                self._millisecond, self._counter = now, _random_bits(11)
+                self._millisecond, self._counter = now, int(random_word()[:3], 16) >> 1
             else:
                 self._counter += 1
             if self._counter == _COUNTER_LIMIT:
@@ -34,17 +36,17 @@ class Ticks:
 _ticks = Ticks()
 
 
+@functools.lru_cache(maxsize=4)  # many ids are made in one millisecond
+def _beginning(millisecond: int) -> str:
+    digits = f"{millisecond:012x}"
+    return f"{digits[:8]}-{digits[8:]}-7"
+
+
 def uuid7() -> str:
     """Make a UUID of version 7; within one process each is greater than the one before, as text too."""
     millisecond, counter = _ticks.next(time.time_ns() // 1_000_000)
-    number = (millisecond << 80) | (0x7 << 76) | (counter << 64) | (0b10 << 62) | _random_bits(62)
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def random_hex(words: int) -> str:
-    """Sixteen random hexadecimal digits for each word, never all zero."""
-    return "".join([f"{_randomness.next() or 1:016x}" for _ in range(words)])
+    word = random_word()
+    return f"{_beginning(millisecond)}{counter:03x}-{_VARIANT[word[0]]}{word[1:4]}-{word[4:]}"
 
 
 def is_uuid(text: str) -> bool:
@@ -53,30 +55,31 @@ def is_uuid(text: str) -> bool:
 
 
 class _Randomness:
-    """Random numbers of 64 bits, asked of the system in bulk: each question costs more than the answer."""
+    """Random words of 16 hexadecimal digits. Asking the system costs, so it is asked for many at once."""
 
     def __init__(self) -> None:
-        self._numbers: Iterator[int] = iter(())
+        self._words: Iterator[str] = iter(())
 
-    def next(self) -> int:
-        """The next number. Taking from a list's iterator is one step, so threads need no lock."""
-        number = next(self._numbers, None)
-        while number is None:
+    def next(self) -> str:
+        """The next word. Taking from a list's iterator is one step, so threads need no lock."""
+        word = next(self._words, None)
+        while word is None:
             self.refill()
-            number = next(self._numbers, None)
-        return number
+            word = next(self._words, None)
+        return word
 
     def refill(self) -> None:
         """Ask the system."""
-        self._numbers = iter(struct.unpack(f"{_IN_BULK}Q", os.urandom(8 * _IN_BULK)))
+        digits = os.urandom(8 * _IN_BULK).hex()
+        words = [digits[place : place + 16] for place in range(0, len(digits), 16)]
+        self._words = iter([word for word in words if word != _ZERO])
 
 
 _IN_BULK = 256
+_ZERO = "0" * 16
 _randomness = _Randomness()
+random_word = _randomness.next
+"""Sixteen random hexadecimal digits, never all zero."""
 if hasattr(os, "register_at_fork"):
-    # Two processes must not hand out the same numbers.
+    # Two processes must not hand out the same words.
     os.register_at_fork(after_in_child=_randomness.refill)
-
-
-def _random_bits(count: int) -> int:
-    return _randomness.next() >> (64 - count)

@@ -74,8 +74,7 @@ def decode(body: bytes) -> JSON:
     """Read one JSON text in UTF-8; integers keep all digits. Raises NotJSON, whatever the bytes are."""
     try:
         text = body.decode()
-        value: JSON = _DECODER.decode(text)
-        return _checked(value, text)
+        return _checked(_value(text), text)
     except (ValueError, RecursionError) as problem:
         raise NotJSON(_sentence(problem)) from problem
 
@@ -148,12 +147,25 @@ def _changes(place: Place, members: Mapping[str, JSON]) -> list[tuple[int, int, 
 def _located(text: str, path: Path, names: Collection[str]) -> Located:
     opening = _end_of(_BLANK, text, 0)
     if not text.startswith("{", opening):
-        return Located(_DECODER.decode(text), text, {})
+        return Located(_value(text), text, {})
     value, end, places = _opened(text, opening, path, names)
+    _check_over(text, end)
+    return Located(value, text, {path[:steps]: place for steps, place in enumerate(places)})
+
+
+def _value(text: str) -> JSON:
+    """Read one text; most begin and end without a space."""
+    opening = 0 if text.startswith("{") else _end_of(_BLANK, text, 0)
+    value, end = _DECODER.raw_decode(text, opening)
+    if end != len(text):
+        _check_over(text, end)
+    return value
+
+
+def _check_over(text: str, end: int) -> None:
     end = _end_of(_BLANK, text, end)
     if end != len(text):
         raise json.JSONDecodeError("Extra data", text, end)
-    return Located(value, text, {path[:steps]: place for steps, place in enumerate(places)})
 
 
 def _opened(

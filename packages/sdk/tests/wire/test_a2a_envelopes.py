@@ -362,3 +362,24 @@ def test_any_message_is_read_or_refused_on_the_lenient_door(
         request = _parsed(envelope, version=None, lenient=True)
         assert request.message == json.loads(request.body)["params"]["message"]
         assert request.id == json.loads(request.body)["id"]
+
+
+_IDS: st.SearchStrategy[Any] = st.sampled_from(["m1", "", "a" * 1024, "a" * 1025, "nul\0", None, 7, ["m1"]])
+_ROLES: st.SearchStrategy[Any] = st.sampled_from(["ROLE_USER", "agent", "ROLE_OTHER", "", None, 1, {}])
+_PARTS: st.SearchStrategy[Any] = st.one_of(
+    st.lists(st.sampled_from([{"text": "hi"}, {"text": 5}, {"raw": "?"}, {"text": "hi", "url": "u"}, {}, 3])),
+    st.sampled_from([None, {}, "hi"]),
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"messageId": _IDS, "role": _ROLES, "parts": _PARTS}, optional={"contextId": _IDS, "metadata": _IDS}
+    ),
+    st.booleans(),
+)
+def test_a_plain_message_is_held_to_the_same_as_any_other(message: dict[str, Any], lenient: bool) -> None:
+    params: JSONObject = {"message": message}
+    unlike: JSONObject = {**params, "metadata": {}}
+    found = [checks.violations(operations.SEND, "1.0", given, lenient=lenient) for given in (params, unlike)]
+    assert found[0] == found[1]

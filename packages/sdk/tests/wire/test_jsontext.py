@@ -34,6 +34,9 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     [
         (b"", "line 1"),
         (b"{,}", "line 1, column 2"),
+        (b"{} \n {}", "Extra data at line 2, column 2"),
+        (b" [] x", "Extra data at line 1, column 5"),
+        (b"\n x", "Expecting value at line 2, column 2"),
         (b'{"a":NaN}', "number"),
         (b"[1e999]", "number"),
         (b"1" * 5000, "number"),
@@ -46,6 +49,11 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
 def test_bad_text_is_refused_with_a_sentence(body: bytes, sentence: str) -> None:
     with pytest.raises(jsontext.NotJSON, match=sentence):
         jsontext.decode(body)
+
+
+@given(VALUES, st.text(" \t\r\n"), st.text(" \t\r\n"))
+def test_space_around_a_text_makes_no_difference(value: JSON, before: str, after: str) -> None:
+    assert jsontext.decode(before.encode() + jsontext.encode(value) + after.encode()) == value
 
 
 def test_escaped_surrogate_pairs_and_wide_texts_are_fine() -> None:

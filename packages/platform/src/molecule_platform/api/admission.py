@@ -14,7 +14,9 @@ from molecule_platform.services.authority import Authority
 from molecule_platform.services.identity import Identity, Presented
 
 LIVE = "/ws"
+_ORG = "x-molecule-org-id"
 _ACTED = ("x-workspace-id", "x-source-workspace-id")
+_ROLES = frozenset({_ORG, *_ACTED})
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -52,20 +54,21 @@ class Doorkeeper:
         """
         presented = presented_by(visit.arrival, route)
         try:
-            visit.caller = await self._gate.identity.authenticate(presented)
+            caller = visit.caller = await self._gate.identity.authenticate(presented)
         except Refusal as refusal:
             if refusal.status == 401:
                 self.count_stranger(visit, FAILED_LOGIN_COSTS)
             raise
-        self._count(visit, route, visit.caller)
+        self._count(visit, route, caller)
         if presented.is_cookie:
             self._check_page(visit.arrival, route)
-        visit.caller = await self._in_the_role(visit.arrival, visit.caller)
-        return visit.caller
+        if not _ROLES.isdisjoint(visit.arrival.headers):
+            caller = visit.caller = await self._in_the_role(visit.arrival, caller)
+        return caller
 
     async def _in_the_role(self, arrival: Arrival, principal: Principal) -> Principal:
         authority = self._gate.authority
-        org = arrival.headers.get("x-molecule-org-id")
+        org = arrival.headers.get(_ORG)
         if org is not None:
             principal = await authority.check_org(principal, org)
         for header in _ACTED:
@@ -110,4 +113,5 @@ class Doorkeeper:
 def presented_by(arrival: Arrival, route: Route) -> Presented:
     """The credentials that a visit shows; a ticket only where a stream is opened."""
     ticket = arrival.first("ticket") if route.stream else None
-    return Presented(arrival.bearer, arrival.session, ticket)
+    headers = arrival.headers
+    return Presented(arrivals.bearer_token(headers), arrivals.session_cookie(headers), ticket)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from molecule_platform.api.exchange import Incoming
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
+from molecule_wire.ids import random_word
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -51,7 +52,8 @@ class Arrival:
         self.method = incoming.method
         self.path = incoming.path
         self.headers = incoming.headers
-        self.request_id = _request_id(self.headers)
+        given = self.headers.get("x-request-id")
+        self.request_id = given if given and _REQUEST_ID.fullmatch(given) else new_request_id()
         text = incoming.query
         self.query = parse_qs(text.decode("latin-1"), keep_blank_values=True) if text else _NO_QUERY
         self._incoming = incoming
@@ -92,9 +94,8 @@ class Arrival:
         if not self._traceparent:
             given = self.headers.get("traceparent")
             known = _TRACEPARENT.fullmatch(given.strip().lower()) if given else None
-            digits = ids.random_hex(3)
-            trace, flags = known.groups() if known else (digits[16:], "00")
-            self._traceparent = f"00-{trace}-{digits[:16]}-{flags}"
+            trace, flags = known.groups() if known else (random_word() + random_word(), "00")
+            self._traceparent = f"00-{trace}-{random_word()}-{flags}"
         return self._traceparent
 
     @property
@@ -118,12 +119,8 @@ class Arrival:
 
     def check_text(self) -> None:
         """No database keeps a NUL in a text, and no honest request has one."""
-        said = self.query.values()
-        if (
-            "%00" in self.path
-            or "\0" in self.path
-            or (said and any("\0" in text for values in said for text in values))
-        ):
+        path, query = self.path, self.query
+        if "%00" in path or "\0" in path or (query and "\0" in "".join(itertools.chain(*query.values()))):
             raise Refusal("invalid-request", "no path and no query may contain NUL", field="path")
 
 
@@ -141,13 +138,15 @@ def base_url(incoming: Incoming, *, proxied: bool = False) -> str:
 def bearer_token(headers: Mapping[str, str]) -> str | None:
     """The token of the Authorization header, if it is one."""
     kind, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if kind.lower() == "bearer" and token.strip() else None
+    return token.strip() or None if kind.lower() == "bearer" else None
 
 
 def session_cookie(headers: Mapping[str, str]) -> str | None:
     """The session of the Cookie header, if there is one."""
     cookies = headers.get("cookie")
-    for pair in cookies.split(";") if cookies else ():
+    if cookies is None:
+        return None
+    for pair in cookies.split(";"):
         name, _, value = pair.strip().partition("=")
         if name == SESSION_COOKIE and value:
             return value.strip('"')
@@ -160,11 +159,6 @@ def is_own_origin(headers: Mapping[str, str], base: str, listed: frozenset[str] 
     parts = urlsplit(said)
     origin = f"{parts.scheme}://{parts.netloc}"
     return origin == base or origin in listed
-
-
-def _request_id(headers: Mapping[str, str]) -> str:
-    given = headers.get("x-request-id", "")
-    return given if given and _REQUEST_ID.fullmatch(given) else new_request_id()
 
 
 def new_request_id() -> str:

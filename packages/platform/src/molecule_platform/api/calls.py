@@ -100,13 +100,11 @@ Handler = Callable[[Call], Awaitable[Reply]]
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
-def decode(route: Route, raw: bytes) -> Any:
+def decode(shape: type, raw: bytes) -> Any:
     """The request's body in its declared shape; refuses what is no JSON or breaks the shape."""
-    if route.body is None:
-        return None
-    decoder = _decoders.get(route.body)
+    decoder = _decoders.get(shape)
     if decoder is None:
-        decoder = _decoders[route.body] = msgspec.json.Decoder(route.body)
+        decoder = _decoders[shape] = msgspec.json.Decoder(shape)
     try:
         return decoder.decode(raw or b"{}")
     except msgspec.ValidationError as problem:

@@ -11,7 +11,6 @@ from molecule_platform.api.arrival import Arrival, Edge
 from molecule_platform.api.calls import Call, Handler, Reply, decode
 from molecule_platform.api.context import REQUEST
 from molecule_platform.api.exchange import Exchange, Gone, TooLarge
-from molecule_platform.api.route import Route
 from molecule_platform.api.router import Match, Router
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import refusals
@@ -57,21 +56,20 @@ class _Passage(Visit):
 class _Seen:
     """What is told of a request once it is answered. An answer may take hours, so it holds little."""
 
-    __slots__ = ("_pipeline", "arrival", "began", "is_quiet", "method", "path", "principal", "status")
+    __slots__ = ("_pipeline", "arrival", "began", "is_quiet", "path", "principal", "status")
 
     def __init__(self, pipeline: "Pipeline", passage: _Passage, status: int, began: float) -> None:
         self._pipeline = pipeline
         self.arrival = passage.arrival
-        self.method = passage.arrival.method
         self.path = passage.path
         self.status = status
         self.principal = passage.caller.text if passage.caller else ""
         self.is_quiet = status < 400 and (passage.route is None or passage.route.quiet)
         self.began = began
 
-    def over(self, seconds: float | None = None) -> None:
-        """The answer is sent; a stream has no duration."""
-        self._pipeline.observe(self, seconds)
+    def over(self) -> None:
+        """A stream has ended, which has no duration."""
+        self._pipeline.observe(self, None)
 
 
 class Pipeline:
@@ -109,7 +107,7 @@ class Pipeline:
         stream = reply.stream
         if stream is None:
             exchange.answer(reply.status, lines, reply.encoded())
-            seen.over(time.perf_counter() - began)
+            self.observe(seen, time.perf_counter() - began)
             return
         passage.arrival.forget()
         del passage
@@ -128,10 +126,11 @@ class Pipeline:
 
     def observe(self, seen: "_Seen", seconds: float | None) -> None:
         """Count a request that was answered, and log it unless that is routine."""
-        self._observer.request(seen.method, seen.path, seen.status, seconds)
+        method = seen.arrival.method
+        self._observer.request(method, seen.path, seen.status, seconds)
         if seen.is_quiet:
             return
-        facts = {"method": seen.method, "path": seen.path, "status": seen.status, "principal": seen.principal}
+        facts = {"method": method, "path": seen.path, "status": seen.status, "principal": seen.principal}
         took = time.perf_counter() - seen.began if seconds is None else seconds
         # A stream may end in a place where another request is served, or none.
         token = REQUEST.set(seen.arrival)
@@ -173,17 +172,22 @@ class Pipeline:
         return page
 
     async def _serve(self, passage: _Passage, match: Match) -> Reply:
-        arrival, route = passage.arrival, match.route
+        arrival, exchange, route = passage.arrival, passage.exchange, match.route
+        most = self._edge.most_bytes(route.limit)
         arrival.check_text()
-        self._check_announced(route, arrival)
+        _check_announced(arrival, most)
         if route.gone_first:
             await self._check_there(match.path["id"].lower())
-        call = Call(route, match.path, arrival, passage.exchange)
+        call = Call(route, match.path, arrival, exchange)
         await self._know(passage, call)
-        await self._admit(call, match)
-        call.asked = None if route.query is None else queries.read(route.query, arrival.query)
-        call.raw = await self._read(route, passage.exchange)
-        call.body = decode(route, call.raw)
+        call.path = match.values
+        if not (route.is_public or route.admits_itself):
+            await self._admit(call, match)
+        if route.query is not None:
+            call.asked = queries.read(route.query, arrival.query)
+        if route.takes_body:
+            call.raw = exchange.whole_body(most) or await _received(exchange, most)
+            call.body = None if route.body is None else decode(route.body, call.raw)
         handler = self._handlers[route.name]
         return await (self._gate.keyed.once(call, handler) if route.creates else handler(call))
 
@@ -209,34 +213,26 @@ class Pipeline:
             raise refusals.workspace_removed(ended.workspace_id, at) from ended
 
     async def _admit(self, call: Call, match: Match) -> None:
-        route, workspace_id = call.route, match.workspace_id
-        if workspace_id is not None and workspace_id != call.path["id"]:
-            call.path = {**call.path, "id": workspace_id}
-        if call.caller is not None and not route.is_public and not route.admits_itself:
-            call.admission = await self._gate.authority.admit(
-                call.caller, route.who, workspace_id, removed_too=route.removed_too
-            )
+        route = call.route
+        call.admission = await self._gate.authority.admit(
+            call.principal, route.who, match.workspace_id, removed_too=route.removed_too
+        )
 
-    # The body
 
-    def _most(self, route: Route) -> int:
-        return self._edge.most_bytes(route.limit)
+def _check_announced(arrival: Arrival, most: int) -> None:
+    announced = arrival.headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced) > most:
+        raise too_large(most)
 
-    def _check_announced(self, route: Route, arrival: Arrival) -> None:
-        announced = arrival.headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced) > self._most(route):
-            raise too_large(self._most(route))
 
-    async def _read(self, route: Route, exchange: Exchange) -> bytes:
-        if route.body is None and route.limit != "a2a":
-            return b""
-        most = self._most(route)
-        try:
-            return await exchange.body(most)
-        except TooLarge as problem:
-            raise too_large(most) from problem
-        except Gone as problem:
-            raise Refusal("invalid-request", "the connection closed before the body was whole") from problem
+async def _received(exchange: Exchange, most: int) -> bytes:
+    """A body that was not whole when somebody first looked."""
+    try:
+        return await exchange.body(most)
+    except TooLarge as problem:
+        raise too_large(most) from problem
+    except Gone as problem:
+        raise Refusal("invalid-request", "the connection closed before the body was whole") from problem
 
 
 def _shows_credential(arrival: Arrival) -> bool:

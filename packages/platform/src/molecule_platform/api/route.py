@@ -57,10 +57,13 @@ class Route:
     # Whether no credential is needed, and whether none is even looked at.
     is_public: bool = field(init=False)
     is_for_all: bool = field(init=False)
+    # Whether a body is read at all.
+    takes_body: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_public", PUBLIC in self.who)
         object.__setattr__(self, "is_for_all", self.who == (PUBLIC,))
+        object.__setattr__(self, "takes_body", self.body is not None or self.limit == "a2a")
 
     @property
     def is_page(self) -> bool:

@@ -30,6 +30,12 @@ class Match:
             raise Refusal("invalid-id", f"{given[:64]} is not a workspace id: it is a UUID")
         return given.lower()
 
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """The values of the path with the workspace id in lower case. Raises 400 when it is no UUID."""
+        workspace_id = self.workspace_id
+        return self.path if workspace_id is None else {**self.path, "id": workspace_id}
+
 
 @dataclass
 class _Node:

@@ -50,10 +50,13 @@ def permit(
 
     `verdict` is what the tree says of a workspace calling another one, when a rule asks for it.
     """
-    fitting = [who for who in rules if _fits(principal, who, target_id, verdict)]
-    for who in fitting:
+    fitting: list[Who] = []
+    for who in rules:
+        if not _fits(principal, who, target_id, verdict):
+            continue
         if not who.scope or principal.may(who.scope):
             return who
+        fitting.append(who)
     if fitting:
         raise scope_required(fitting)
     if verdict is not None and not verdict.allowed:

@@ -2,6 +2,7 @@
 
 import itertools
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, generate_latest
@@ -44,19 +45,14 @@ class Requests(Collector):
     """Requests by route: plain numbers while they come, figures when somebody asks."""
 
     def __init__(self) -> None:
-        self._answered: dict[tuple[str, str, int], int] = {}
-        self._durations: dict[tuple[str, str], _Bars] = {}
+        self._answered: dict[tuple[str, str, int], int] = defaultdict(int)
+        self._durations: dict[tuple[str, str], _Bars] = defaultdict(lambda: _Bars(_DURATIONS))
 
     def count(self, method: str, path: str, status: int, seconds: float | None) -> None:
         """One more; a stream has no duration."""
-        key = (method, path, status)
-        self._answered[key] = self._answered.get(key, 0) + 1
-        if seconds is None:
-            return
-        bars = self._durations.get((method, path))
-        if bars is None:
-            bars = self._durations[method, path] = _Bars(_DURATIONS)
-        bars.add(seconds)
+        self._answered[method, path, status] += 1
+        if seconds is not None:
+            self._durations[method, path].add(seconds)
 
     def collect(self) -> Iterator[Metric]:
         """The figures so far."""

@@ -1,6 +1,7 @@
 """Deny by default: whether a principal may use a route on a workspace."""
 
 from dataclasses import replace
+from functools import partial
 
 from molecule_platform.domain import access, authorisation, principals, refusals
 from molecule_platform.domain.access import Verdict
@@ -51,17 +52,16 @@ class Authority:
         """
         if workspace_id is None:
             return Admission(principal, authorisation.permit(principal, rules, None, None))
-        own = principal.workspace_id == workspace_id
-        ask_tree = not own and any(who.kind == "peer" for who in rules)
-        workspace, verdict = await self._storage.glance(
-            lambda tx: self._look(tx, principal, workspace_id, ask_tree, to_send)
-        )
+        is_other = principal.workspace_id not in (None, workspace_id)
+        ask_tree = is_other and any(who.kind == "peer" for who in rules)
+        looking = partial(self._look, principal, workspace_id, ask_tree, to_send)
+        workspace, verdict = await self._storage.glance(looking)
         if workspace.removed and not (removed_too and principal.workspace_id is None):
             raise refusals.workspace_removed(workspace_id, removed_at(workspace))
         return Admission(principal, authorisation.permit(principal, rules, workspace_id, verdict), workspace)
 
     def _look(
-        self, tx: Transaction, principal: Principal, workspace_id: str, ask_tree: bool, to_send: bool
+        self, principal: Principal, workspace_id: str, ask_tree: bool, to_send: bool, tx: Transaction
     ) -> tuple[Workspace, Verdict | None]:
         workspace = self._standing(tx, workspace_id) if to_send else tx.workspaces.get(workspace_id)
         if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
@@ -74,7 +74,7 @@ class Authority:
         """The workspace: what delivery decides by as it is now, the rest of it in its last version."""
         known = self._known.get(workspace_id)
         found = tx.workspaces.get(workspace_id) if known is None else tx.workspaces.standing(known)
-        if found is not None:
+        if found is not None and found is not known:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[workspace_id] = found

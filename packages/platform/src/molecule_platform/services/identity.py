@@ -63,7 +63,8 @@ class Identity:
     async def authenticate(self, presented: Presented) -> Principal:
         """The principal behind the credential. Raises a 401 refusal when there is none."""
         if presented.bearer is not None:
-            return await self._by_bearer(presented.bearer)
+            token_hash = credentials.digest(presented.bearer)
+            return self._at_hand(token_hash) or await self._by_token(token_hash)
         if presented.ticket is not None:
             return await self._by_ticket(presented.ticket)
         if presented.session is not None:
@@ -77,14 +78,10 @@ class Identity:
             return self._admin
         return await (self._by_token(digest) if kind == TOKEN else self._by_session(digest))
 
-    async def _by_bearer(self, bearer: str) -> Principal:
-        token_hash = credentials.digest(bearer)
+    def _at_hand(self, token_hash: str) -> Principal | None:
+        """The principal of a token that nobody need be asked about."""
         known = self._looked_up(token_hash)
-        if known is not None:
-            return known
-        if credentials.same(token_hash, self._admin_hash):
-            return self._admin
-        return await self._by_token(token_hash)
+        return self._admin if known is None and credentials.same(token_hash, self._admin_hash) else known
 
     def known(self, bearer: str) -> Principal | None:
         """The principal, if the token was looked up within the last second. Raises when it has ended."""

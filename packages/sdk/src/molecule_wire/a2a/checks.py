@@ -27,6 +27,8 @@ MAX_VIOLATIONS = 64
 
 _REQUIRED = members.REQUIRED
 _CONTENTS = frozenset(parts.CONTENTS)
+_SENDS = (operations.SEND, operations.STREAM)
+_PLAIN_MESSAGE = frozenset({"messageId", "role", "parts"})
 
 
 def violations(
@@ -37,6 +39,8 @@ def violations(
     lenient: bool = False,
 ) -> tuple[Violation, ...]:
     """The fields of the params that are missing or wrong, the first 64 of them."""
+    if operation in _SENDS and _is_plain(params):
+        return ()
     return tuple(islice(_all_violations(operation, dialect, params, lenient), MAX_VIOLATIONS))
 
 
@@ -56,10 +60,32 @@ def is_message(message: JSON) -> bool:
     )
 
 
+def _is_plain(params: JSONObject) -> bool:
+    """Whether the params of a send are some texts and nothing else, as most are: then nothing is wrong."""
+    message = params.get("message")
+    if len(params) != 1 or not isinstance(message, dict) or message.keys() != _PLAIN_MESSAGE:
+        return False
+    message_id, role, listed = message["messageId"], message["role"], message["parts"]
+    return (
+        isinstance(message_id, str)
+        and 0 < len(message_id) <= MAX_ID_LENGTH
+        and "\0" not in message_id
+        and isinstance(role, str)
+        and role in ROLES
+        and isinstance(listed, list)
+        and len(listed) > 0
+        and all(map(_is_plain_text, listed))
+    )
+
+
+def _is_plain_text(part: JSON) -> bool:
+    return isinstance(part, dict) and len(part) == 1 and isinstance(part.get("text"), str)
+
+
 def _all_violations(
     operation: operations.Operation, dialect: operations.Dialect, params: JSONObject, lenient: bool
 ) -> Iterator[Violation]:
-    if operation in (operations.SEND, operations.STREAM):
+    if operation in _SENDS:
         yield from _message(params.get("message"))
         if not lenient:
             yield from member_types.violations(params)

@@ -5,7 +5,7 @@ A strict door (the standard one, an agent's own) refuses what is missing. The le
 """
 
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from molecule_wire import JSON, JSONObject, ids, jsontext
 from molecule_wire.a2a import checks, convert, errors, operations, versions
@@ -17,6 +17,7 @@ _Filled: TypeAlias = dict[jsontext.Path, JSONObject]
 _SENDS = (operations.SEND, operations.STREAM)
 _MESSAGE: jsontext.Path = ("params", "message")
 _FILLED_IN_MESSAGE = frozenset({"messageId", "role"})
+_NO_IDS = (bool, dict, list)
 _SMALL = 16_384
 """Bytes up to which reading twice, when something is missing, costs less than noting places every time."""
 
@@ -49,8 +50,9 @@ class Request:
 
 def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request:
     """Read a request; `version` is what `A2A-Version` said. Raises A2AError that knows the request's id."""
-    value, located = _read(body, lenient)
-    envelope = _checked_envelope(value)
+    envelope, located = _read(body, lenient)
+    if not isinstance(envelope, dict):
+        raise _no_envelope(envelope)
     try:
         request, filled = _request(envelope, body, version, lenient)
     except errors.A2AError as problem:
@@ -75,8 +77,10 @@ def checked(request: Request, operation: operations.Operation, *, lenient: bool 
 def inline_push(request: Request) -> tuple[Request, JSONObject | None]:
     """Take the push config out of a send: the request without it, and the config as it came."""
     configuration = request.params.get("configuration")
+    if not isinstance(configuration, dict):
+        return request, None
     name = checks.INLINE_PUSH[request.dialect]
-    config = configuration.get(name) if isinstance(configuration, dict) else None
+    config = configuration.get(name)
     if not isinstance(config, dict):
         return request, None
     body = jsontext.without_member(request.body, ("params", "configuration"), name)
@@ -139,12 +143,10 @@ def _located(body: bytes) -> jsontext.Located:
     return jsontext.locate(body, _MESSAGE, _FILLED_IN_MESSAGE)
 
 
-def _checked_envelope(envelope: JSON) -> JSONObject:
-    if isinstance(envelope, list):
-        raise _invalid_request("JSON-RPC batches are not supported: send one request at a time")
-    if not isinstance(envelope, dict):
-        raise _invalid_request("A JSON-RPC request is an object with jsonrpc, id, method and params")
-    return envelope
+def _no_envelope(value: JSON) -> errors.A2AError:
+    if isinstance(value, list):
+        return _invalid_request("JSON-RPC batches are not supported: send one request at a time")
+    return _invalid_request("A JSON-RPC request is an object with jsonrpc, id, method and params")
 
 
 def _request(
@@ -222,10 +224,7 @@ def _with_filled_message(request: Request, filled: _Filled) -> Request:
 
 def _with_message(request: Request, tenant: str) -> Request:
     """Lift out of a checked message what routing and recording need."""
-    message = request.params["message"]
-    assert isinstance(message, dict)
-    references = message.get("referenceTaskIds")
-    listed = cast("list[str]", references) if isinstance(references, list) else []
+    message = cast("dict[str, Any]", request.params["message"])
     return Request(
         request.id,
         request.method,
@@ -233,15 +232,15 @@ def _with_message(request: Request, tenant: str) -> Request:
         request.dialect,
         request.params,
         request.body,
-        message=message,
-        message_id=_text(message, "messageId"),
-        given_message_id=request.given_message_id,
-        context_id=_text(message, "contextId"),
-        task_id=_text(message, "taskId"),
-        role=checks.ROLES[str(message["role"])],
-        reference_task_ids=tuple(listed),
-        blocking=_is_blocking(request),
-        tenant=tenant,
+        message,
+        message["messageId"],
+        request.given_message_id,
+        message.get("contextId") or None,
+        message.get("taskId") or None,
+        checks.ROLES[message["role"]],
+        tuple(message.get("referenceTaskIds") or ()),
+        "configuration" not in request.params or _is_blocking(request),
+        tenant,
     )
 
 
@@ -264,7 +263,7 @@ def _text(holder: JSONObject, name: str) -> str | None:
 
 
 def _is_id(value: JSON) -> bool:
-    return not isinstance(value, bool | dict | list)
+    return not isinstance(value, _NO_IDS)
 
 
 def _invalid_request(sentence: str) -> errors.A2AError:

@@ -13,20 +13,22 @@ MOST = 64
 
 def asked(headers: Mapping[str, str]) -> tuple[str, ...]:
     """The URIs that a request names, by headers whose names are in small letters."""
-    listed = [headers[name] for name in HEADERS if name in headers]
-    if not listed:
+    if headers.keys().isdisjoint(HEADERS):
         return ()
+    listed = [headers[name] for name in HEADERS if name in headers]
     found = dict.fromkeys(uri.strip() for uri in ",".join(listed).split(","))
     return tuple(uri for uri in found if uri)[:MOST]
 
 
 def declared(card: Mapping[str, JSON] | None) -> dict[str, bool]:
     """The URIs that a card declares, each with whether it is required."""
-    capabilities = (card or {}).get("capabilities")
+    capabilities = card.get("capabilities") if card else None
     listed = capabilities.get("extensions") if isinstance(capabilities, dict) else None
+    if not isinstance(listed, list):
+        return {}
     return {
         extension["uri"]: extension.get("required") is True
-        for extension in (listed if isinstance(listed, list) else ())
+        for extension in listed
         if isinstance(extension, dict) and isinstance(extension.get("uri"), str)
     }  # pyright: ignore[reportReturnType]
 
@@ -41,7 +43,7 @@ def activated(card: Mapping[str, JSON] | None, wanted: Collection[str]) -> tuple
 
 def check_required(card: Mapping[str, JSON] | None, wanted: Collection[str]) -> None:
     """Raise -32008 when the agent requires an extension that the caller did not ask for."""
-    missing = [uri for uri, required in declared(card).items() if required and uri not in wanted]
-    if missing:
-        sentence = f"The agent requires the extension {missing[0]}: name it in A2A-Extensions"
-        raise errors.protocol_error(errors.EXTENSION_SUPPORT_REQUIRED, sentence, extension=missing[0])
+    for uri, required in declared(card).items():
+        if required and uri not in wanted:
+            sentence = f"The agent requires the extension {uri}: name it in A2A-Extensions"
+            raise errors.protocol_error(errors.EXTENSION_SUPPORT_REQUIRED, sentence, extension=uri)

@@ -54,7 +54,7 @@ def supported(version: str | None) -> Dialect | Literal[""]:
 
 def negotiate(version: str | None, belongs_to: Dialect | None, *, lenient: bool) -> Dialect:
     """Choose the dialect; `belongs_to` is the dialect of the method, None for a method nobody knows."""
-    spoken = supported(version)
+    spoken = version if version in SUPPORTED else supported(version)
     if belongs_to is None:
         return spoken or "0.3"
     rule = RULES[spoken, belongs_to]

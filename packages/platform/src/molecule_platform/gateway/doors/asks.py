@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from molecule_platform.api.calls import Call
 from molecule_platform.api.nouns.a2a import Binding, who_may
@@ -21,6 +22,8 @@ HOLD_MOST_SECONDS = 1800.0
 TIMEOUT_MOST_SECONDS = 86_400
 READ_ON_LOOP_BYTES = 256 * 1024
 _PRINTABLE = re.compile(r"[\x20-\x7e]{1,255}")
+_JSON = ("application/json", "")
+_WISHED = frozenset({"x-timeout", "prefer", "idempotency-key", "x-molecule-queue"})
 _WAIT = re.compile(r"wait=(\d{1,5})")
 
 
@@ -44,6 +47,8 @@ class Ask:
     @property
     def echoed(self) -> Headers:
         """The extensions that are active, as the answer names them."""
+        if not self.extensions:
+            return ()
         active = extensions.activated(self.workspace.agent_card, self.extensions)
         if not active:
             return ()
@@ -63,63 +68,53 @@ class Wishes:
 
 def version_of(call: Call) -> str:
     """The version that a request names."""
-    return versions.named(call.headers.get("a2a-version"), call.arrival.first("A2A-Version"))
+    in_query = call.arrival.first("A2A-Version") if call.query else None
+    return versions.named(call.headers.get("a2a-version"), in_query)
 
 
 def check_content_type(headers: Mapping[str, str]) -> None:
     """Refuse a body that says it is no JSON, before anybody reads it."""
-    media = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media and media != "application/json" and not media.endswith("+json"):
+    given = headers.get("content-type", "")
+    if given in _JSON:
+        return
+    media = given.partition(";")[0].strip().lower()
+    if media not in _JSON and not media.endswith("+json"):
         raise errors.protocol_error(errors.CONTENT_TYPE_NOT_SUPPORTED)
 
 
-async def rpc_request(authority: Authority, call: Call, *, lenient: bool) -> Request:
+def rpc_request(authority: Authority, call: Call, *, lenient: bool) -> Awaitable[Request]:
     """The JSON-RPC request."""
-    return await _read(authority, call, _rpc_request(call, lenient))
+    return _read(authority, call, partial(_rpc_request, call, lenient))
 
 
-async def rest_request(authority: Authority, call: Call, binding: Binding) -> Request:
+def rest_request(authority: Authority, call: Call, binding: Binding) -> Awaitable[Request]:
     """The request that a path of the HTTP+JSON binding stands for."""
-    return await _read(authority, call, _rest_request(call, binding))
+    return _read(authority, call, partial(_rest_request, call, binding))
 
 
-async def _read(authority: Authority, call: Call, reading: Awaitable[Request]) -> Request:
-    """Whoever may not know of an agent is not told what is wrong with a request to it either."""
+async def _read(authority: Authority, call: Call, reading: Callable[[], Request]) -> Request:
+    """A large body is read beside the event loop.
+
+    Whoever may not know of an agent is not told what is wrong with a request to it either.
+    """
     try:
-        return await reading
+        return reading() if len(call.raw) <= READ_ON_LOOP_BYTES else await asyncio.to_thread(reading)
     except errors.A2AError:
         await authority.same_org(call.principal, call.path["id"])
         raise
 
 
-async def _rpc_request(call: Call, lenient: bool) -> Request:
-    """A large body is read beside the event loop."""
+def _rpc_request(call: Call, lenient: bool) -> Request:
     check_content_type(call.headers)
-    version = version_of(call)
-    if len(call.raw) <= READ_ON_LOOP_BYTES:
-        return envelopes.parse_request(call.raw, version=version, lenient=lenient)
-    return await asyncio.to_thread(envelopes.parse_request, call.raw, version=version, lenient=lenient)
+    return envelopes.parse_request(call.raw, version=version_of(call), lenient=lenient)
 
 
-async def _rest_request(call: Call, binding: Binding) -> Request:
+def _rest_request(call: Call, binding: Binding) -> Request:
     versions.negotiate(version_of(call), binding.dialect, lenient=False)
     if call.raw:
         check_content_type(call.headers)
     query = {name: values[-1] for name, values in call.query.items()}
-    asked = rest.Asked(binding.operation, binding.dialect, call.path, query, call.raw)
-    if len(call.raw) <= READ_ON_LOOP_BYTES:
-        return rest.parse_request(asked)
-    return await asyncio.to_thread(rest.parse_request, asked)
-
-
-async def target_of(authority: Authority, call: Call, request: Request) -> Workspace:
-    """The agent, for whoever may ask it this; which tasks it has for them is decided by each task."""
-    operation = request.operation
-    admission = await authority.admit(
-        call.principal, who_may(operation), call.path["id"], to_send=operation in SENDS
-    )
-    assert admission.workspace is not None
-    return admission.workspace
+    return rest.parse_request(rest.Asked(binding.operation, binding.dialect, call.path, query, call.raw))
 
 
 def rest_media(call: Call) -> str:
@@ -130,11 +125,18 @@ def rest_media(call: Call) -> str:
 async def ask_of(
     authority: Authority, call: Call, request: Request, framing: Framing, spelling: Spelling
 ) -> Ask:
-    """All that is known of an operation before it is done."""
-    workspace = await target_of(authority, call, request)
+    """All that is known of an operation before it is done, for whoever may ask the agent for it.
+
+    Which tasks it has for them is decided by each task.
+    """
+    operation = request.operation
+    admission = await authority.admit(
+        call.principal, who_may(operation), call.path["id"], to_send=operation in SENDS
+    )
+    assert admission.workspace is not None
     speech = Speech(spelling, envelopes.history_length(request))
     asked = extensions.asked(call.headers)
-    return Ask(call, request, framing, speech, workspace, _tenant(call, request), asked)
+    return Ask(call, request, framing, speech, admission.workspace, _tenant(call, request), asked)
 
 
 def _tenant(call: Call, request: Request) -> str:
@@ -147,19 +149,24 @@ def _tenant(call: Call, request: Request) -> str:
 
 def wishes(call: Call, request: Request, default_hold: float | None) -> Wishes:
     """What the headers of a send ask for; it waits for the default if they do not say, for None never."""
-    timeout = _timeout(call.headers.get("x-timeout"))
-    hold = _hold(call.headers.get("prefer", ""), request, default_hold)
+    headers = call.headers
+    hold = _hold(headers.get("prefer", ""), request, default_hold)
+    if _WISHED.isdisjoint(headers):
+        return Wishes(hold, None, None, never_queue=False)
+    timeout = _timeout(headers.get("x-timeout"))
     return Wishes(
         hold_seconds=min(hold, timeout or hold),
         timeout_seconds=timeout,
-        idempotency_key=_key(call.headers.get("idempotency-key")),
-        never_queue=call.headers.get("x-molecule-queue", "").lower() == "never",
+        idempotency_key=_key(headers.get("idempotency-key")),
+        never_queue=headers.get("x-molecule-queue", "").lower() == "never",
     )
 
 
 def _hold(prefer: str, request: Request, default: float | None) -> float:
-    if "respond-async" in prefer or not request.blocking or default is None:
+    if default is None or not request.blocking or "respond-async" in prefer:
         return 0.0
+    if not prefer:
+        return default
     asked = _WAIT.search(prefer)
     return min(float(asked[1]), HOLD_MOST_SECONDS) if asked else default
 

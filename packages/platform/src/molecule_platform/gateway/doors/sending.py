@@ -112,7 +112,9 @@ class Sending:
     async def ended_task(self, ask: Ask, message: Message) -> bytes:
         """The result of a message that has ended: its answer, or its task; raises the error it ended with."""
         result = message.result if message.status == "answered" else None
-        if result is not None and not (ask.speech.tells_history and self._is_ours(ask)):
+        # The history of a task that the platform keeps is in the log, not in the agent's answer.
+        is_ours = not dispatch.speaks_tasks(ask.workspace)
+        if result is not None and not (is_ours and ask.speech.tells_history):
             return ask.speech.result(result, message.dialect)
         task = await self._tasks.of_message(message)
         if result is not None:
@@ -120,7 +122,3 @@ class Sending:
         if task is None:
             raise responses.error_of(message)
         return ask.speech.task_result(task)
-
-    def _is_ours(self, ask: Ask) -> bool:
-        """Whether the platform keeps the task: then its history is in the log, not in the agent's answer."""
-        return not dispatch.speaks_tasks(ask.workspace)

@@ -39,7 +39,6 @@ class Connection(asyncio.Protocol):
         "_chunk",
         "_coming",
         "_fed",
-        "_front",
         "_headers",
         "_is_advancing",
         "_is_deaf",
@@ -51,6 +50,7 @@ class Connection(asyncio.Protocol):
         "_url",
         "_waiting",
         "_waits",
+        "front",
         "is_gone",
         "is_stuffed",
         "peer",
@@ -61,7 +61,8 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, front: Front) -> None:
-        self._front = front
+        # What all connections share.
+        self.front = front
         self._parser: httptools.HttpRequestParser | None = None
         # The request that is answered now, those behind it, and the one whose body is still coming.
         self._answering: Request | None = None
@@ -91,13 +92,13 @@ class Connection(asyncio.Protocol):
         if transport.get_extra_info("sslcontext") is not None:
             self.scheme = "https"
         self.peer = _ends(transport, "peername")[0]
-        self._front.state.connections.add(self)
-        self._wait(self._front.asking)
+        self.front.state.connections.add(self)
+        self._wait(self.front.asking)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        self._front.state.connections.discard(self)
-        self._front.stalled.end(self)
+        self.front.state.connections.discard(self)
+        self.front.stalled.end(self)
         self._wait(None)
         self.is_gone = self._is_deaf = True
         # The parser holds our methods: without this, only the collector of garbage would free the two.
@@ -132,12 +133,12 @@ class Connection(asyncio.Protocol):
         """See `asyncio.Protocol`."""
         self.is_stuffed = True
         self._unsent = self.transport.get_write_buffer_size()
-        self._front.stalled.begin(self)
+        self.front.stalled.begin(self)
 
     def resume_writing(self) -> None:
         """See `asyncio.Protocol`."""
         self.is_stuffed = False
-        self._front.stalled.end(self)
+        self.front.stalled.end(self)
         if self._answering is not None:
             self._answering.drained()
         self.advance()
@@ -166,7 +167,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
         else:
             self._unsent = unsent
-            self._front.stalled.begin(self)
+            self.front.stalled.begin(self)
 
     # What the parser does
 
@@ -234,7 +235,7 @@ class Connection(asyncio.Protocol):
             self._reads = True
             self.transport.resume_reading()
             if self._coming is not None or self._headers is not None:
-                self._wait(self._front.asking)
+                self._wait(self.front.asking)
 
     def release_parser(self) -> None:
         """Between two requests nothing is known that a new parser would not find out."""
@@ -266,8 +267,8 @@ class Connection(asyncio.Protocol):
         self._fed = 0 if self._progress else self._fed + self._chunk
         if self._fed > HEAD_MOST_BYTES:
             self._refuse(_Refused(431, "The head of the request is too large."))
-        elif self._reads and not self._is_deaf and (self._progress or self._waits is not self._front.asking):
-            self._wait(self._front.asking)
+        elif self._reads and not self._is_deaf and (self._progress or self._waits is not self.front.asking):
+            self._wait(self.front.asking)
 
     def _check_size(self, headers: dict[str, str]) -> None:
         size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in headers.items())
@@ -290,7 +291,7 @@ class Connection(asyncio.Protocol):
     def _say_refusal(self, refused: _Refused) -> None:
         said = str(refused).encode()
         lines = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-        self.transport.write(self._front.head(refused.status) + lines % len(said) + said)
+        self.transport.write(self.front.head(refused.status) + lines % len(said) + said)
         self._hang_up()
 
     def _hang_up(self) -> None:
@@ -301,7 +302,7 @@ class Connection(asyncio.Protocol):
         self.transport.write_eof()
         self._reads = True
         self.transport.resume_reading()
-        self._wait(self._front.resting)
+        self._wait(self.front.resting)
 
     def _upgrade(self, rest: bytes) -> None:
         """Another protocol goes on from here, if it is one that we speak."""
@@ -318,18 +319,13 @@ class Connection(asyncio.Protocol):
         self._headers = self._parser = None
         self._is_deaf = True
         self._wait(None)
-        self._front.state.connections.discard(self)
-        socket = self._front.socket()
+        self.front.state.connections.discard(self)
+        socket = self.front.socket()
         socket.connection_made(self.transport)
         self.transport.set_protocol(socket)
         socket.data_received(head + rest)
 
     # Answering
-
-    @property
-    def front(self) -> Front:
-        """What all connections share."""
-        return self._front
 
     def advance(self) -> None:
         """Begin with the next request, unless the client does not even take the answers that it has."""
@@ -351,8 +347,9 @@ class Connection(asyncio.Protocol):
             self._say_refusal(self._refusal)
         else:
             is_between = self._coming is None and self._headers is None
-            self._wait(self._front.resting if is_between else self._front.asking)
-            self.resume_reading()
+            self._wait(self.front.resting if is_between else self.front.asking)
+            if not self._reads:
+                self.resume_reading()
 
     def _part_with(self, request: Request) -> None:
         """Nothing is answered after this; what follows is not even read."""

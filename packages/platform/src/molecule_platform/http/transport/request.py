@@ -208,14 +208,17 @@ class Request(Exchange):
     def answer(self, status: int, lines: bytes, body: bytes) -> None:
         """See `Exchange`."""
         self._is_started = True
-        if self.is_gone:
+        connection = self._connection
+        if connection.is_gone:
             self.is_over = True
             return
         end = b"\r\n" if self.keeps else b"connection: close\r\n\r\n"
-        if status not in _WITHOUT_BODY:
+        if status in _WITHOUT_BODY:
+            body = b""
+        else:
             end = b"content-length: %d\r\n%b" % (len(body), end)
-        content = b"" if self.method == "HEAD" or status in _WITHOUT_BODY else body
-        self._connection.transport.write(b"".join((self._connection.front.head(status), lines, end, content)))
+        content = b"" if self.method == "HEAD" else body
+        connection.transport.write(b"".join((connection.front.head(status), lines, end, content)))
         self._finish()
 
     async def tell(
