@@ -63,7 +63,9 @@ def is_message(message: JSON) -> bool:
 def _is_plain(params: JSONObject) -> bool:
     """Whether the params of a send are some texts and nothing else, as most are: then nothing is wrong."""
     message = params.get("message")
-    if len(params) != 1 or not isinstance(message, dict) or message.keys() != _PLAIN_MESSAGE:
+    if not isinstance(message, dict) or message.keys() != _PLAIN_MESSAGE:
+        return False
+    if len(params) > 1 and params != {"message": message, "configuration": {}}:
         return False
     message_id, role, listed = message["messageId"], message["role"], message["parts"]
     return (
