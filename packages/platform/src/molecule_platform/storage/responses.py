@@ -23,7 +23,7 @@ def told_by(connection: Connection, steps: Iterable[Mapping[Any, Any]]) -> list[
     if not numbers:
         return []
     wanted = select(*_TOLD).where(messages.c.id.in_(numbers))
-    ended = [Message.of(row) for row in connection.execute(wanted).mappings()]
+    ended = [Message(**row) for row in connection.execute(wanted).mappings()]
     return [responses.event(message, numbers[message.id]) for message in ended]
 
 
