@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from benchmarks import echo_agent, figure, gateway, load
 
-TURNS = 9
+TURNS = 25
 EVENTS = 60
 WEBHOOK_SECONDS = 1.0
 AGAINST_NONE = 1.1

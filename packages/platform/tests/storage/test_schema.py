@@ -147,6 +147,48 @@ async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
     assert rows == ["unsigned", "unsigned", "unverified"]
 
 
+async def test_what_waits_in_the_outbox_waits_there_after_an_upgrade(
+    run: Run[Any], make_workspace: Callable[..., Workspace]
+) -> None:
+    waiting = {"push_config_id": "c1", "id": "n1", "kind": "push", "attempts": 2, "created_at": NOON}
+    config: dict[str, Any] = {
+        "id": "c1",
+        "org_id": "org-one",
+        "workspace_id": "w1",
+        "tenant": "",
+        "task_id": "t",
+        "config_id": "c",
+        "owner": "user:ann",
+        "dialect": "1.0",
+        "url": "http://127.0.0.1/",
+        "config": {},
+        "failures": 0,
+    }
+
+    def before(connection: Connection) -> None:
+        versions = schema._config()
+        versions.attributes["connection"] = connection
+        command.upgrade(versions, "0008")
+        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
+        rows: dict[str, dict[str, Any]] = {
+            "orgs": made,
+            "workspaces": asdict(make_workspace(id="w1")),
+            "push_configs": {**config, "created_at": NOON},
+            "outbox": {**waiting, "seq": 3, "org_id": "org-one", "next_attempt_at": NOON},
+        }
+        for name, row in rows.items():
+            connection.execute(metadata.tables[name].insert().values(row))
+
+    await run(before)
+    await run(schema.upgrade)
+    kept = await run(
+        lambda connection: connection.execute(metadata.tables["outbox"].select()).mappings().all()
+    )
+    assert [(row["id"], row["seq"], row["attempts"], row["next_attempt_at"]) for row in kept] == [
+        ("n1", 3, 2, NOON)
+    ]
+
+
 async def test_the_counters_start_at_zero(run: Run[Any]) -> None:
     await run(schema.upgrade)
     rows = await run(lambda connection: connection.execute(text("SELECT name, value FROM counters")).all())

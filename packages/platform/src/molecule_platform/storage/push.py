@@ -7,9 +7,7 @@ from typing import Any
 from sqlalchemy import (
     Boolean,
     Column,
-    ColumnElement,
     Connection,
-    RowMapping,
     and_,
     bindparam,
     delete,
@@ -17,6 +15,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    tuple_,
     update,
 )
 
@@ -42,6 +41,33 @@ _TOLD = Prepared(
     select(push_configs.c.id, push_configs.c.org_id, _WAITS).where(_OF_TASK, _IS_LIVE),
     [push_configs.c.id, push_configs.c.org_id, Column("is_behind", Boolean)],
 )
+_GET = Prepared(select(*_CONFIG).where(push_configs.c.id == bindparam("own_id")), _CONFIG)
+
+_KEY = list(outbox.primary_key.columns)
+_OF_CONFIG = outbox.c.push_config_id == bindparam("config")
+# A row of the outbox that this owner has leased.
+_HELD = and_(
+    _OF_CONFIG,
+    outbox.c.seq == bindparam("number"),
+    outbox.c.id == bindparam("name"),
+    outbox.c.lease_owner == bindparam("owner"),
+)
+_FORGET = Prepared(delete(outbox).where(_HELD))
+_NEXT = Prepared(
+    update(outbox)
+    .where(tuple_(*_KEY).in_(select(*_KEY).where(_OF_CONFIG).order_by(*_KEY).limit(1)))
+    .values(next_attempt_at=bindparam("at"))
+)
+_LEASE_OF = Prepared(
+    update(outbox)
+    .where(_OF_CONFIG, outbox.c.next_attempt_at <= bindparam("now"))
+    .values(next_attempt_at=bindparam("until"), lease_owner=bindparam("owner"))
+    .returning(*_NOTIFICATION),
+    _NOTIFICATION,
+)
+_DUE = Prepared(
+    select(outbox.c.id).where(outbox.c.next_attempt_at <= bindparam("now")).limit(1), [outbox.c.id]
+)
 _ADD = Prepared(insert(outbox), names=[column.name for column in outbox.c])
 
 
@@ -60,8 +86,7 @@ class SqlPushConfigs:
 
     def get(self, own_id: str) -> PushConfig | None:
         """The config with that id of ours."""
-        wanted = select(push_configs).where(push_configs.c.id == own_id)
-        row = self._connection.execute(wanted).mappings().first()
+        row = _GET.first(self._connection, {"own_id": own_id})
         return None if row is None else PushConfig(**row)
 
     def of_task(self, key: TaskKey) -> list[PushConfig]:
@@ -113,43 +138,35 @@ class SqlOutbox:
             for one in told
             for seq in range(first_seq, last_seq + 1)
         ]
-        if rows:
-            _ADD.run_all(self._connection, rows)
+        for row in rows:
+            _ADD.run(self._connection, row)
         return sum(row["next_attempt_at"] is not None for row in rows)
 
     def is_due(self, now: datetime) -> bool:
         """Whether anything can be leased."""
-        due = select(outbox.c.id).where(outbox.c.next_attempt_at <= now).limit(1)
-        return self._connection.execute(due).first() is not None
+        return _DUE.first(self._connection, {"now": now}) is not None
 
     def lease(self, owner: str, now: datetime, until: datetime, limit: int) -> list[Notification]:
         """Take what is due, the longest due first."""
-        due = select(outbox.c.id).where(outbox.c.next_attempt_at <= now)
+        due = select(*_KEY).where(outbox.c.next_attempt_at <= now)
         due = due.order_by(outbox.c.next_attempt_at, outbox.c.id).limit(limit)
-        return self._leased(outbox.c.id.in_(due), owner, until)
+        taken = update(outbox).where(tuple_(*_KEY).in_(due)).values(next_attempt_at=until, lease_owner=owner)
+        rows = self._connection.execute(taken.returning(*_NOTIFICATION)).mappings()
+        return [Notification(**row) for row in rows]
 
     def lease_of(
         self, push_config_id: str, owner: str, now: datetime, until: datetime
     ) -> Notification | None:
         """Take what one config is to be told next."""
-        due = and_(outbox.c.push_config_id == push_config_id, outbox.c.next_attempt_at <= now)
-        found = self._leased(due, owner, until)
-        return found[0] if found else None
-
-    def _leased(self, which: ColumnElement[bool], owner: str, until: datetime) -> list[Notification]:
-        taken = update(outbox).where(which).values(next_attempt_at=until, lease_owner=owner)
-        rows = self._connection.execute(taken.returning(*_NOTIFICATION)).mappings()
-        return [_notification(row) for row in rows]
+        asked = {"config": push_config_id, "owner": owner, "now": now, "until": until}
+        row = _LEASE_OF.first(self._connection, asked)
+        return None if row is None else Notification(**row)
 
     def done(self, notification: Notification, owner: str, now: datetime) -> bool:
         """Forget a row; the one behind it is due now."""
-        gone = delete(outbox).where(_held(notification, owner))
-        if self._connection.execute(gone).rowcount == 0:
+        if _FORGET.count(self._connection, _held(notification, owner)) == 0:
             return False
-        mine = outbox.c.push_config_id == notification.push_config_id
-        behind = select(outbox.c.id).where(mine).order_by(outbox.c.seq, outbox.c.id).limit(1)
-        following = update(outbox).where(outbox.c.id == behind.scalar_subquery())
-        self._connection.execute(following.values(next_attempt_at=now))
+        _NEXT.run(self._connection, {"config": notification.push_config_id, "at": now})
         return True
 
     def retry(self, notification: Notification, owner: str, at: datetime) -> bool:
@@ -162,8 +179,8 @@ class SqlOutbox:
         return self._given_back(notification, owner, {"next_attempt_at": now, "lease_owner": None})
 
     def _given_back(self, notification: Notification, owner: str, values: dict[str, Any]) -> bool:
-        back = update(outbox).where(_held(notification, owner)).values(values)
-        return self._connection.execute(back).rowcount == 1
+        back = update(outbox).where(_HELD).values(values)
+        return self._connection.execute(back, _held(notification, owner)).rowcount == 1
 
     def clear(self, push_config_id: str) -> int:
         """Forget everything that a config was to be told."""
@@ -172,8 +189,14 @@ class SqlOutbox:
         ).rowcount
 
 
-def _held(notification: Notification, owner: str) -> ColumnElement[bool]:
-    return (outbox.c.id == notification.id) & (outbox.c.lease_owner == owner)
+def _held(notification: Notification, owner: str) -> dict[str, Any]:
+    """The parameters of `_HELD`."""
+    return {
+        "config": notification.push_config_id,
+        "number": notification.seq,
+        "name": notification.id,
+        "owner": owner,
+    }
 
 
 def _row(config_id: str, org_id: str, seq: int, now: datetime, *, is_first: bool) -> dict[str, Any]:
@@ -188,7 +211,3 @@ def _row(config_id: str, org_id: str, seq: int, now: datetime, *, is_first: bool
         "lease_owner": None,
         "created_at": now,
     }
-
-
-def _notification(row: RowMapping) -> Notification:
-    return Notification(**row)

@@ -75,18 +75,20 @@ push_configs = Table(
 outbox = Table(
     "outbox",
     catalogue.metadata,
+    Column("push_config_id", Words, ForeignKey("push_configs.id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
     # The delivery's own name, the same on every try.
     Column("id", Words, primary_key=True),
-    catalogue.org(),
+    # No foreign key: the config vouches for its organisation.
+    Column("org_id", Words, nullable=False),
     Column("kind", Words, nullable=False),
-    Column("push_config_id", Words, ForeignKey("push_configs.id", ondelete="CASCADE"), nullable=False),
-    Column("seq", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     # Empty while an earlier event of the same config waits; the end of the lease while a replica sends it.
     Column("next_attempt_at", UtcTime),
     Column("lease_owner", Words),
     catalogue.created_at(),
-    Index("ix_outbox_of_config", "push_config_id", "seq"),
+    # Every event of a watched task is written here too: one tree is all that it costs.
+    sqlite_with_rowid=False,
 )
 catalogue.where_given("ix_outbox_due", outbox.c.next_attempt_at)
 
