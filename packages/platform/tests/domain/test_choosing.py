@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Waiting
+from molecule_platform.services import choosing
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
@@ -95,6 +97,37 @@ def test_no_message_overtakes_an_earlier_one_of_its_context_and_class(
             and (-urgency(m), m.seq) < (-urgency(late), late.seq)
         ]
         assert all(m.id in chosen for m in earlier)
+
+
+class Mail:
+    """A mailbox that holds one queue."""
+
+    def __init__(self, queue: list[Waiting]) -> None:
+        self.mailbox = self
+        self._queue = queue
+
+    def waiting(self, _target_id: str) -> list[Waiting]:
+        return self._queue
+
+    def first_waiting(self, _target_id: str, now: datetime, limit: int) -> list[Waiting]:
+        leased = [one for one in self._queue if one.status == "leased"]
+        accepted = (one for one in self._queue if one.status == "accepted")
+        return leased + messages.in_order(accepted, now)[:limit]
+
+
+@given(queues(), st.integers(0, 4), workers, st.booleans(), st.sampled_from([CONTEXTS, CONTEXTS[:1]]))
+def test_the_first_few_lead_to_the_same_choice_as_all_that_wait(
+    queue: list[Waiting], limit: int, worker: str | None, parallel: bool, contexts: tuple[str, ...]
+) -> None:
+    def is_wanted(one: Waiting) -> bool:
+        return one.context_id in contexts
+
+    wanted = [one for one in queue if one.status == "leased" or is_wanted(one)]
+    everything = messages.choose(wanted, NOW, limit, worker=worker, parallel_contexts=parallel)
+    tx: Any = Mail(queue)
+    with mock.patch.object(choosing, "MORE", 1):
+        few = choosing.next_ones(tx, "w", NOW, limit, is_wanted, worker=worker, parallel_contexts=parallel)
+    assert few == everything
 
 
 @given(queues())

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.messages import Held, Message, Outcome
+from molecule_platform.domain.messages import Held, Message, Outcome, Waiting
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage import tables
@@ -269,6 +269,29 @@ async def test_every_change_writes_its_step_in_order(store: Store, make_message:
         return steps_of(tx, message)
 
     assert await store.storage.write(work) == ["accepted", "leased", "leased", "leased", "answered"]
+
+
+async def test_the_first_that_wait_come_in_the_order_in_which_they_are_handed_out(
+    store: Store, make_message: MakeMessage
+) -> None:
+    now = store.ada.created_at + timedelta(hours=1)
+    ages = [messages.RAISED_AFTER - MINUTE, messages.RAISED_AFTER, messages.RAISED_AFTER * 2]
+
+    def work(tx: Transaction) -> tuple[list[Waiting], list[Waiting]]:
+        for number, priority in enumerate((5, 10, 20, 50, 60, 100, 100, 50, 20, 10, 5)):
+            at = now - ages[number % len(ages)]
+            put(tx, make_message(target_id=store.ada.id, priority=priority, created_at=at))
+        put(tx, make_message(target_id=store.bob.id, priority=100))
+        lease(tx, put(tx, make_message(target_id=store.ada.id, priority=100)))
+        tx.mailbox.settle(put(tx, make_message(target_id=store.ada.id)).id, ANSWER, now)
+        return tx.mailbox.first_waiting(store.ada.id, now, 7), tx.mailbox.waiting(store.ada.id)
+
+    first, everything = await store.storage.write(work)
+    expected = messages.in_order((one for one in everything if one.status == "accepted"), now)[:7]
+    assert [one for one in first if one.status == "accepted"] == expected
+    assert [one for one in first if one.status == "leased"] == [
+        one for one in everything if one.status == "leased"
+    ]
 
 
 async def test_open_messages_are_counted(store: Store, make_message: MakeMessage) -> None:

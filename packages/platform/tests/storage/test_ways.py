@@ -29,7 +29,7 @@ WALKS = re.compile(
     r"|USE TEMP B-TREE FOR ORDER BY$"
 )
 # Sorted are here repeats of one message, the messages of one task, and what waits in one inbox: few each.
-SORTS_FEW = {"by_reference", "by_task", "waiting", "inbox", "inbox of the dead"}
+SORTS_FEW = {"by_reference", "by_task", "waiting", "first_waiting", "inbox", "inbox of the dead"}
 
 VERBS: dict[str, Callable[[Transaction], Any]] = {
     "get": lambda tx: tx.mailbox.get("m"),
@@ -44,6 +44,7 @@ VERBS: dict[str, Callable[[Transaction], Any]] = {
     "is_anyone_waiting": lambda tx: tx.mailbox.is_anyone_waiting("w"),
     "is_context_open": lambda tx: tx.mailbox.is_context_open("w", "c"),
     "waiting": lambda tx: tx.mailbox.waiting("w"),
+    "first_waiting": lambda tx: tx.mailbox.first_waiting("w", NOW, 10),
     "inbox": lambda tx: tx.mailbox.inbox("w", 10),
     "inbox of the dead": lambda tx: tx.mailbox.inbox("w", 10, InboxFilter(status="dead")),
     "overdue": lambda tx: tx.mailbox.overdue(NOW, 10),

@@ -24,7 +24,7 @@ PRIORITY_USER = 100
 PRIORITY_PEER = 50
 PRIORITY_SCHEDULE = 20
 PRIORITY_SYSTEM = 10
-_CLASSES = (PRIORITY_SYSTEM, PRIORITY_SCHEDULE, PRIORITY_PEER, PRIORITY_USER)
+CLASSES = (PRIORITY_SYSTEM, PRIORITY_SCHEDULE, PRIORITY_PEER, PRIORITY_USER)
 RAISED_AFTER = timedelta(minutes=10)
 
 RETRY_LONGEST_SECONDS = 300.0
@@ -203,7 +203,7 @@ def raised_priority(priority: int, waited: timedelta) -> int:
     """A message that waited too long moves up one class."""
     if waited < RAISED_AFTER:
         return priority
-    return next((higher for higher in _CLASSES if higher > priority), priority)
+    return next((higher for higher in CLASSES if higher > priority), priority)
 
 
 @value

@@ -114,6 +114,10 @@ class Mailbox(Protocol):
         """Every open message of a workspace, oldest first, for choosing the next."""
         ...
 
+    def first_waiting(self, target_id: str, now: datetime, limit: int) -> list[Waiting]:
+        """What is leased, and of what waits the first in the order of `messages.in_order`."""
+        ...
+
     def counts(self, target_id: str) -> tuple[int, int, int]:
         """How many messages are accepted, leased, and dead letters."""
         ...

@@ -3,12 +3,12 @@
 import asyncio
 
 from molecule_platform.domain import dispatch, messages
-from molecule_platform.domain.messages import Message
+from molecule_platform.domain.messages import Message, Waiting
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.measures import Measures
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
-from molecule_platform.services import bells, own_tasks, settlement
+from molecule_platform.services import bells, choosing, own_tasks, settlement
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.carrying import Carrier
 from molecule_wire import JSONObject
@@ -100,9 +100,10 @@ class Courier:
         workspace = tx.workspaces.get(workspace_id)
         if workspace is None or not dispatch.is_dispatchable(workspace):
             return []
-        waiting = tx.mailbox.waiting(workspace_id, DISPATCHED)
-        free = dispatch.capacity(workspace, sum(m.status == "leased" for m in waiting))
-        chosen = messages.choose(waiting, self._clock.now(), free)
+        free = dispatch.capacity(workspace, tx.mailbox.load(workspace_id).leased)
+        if free <= 0:
+            return []
+        chosen = choosing.next_ones(tx, workspace_id, self._clock.now(), free, _is_dispatched)
         found = (tx.mailbox.get(message_id) for message_id in chosen)
         return [(message, workspace) for message in found if message is not None]
 
@@ -146,3 +147,7 @@ class Courier:
             del self._carrying[message_id]
         else:
             task.cancel()
+
+
+def _is_dispatched(message: Waiting) -> bool:
+    return message.kind in DISPATCHED

@@ -11,7 +11,14 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import bells, inbox_answers, inbox_items, inbox_leases, settlement
+from molecule_platform.services import (
+    bells,
+    choosing,
+    inbox_answers,
+    inbox_items,
+    inbox_leases,
+    settlement,
+)
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.inbox_answers import Answer
 from molecule_wire import times
@@ -101,11 +108,12 @@ class Inbox:
         current = tx.workspaces.get(workspace_id)
         if current is None or current.status in ("paused", "removed"):
             return []
-        open_messages = tx.mailbox.waiting(workspace_id)
-        return messages.choose(
-            [m for m in open_messages if m.status == "leased" or _is_wished(m, wish)],
+        return choosing.next_ones(
+            tx,
+            workspace_id,
             self._clock.now(),
             wish.limit,
+            lambda message: _is_wished(message, wish),
             worker=wish.worker or "",
             parallel_contexts=wish.parallel_contexts,
         )

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from molecule_platform.domain.events import Transition
 from molecule_platform.domain.lifecycle import ALIVE
-from molecule_platform.domain.messages import OPEN, Held, Message, Outcome, Waiting
+from molecule_platform.domain.messages import OPEN, RAISED_AFTER, Held, Message, Outcome, Waiting
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter
 from molecule_platform.storage import counters, mailbox_pages, responses
 from molecule_platform.storage import mailbox_sql as sql
@@ -100,6 +100,12 @@ class SqlMailbox:
         """Every open message, oldest first."""
         found = [Waiting(**row) for row in sql.WAITING.rows(self._connection, {"target": target_id})]
         return [message for message in found if not kinds or message.kind in kinds]
+
+    def first_waiting(self, target_id: str, now: datetime, limit: int) -> list[Waiting]:
+        """What is leased, and the first of what waits."""
+        leased = sql.LEASED.rows(self._connection, {"target": target_id})
+        asked = {"target": target_id, "raised": now - RAISED_AFTER, "most": limit}
+        return [Waiting(**row) for row in leased + sql.FIRST.rows(self._connection, asked)]
 
     def counts(self, target_id: str) -> tuple[int, int, int]:
         """How many are accepted, leased, and dead letters."""

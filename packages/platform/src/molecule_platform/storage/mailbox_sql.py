@@ -13,6 +13,7 @@ from sqlalchemy import (
     Text,
     Update,
     bindparam,
+    case,
     func,
     insert,
     literal,
@@ -22,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from molecule_platform.domain.messages import Message, Waiting
+from molecule_platform.domain.messages import CLASSES, Message, Waiting
 from molecule_platform.storage.mail_tables import HAS_TASK, IS_DEAD, IS_UNFINISHED, MAY_REPEAT
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import activity_logs, message_transitions, messages
@@ -125,6 +126,17 @@ CONTEXT = Prepared(
     [column.id],
 )
 WAITING = Prepared(select(*_WAITING).where(_TARGET, _IS_OPEN).order_by(column.seq), _WAITING)
+LEASED = Prepared(select(*_WAITING).where(_TARGET, column.status == "leased"), _WAITING)
+# The order of `messages.in_order`.
+_RAISED = case(*((column.priority < one, one) for one in CLASSES), else_=column.priority)
+_RANK = case((column.created_at <= bindparam("raised"), _RAISED), else_=column.priority)
+FIRST = Prepared(
+    select(*_WAITING)
+    .where(_TARGET, column.status == "accepted")
+    .order_by(_RANK.desc(), column.seq)
+    .limit(bindparam("most")),
+    _WAITING,
+)
 OVERDUE = _messages(
     select(*_ALL)
     .where(_IS_OPEN, IS_UNFINISHED, column.deadline_at <= bindparam("now"))
