@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import update
+
 from molecule_platform.domain.credentials import StreamTicket
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.ports.storage import Transaction
+from molecule_platform.storage import tables
+from molecule_platform.storage.transaction import SqlTransaction
 from molecule_wire import ids
 
 if TYPE_CHECKING:
@@ -181,6 +185,37 @@ async def test_what_a_message_told_is_kept_longer_than_the_message(
         return responses_in(tx, end), tx.mailbox.get(ended.id) is None
 
     assert await store.storage.write(work) == ([(1, "no")], True)
+
+
+async def test_an_answer_that_is_written_down_says_the_same_as_before(
+    store: Store, make_message: MakeMessage
+) -> None:
+    answer = b'{"message":{"messageId":"r","parts":[{"text":"\xc3\xa9"}],"big":1152921504606846977}}'
+
+    def work(tx: Transaction) -> list[list[Event]]:
+        leased = make_message(id=ids.uuid7(), target_id=store.ada.id, status="leased", lease_epoch=1)
+        tx.mailbox.answer(tx.mailbox.insert(leased), answer, store.ada.created_at)
+        before = tx.events.newest(store.org.id, 2)
+        tx.retention.messages(datetime.now(UTC) + HOUR, 10)
+        return [before, tx.events.newest(store.org.id, 2)]
+
+    before, after = await store.storage.write(work)
+    assert [event.event_type for event in before] == [RESPONSE, "MESSAGE_ANSWERED"]
+    assert [event.row() for event in after] == [event.row() for event in before]
+
+
+async def test_a_message_that_began_anew_behind_our_back_does_not_stop_the_log(
+    store: Store, make_message: MakeMessage
+) -> None:
+    def work(tx: Transaction) -> list[str]:
+        end, dead = end_one(tx, store, make_message)
+        assert isinstance(tx, SqlTransaction)
+        one = tables.messages.c.id == dead.id
+        tx.connection.execute(update(tables.messages).where(one).values(status="accepted", finished_at=None))
+        happen(tx, store, 0)
+        return [event.event_type for event in tx.events.after(end - 1, 10)]
+
+    assert await store.storage.write(work) == ["MESSAGE_FAILED", "WORKSPACE_ONLINE"]
 
 
 async def test_nothing_is_told_of_the_messages_of_one_that_was_erased(

@@ -14,12 +14,12 @@ SHOWN_MOST_BYTES = 64 * 1024
 _TOLD_TOO = ("agent_status",)
 
 
-def event(message: Message, number: int) -> Event:
-    """The event that tells how a message ended."""
+def event(message: Message, number: int, said: Any) -> Event:
+    """The event that tells how a message ended; `said` is its `body`."""
     assert message.finished_at is not None
     payload = {
         "message_id": message.id,
-        "response_body": body(message),
+        "response_body": said,
         "method": message.method,
         "duration_ms": activity.duration_ms(message),
     }

@@ -146,7 +146,9 @@ class Connection(asyncio.Protocol):
 
     def is_ready(self) -> bool:
         """Whether the connection still stands: a socket that has anything to say now says goodbye."""
-        return not (self._gone or self._goodbyes.poll(0))
+        if self._gone or self._transport is None or self._transport.is_closing():
+            return False
+        return not self._goodbyes.poll(0)
 
     def close(self) -> None:
         """Close at once, whatever is under way."""

@@ -20,17 +20,20 @@ class Committer:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._asked: SimpleQueue[tuple[Commit, Done] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="sqlite-commit", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def commit(self, commit: Commit, done: Done) -> None:
         """Do that; then the loop calls `done` with what went wrong, or None."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="sqlite-commit", daemon=True)
+            self._thread.start()
         self._asked.put((commit, done))
 
     def stop(self) -> None:
         """Finish what was asked for."""
-        self._asked.put(None)
-        self._thread.join()
+        if self._thread is not None:
+            self._asked.put(None)
+            self._thread.join()
 
     def _work(self) -> None:
         while (asked := self._asked.get()) is not None:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from itertools import takewhile
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, cast, delete, or_, select
+from sqlalchemy import ColumnElement, Connection, Integer, Select, cast, delete, false, or_, select
 
 from molecule_platform.domain.events import MESSAGE_EVENT_OF, RESPONSE, Event
 from molecule_platform.storage import counters, event_rows, responses
@@ -123,7 +123,8 @@ def _filtered_steps(
     kinds = [_KIND_OF[name] for name in wanted if name in _KIND_OF]
     also = [step.also_accepted] if "accepted" in kinds else []
     also += [step.also_told] if RESPONSE in wanted else []
-    conditions: list[ColumnElement[bool]] = [or_(step.kind.in_(kinds), *also)]
+    told = [step.kind.in_(kinds)] if kinds else []
+    conditions: list[ColumnElement[bool]] = [or_(false(), *told, *also)]
     if org_id is not None:
         conditions.append(step.org_id == org_id)
     if workspace_id is not None:

@@ -34,6 +34,8 @@ class _Announcing(uvicorn.Server):
 def serving(app: App, port: int = 0) -> Generator[str]:
     """Serve on a loopback port, any free one by default; yields the URL of the server."""
     listener = socket.create_server(("127.0.0.1", port), backlog=2048)
+    # Head and body go out in two writes; without this the second waits until the first is acknowledged.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     server = _Announcing(_config(app))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
     thread.start()
