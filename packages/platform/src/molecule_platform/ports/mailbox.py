@@ -110,7 +110,7 @@ class Mailbox(Protocol):
         """Whether the workspace has an open message of that context."""
         ...
 
-    def waiting(self, target_id: str, kinds: Collection[str] | None = None) -> list[Waiting]:
+    def waiting(self, target_id: str) -> list[Waiting]:
         """Every open message of a workspace, oldest first, for choosing the next."""
         ...
 

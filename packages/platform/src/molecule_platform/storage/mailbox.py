@@ -96,10 +96,9 @@ class SqlMailbox:
         """Whether the workspace has an open message of that context."""
         return sql.CONTEXT.first(self._connection, {"target": target_id, "context": context_id}) is not None
 
-    def waiting(self, target_id: str, kinds: Collection[str] | None = None) -> list[Waiting]:
+    def waiting(self, target_id: str) -> list[Waiting]:
         """Every open message, oldest first."""
-        found = [Waiting(**row) for row in sql.WAITING.rows(self._connection, {"target": target_id})]
-        return [message for message in found if not kinds or message.kind in kinds]
+        return [Waiting(**row) for row in sql.WAITING.rows(self._connection, {"target": target_id})]
 
     def first_waiting(self, target_id: str, now: datetime, limit: int) -> list[Waiting]:
         """What is leased, and the first of what waits."""

@@ -1,9 +1,9 @@
 """What the params of a request must hold, and which fields are wrong when they do not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import member_types, members, operations, parts, task_lists, tenants
@@ -46,8 +46,11 @@ def violations(
 
 def is_message(message: JSON) -> bool:
     """Whether a message has all that it must: what the answers of agents are held to."""
-    if not isinstance(message, dict):
-        return False
+    return isinstance(message, dict) and _is_made_of(message, _is_part)
+
+
+def _is_made_of(message: JSONObject, is_part: Callable[[JSON], bool]) -> bool:
+    """Whether a message has an id, a role, and nothing but such parts."""
     message_id, role, listed = message.get("messageId"), message.get("role"), message.get("parts")
     return (
         isinstance(message_id, str)
@@ -56,7 +59,7 @@ def is_message(message: JSON) -> bool:
         and role in ROLES
         and isinstance(listed, list)
         and len(listed) > 0
-        and all(map(_is_part, listed))
+        and all(map(is_part, listed))
     )
 
 
@@ -67,17 +70,10 @@ def _is_plain(params: JSONObject) -> bool:
         return False
     if len(params) > 1 and params != {"message": message, "configuration": {}}:
         return False
-    message_id, role, listed = message["messageId"], message["role"], message["parts"]
-    return (
-        isinstance(message_id, str)
-        and 0 < len(message_id) <= MAX_ID_LENGTH
-        and "\0" not in message_id
-        and isinstance(role, str)
-        and role in ROLES
-        and isinstance(listed, list)
-        and len(listed) > 0
-        and all(map(_is_plain_text, listed))
-    )
+    if not _is_made_of(message, _is_plain_text):
+        return False
+    message_id = cast("str", message["messageId"])
+    return len(message_id) <= MAX_ID_LENGTH and "\0" not in message_id
 
 
 def _is_plain_text(part: JSON) -> bool:
