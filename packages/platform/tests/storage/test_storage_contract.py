@@ -125,6 +125,23 @@ async def test_a_caller_that_stops_waiting_does_not_disturb_the_others(store: St
     assert len(await names_in(store)) == 5
 
 
+async def test_a_reader_that_leaves_at_any_point_leaves_no_old_snapshot_behind(store: Store) -> None:
+    """A driver that is interrupted while it begins may forget the transaction that the server has begun."""
+    for steps in range(0, 60, 2):
+        leaving = [
+            asyncio.ensure_future(store.storage.read(lambda tx: tx.events.last_id())) for _ in range(8)
+        ]
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        for reader in leaving:
+            reader.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+        kept = await store.storage.write(lambda tx: tx.events.append(named(store, "X")))
+        # As many as there may be connections.
+        seen = await asyncio.gather(*(store.storage.read(lambda tx: tx.events.last_id()) for _ in range(8)))
+        assert seen == [kept] * 8, f"cancelled after {steps} steps"
+
+
 async def test_a_read_s_own_problem_reaches_its_caller(store: Store) -> None:
     def failing(_tx: Transaction) -> None:
         raise OwnProblem
