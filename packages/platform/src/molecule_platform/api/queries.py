@@ -1,5 +1,6 @@
 """Reading a query into its declared shape."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +12,11 @@ from molecule_platform.domain.workspaces import invalid
 
 Bounds = tuple[type[int] | type[float], float, float]
 NAMES_MOST = 200
-_bounds: dict[type[Query], dict[str, Bounds]] = {}
 
 
 def read(shape: type[Query], given: Mapping[str, list[str]]) -> Query:
     """The parameters of a request; an empty one counts as not given, an unknown one is ignored."""
-    bounds = _bounds.setdefault(shape, _bounds_of(shape))
-    lists = _lists_of(shape)
+    bounds, lists = _bounds_of(shape), _lists_of(shape)
     values: dict[str, Any] = {}
     for name, texts in given.items():
         if name in lists:
@@ -53,6 +52,7 @@ def _bounded(name: str, text: str, bounds: Mapping[str, Bounds]) -> Any:
     return kind(min(max(number, least), most))
 
 
+@functools.cache
 def _bounds_of(shape: type[Query]) -> dict[str, Bounds]:
     kind = inspect.type_info(shape)
     assert isinstance(kind, inspect.StructType)
@@ -67,7 +67,8 @@ def _number(kind: inspect.IntType | inspect.FloatType) -> type[int] | type[float
     return int if isinstance(kind, inspect.IntType) else float
 
 
-def _lists_of(shape: type[Query]) -> set[str]:
+@functools.cache
+def _lists_of(shape: type[Query]) -> frozenset[str]:
     kind = inspect.type_info(shape)
     assert isinstance(kind, inspect.StructType)
-    return {field.encode_name for field in kind.fields if isinstance(field.type, inspect.ListType)}
+    return frozenset(field.encode_name for field in kind.fields if isinstance(field.type, inspect.ListType))

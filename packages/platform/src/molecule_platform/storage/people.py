@@ -4,12 +4,13 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, insert, select, update
 
 from molecule_platform.domain import principals
 from molecule_platform.domain.credentials import LoginCode, Session, StreamTicket
 from molecule_platform.domain.people import Person
 from molecule_platform.ports.people import Org
+from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import login_codes, memberships, orgs, sessions, stream_tickets, users
 
 _PERSON = select(
@@ -21,6 +22,12 @@ _PERSON = select(
     memberships.c.last_login_at,
     users.c.platform_admin,
 ).join(users, users.c.name == memberships.c.user)
+
+# Asked for every request that names its organisation.
+_ORG_NAMED = Prepared(
+    select(orgs).where((orgs.c.id == bindparam("named")) | (orgs.c.slug == bindparam("named"))),
+    tuple(orgs.c),
+)
 
 
 def _fresh_ticket(ticket_hash: str, now: datetime) -> ColumnElement[bool]:
@@ -53,7 +60,8 @@ class SqlPeople:
 
     def org_named(self, named: str) -> Org | None:
         """The organisation with that id or that slug."""
-        return self._org(select(orgs).where((orgs.c.id == named) | (orgs.c.slug == named)))
+        row = _ORG_NAMED.first(self._connection, {"named": named})
+        return None if row is None else Org(**row)
 
     def first_org(self) -> Org | None:
         """The organisation that was there first."""

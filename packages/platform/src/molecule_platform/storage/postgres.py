@@ -166,8 +166,8 @@ def _engine(url: str, **options: Any) -> AsyncEngine:
 async def _on(engine: AsyncEngine, work: Callable[[Transaction], T]) -> T:
     """Run the work on a connection of the pool, which gets it back unless the caller left in the middle.
 
-    A driver that is interrupted while it sends BEGIN does not know of the transaction that the server has begun.
-    Back in the pool, the connection would show the snapshot of that moment to every later reader.
+    A driver that is interrupted while it sends BEGIN does not know of the transaction that the server has
+    begun. Back in the pool, the connection would show the snapshot of that moment to every later reader.
     """
     async with engine.connect() as connection:
         try:

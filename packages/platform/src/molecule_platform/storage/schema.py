@@ -1,5 +1,6 @@
 """The schema's versions: migrations bring a database up to date, and never back."""
 
+import functools
 from pathlib import Path
 
 from alembic import command
@@ -23,15 +24,21 @@ class SchemaTooNew(Exception):
 
 def upgrade(connection: Connection) -> None:
     """Run the migrations that are missing."""
-    config = _config()
-    scripts = ScriptDirectory.from_config(config)
+    known = _revisions()
     revision = MigrationContext.configure(connection).get_current_revision()
-    if revision == scripts.get_current_head():
+    if revision == known[0]:
         return
-    if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
+    if revision is not None and revision not in known:
         raise SchemaTooNew(revision)
+    config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+
+
+@functools.cache
+def _revisions() -> tuple[str, ...]:
+    """The revisions that this version knows, newest first; reading them costs more than the rest of opening."""
+    return tuple(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
 
 
 def _config() -> Config:
