@@ -8,9 +8,14 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_NO_PROGRESS := 1
 export UV_SYSTEM_CERTS ?= true
+# Tests and commands start many processes; each would compile everything that it imports again.
+export PYTHONDONTWRITEBYTECODE :=
 export npm_config_fund := false
 export npm_config_audit := false
 export npm_config_update_notifier := false
+
+# Two workers; one that has nothing left takes tests from the other.
+PARALLEL := -n 2 --dist worksteal
 
 PACKAGES := $(wildcard packages/*/pyproject.toml)
 CANVAS_SOURCES := $(wildcard canvas/*.json canvas/*.ts canvas/*.html) $(shell find canvas/src canvas/public -type f 2>/dev/null)
@@ -24,20 +29,24 @@ CANVAS_BUILT := packages/platform/src/molecule_platform/static/index.html
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up test test-long soak check bench smoke docs lock format clean system
+.PHONY: help up test test-changed test-long soak check bench smoke docs lock format clean system
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 up: $(PYTHON_READY) $(CANVAS_BUILT) ## start Molecule with the demo organisation (ARGS="--port 9000" adds flags)
 	@exec $(BIN)/molecule up --data-dir .data --demo $(ARGS)
 
 test: system $(PYTHON_READY) $(A2A_0_3_READY) $(CANVAS_BUILT) ## every test but the long ones
 	cd canvas && npm test
-	$(BIN)/pytest -m "not long" -n 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest -m "not long" $(PARALLEL) --durations=10 $(ARGS)
 
-test-long: system $(PYTHON_READY) $(A2A_0_3_READY) $(CANVAS_BUILT) ## the tests that take minutes
-	$(BIN)/pytest -m long $(ARGS)
+test-changed: system $(PYTHON_READY) $(A2A_0_3_READY) $(CANVAS_BUILT) ## what a change touches, nearest first, in under a minute
+	$(BIN)/python -m scripts.changed_tests $(ARGS)
+
+test-long: system $(PYTHON_READY) $(A2A_0_3_READY) $(CANVAS_BUILT) ## the tests that take minutes, and the whole spec on PostgreSQL
+	$(BIN)/pytest -m long $(PARALLEL) $(ARGS) tests/spec
+	$(BIN)/pytest -m long $(ARGS) --ignore tests/spec
 
 soak: system $(PYTHON_READY) $(CANVAS_BUILT) ## 5,000 messages while the platform is killed 50 times; five minutes at most
 	$(BIN)/python -m scripts.soak $(ARGS)

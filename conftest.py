@@ -2,16 +2,21 @@
 
 import asyncio
 import os
+import shutil
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import Engine
 
+from molecule_platform.storage import postgres, sqlite
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing import servers
@@ -33,6 +38,48 @@ _OURS = (
 _OUR_PREFIXES = ("A2A_", "MAILBOX_", "MESSAGE_", "MOLECULE_", "PLUGIN_", "RATE_LIMIT")
 
 
+_MEMORY = Path("/dev/shm")  # noqa: S108 - every test has a folder of its own below
+_ROOM_BYTES = 3 * 1024**3  # a run holds 0.5 GB at once
+
+
+def pytest_configure() -> None:
+    """Temporary files in memory where there is room: databases sync to disk in nearly every test."""
+    if "TMPDIR" not in os.environ and _has_room():
+        os.environ["TMPDIR"] = str(_MEMORY)
+        tempfile.tempdir = None
+
+
+def _has_room() -> bool:
+    try:
+        room = shutil.disk_usage(_MEMORY).free
+        available = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return min(room, int(available) * 1024) >= _ROOM_BYTES
+
+
+@pytest.fixture(autouse=True, scope="session")
+def statements_compiled_once() -> Iterator[None]:
+    """Let all databases share what SQLAlchemy compiled: a new engine knows nothing, 50 ms in a test."""
+    known: dict[tuple[object, ...], Engine] = {}
+
+    def sharing(make: Callable[..., Any]) -> Callable[..., Any]:
+        def make_and_share(*place: Any, **options: Any) -> Any:
+            made = make(*place, **options)
+            engine: Engine = getattr(made, "sync_engine", made)
+            first = known.setdefault((engine.dialect.driver, *sorted(map(str, options.items()))), engine)
+            engine.dialect = engine.pool._dialect = first.dialect
+            engine._compiled_cache = first._compiled_cache
+            return made
+
+        return make_and_share
+
+    with pytest.MonkeyPatch.context() as patch:
+        for storage in (sqlite, postgres):
+            patch.setattr(storage, "_engine", sharing(storage._engine))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the settings of the person who runs it."""
@@ -45,7 +92,9 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def postgres_url() -> Iterator[str]:
     """One private PostgreSQL server for the whole run."""
     try:
-        with servers.private_postgres() as url:
+        # PostgreSQL has an account of its own, which may not enter every folder.
+        parent = _MEMORY if Path(tempfile.gettempdir()) == _MEMORY else servers.PARENT
+        with servers.private_postgres(parent) as url:
             yield url
     except servers.ServerMissing as missing:
         pytest.skip(str(missing))

@@ -6,7 +6,8 @@ import subprocess
 from scripts import repository
 
 COMMANDS = {
-    "up", "test", "test-long", "soak", "check", "bench", "smoke", "docs", "lock", "format", "clean",
+    "up", "test", "test-changed", "test-long", "soak", "check", "bench", "smoke", "docs", "lock", "format",
+    "clean",
 }  # fmt: skip
 
 

@@ -3,15 +3,14 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from scripts import repository
+from tests.rows import each_row
 
 PAGES = [path for path in repository.files() if path.suffix == ".md"]
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
+@each_row("page", PAGES)
 def test_every_link_of_a_page_to_a_file_leads_to_one(page: Path) -> None:
     text = (repository.ROOT / page).read_text()
     targets = [target for target in LINK.findall(text) if not target.startswith("/")]

@@ -17,7 +17,7 @@ from aiohttp import web
 from molecule_platform.testing import servers
 from tests.e2e.platform_process import PlatformProcess
 
-SENDS = 2_000
+MANY = 2_000
 AGENTS = 4
 WEBHOOK_SECONDS = 30.0
 PATIENCE_SECONDS = 90.0
@@ -102,8 +102,13 @@ async def sleeping_webhook() -> AsyncGenerator[tuple[str, list[float]]]:
 @pytest.mark.e2e
 @pytest.mark.slow  # two thousand sends at once
 @pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("process", "sends"),
+    [("sqlite", MANY), ("postgres", MANY // 4), pytest.param("postgres", MANY, marks=pytest.mark.long)],
+    indirect=["process"],
+)
 async def test_a_burst_wedges_nothing_and_the_heartbeat_answers(
-    process: PlatformProcess, agent_url: str
+    process: PlatformProcess, agent_url: str, sends: int
 ) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -120,7 +125,7 @@ async def test_a_burst_wedges_nothing_and_the_heartbeat_answers(
         crowd = Crowd(session, process)
         watched = await crowd.send(targets[0], "complete-first", taskPushNotificationConfig={"url": hook})
         assert "task" in watched[1]["result"], watched
-        burst = [asyncio.create_task(crowd.send(targets[n % AGENTS], f"message-{n}")) for n in range(SENDS)]
+        burst = [asyncio.create_task(crowd.send(targets[n % AGENTS], f"message-{n}")) for n in range(sends)]
         card = asyncio.create_task(crowd.call("GET", f"/agents/{targets[1]}/.well-known/agent-card.json"))
         beat = asyncio.create_task(
             crowd.call(

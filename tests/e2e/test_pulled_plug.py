@@ -20,7 +20,7 @@ from molecule_agent import InboundMessage, InboxDelivery, RemoteAgentClient
 from molecule_wire.a2a import text
 from tests.e2e.platform_process import PlatformProcess
 
-EACH = 150
+EACH = 75
 SENDERS = 12
 KILLS = 2
 PATIENCE_SECONDS = 150.0
@@ -53,7 +53,7 @@ class PushAgent:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
         self.server.shutdown()
@@ -123,7 +123,7 @@ def events_of(process: PlatformProcess, workspace_id: str, kind: str) -> Counter
     return Counter(row["payload"]["message_id"] for row in rows)
 
 
-@pytest.mark.slow  # 300 messages, two kills, and leases of ten seconds that must run out
+@pytest.mark.slow  # 150 messages, two kills, and leases of ten seconds that must run out
 @pytest.mark.timeout(180)
 def test_every_message_has_one_outcome_although_the_platform_is_killed(
     process: PlatformProcess, push_agent: PushAgent, tmp_path: Path
@@ -140,7 +140,7 @@ def test_every_message_has_one_outcome_although_the_platform_is_killed(
         numbers = range(2 * EACH)
         waiting = [pool.submit(Sender(process, token, targets[n % 2], n).run) for n in numbers]
         for kill in range(KILLS):
-            wait_until_done(waiting, at_least=60 + 80 * kill)
+            wait_until_done(waiting, at_least=30 + 40 * kill)
             process.kill()
             process.start()
         outcomes = [future.result() for future in waiting]

@@ -13,7 +13,7 @@ from molecule_platform.testing import scripted_agent
 from molecule_platform.testing.scripted_agent import ScriptedAgent
 from molecule_wire.a2a import convert, operations
 from molecule_wire.a2a.operations import Dialect, Operation
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 Binding = Literal["rpc", "rest", "platform"]
 

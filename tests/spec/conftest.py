@@ -1,8 +1,13 @@
-"""The whole house in one process, on both engines, driven through HTTP and the SDK."""
+"""The whole platform in one process, on both engines, driven through HTTP and the SDK.
+
+Tests share a platform and have an organisation each. A test that needs a platform of its own takes the
+fixture that says why: `restarting`, `first_org`, `replicated`, `configured` or `patched`.
+"""
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +18,18 @@ from molecule_platform.api.limits import Limits
 from molecule_platform.app import house
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.testing import servers
-from tests.spec.house import Engine, Platform, Running, Start
+from tests.spec import platforms
+from tests.spec.platforms import Engine, Platform, Share, Start
 from tests.spec.scripted_agent import ScriptedAgent
 
-# Tests are faster than agents; those of the limits set them.
-UNLIMITED = {"RATE_LIMIT": 0, "RATE_LIMIT_ANON": 0}
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What no engine can change runs on PostgreSQL with the long tests only."""
+    for item in items:
+        engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None  # type: ignore[attr-defined]
+        if engine == "postgres" and item.get_closest_marker("both_engines") is None:
+            item.add_marker("long")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -26,30 +38,127 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return request.param
 
 
+# The platforms that are shared
+
+
+@pytest.fixture(scope="session")
+def share_for_all(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Share]:
+    """Gives the one platform of an engine with these settings, which stays open until the end."""
+    with _sharing(request, tmp_path_factory) as share:
+        yield share
+
+
+@pytest.fixture(scope="module")
+def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Share]:
+    """The same for the settings of one module: one that nobody asks costs a few hundredths of a core."""
+    with _sharing(request, tmp_path_factory) as share:
+        yield share
+
+
+@contextmanager
+def _sharing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Share]:
+    opened: dict[tuple[object, ...], Platform] = {}
+    with ExitStack() as exits:
+
+        def get(engine: Engine, **flags: Any) -> Platform:
+            key = (engine, *sorted(flags.items()))
+            if key not in opened:
+                home, below = tmp_path_factory.mktemp("shared"), dict[str, Any]()
+                if engine == "postgres":
+                    server = request.getfixturevalue("postgres_url")
+                    pattern = request.getfixturevalue("postgres_pattern")
+                    below["DATABASE_URL"] = exits.enter_context(servers.fresh_database(server, pattern))
+                    below["NATS_URL"] = request.getfixturevalue("nats_url")
+                else:
+                    _lay_database(home, request.getfixturevalue("empty_database"))
+                opened[key] = platforms.opened(home, {**below, **flags})
+                exits.callback(opened[key].stop)
+            return opened[key]
+
+        yield get
+
+
+def _lay_database(home: Path, empty_database: Path) -> None:
+    (home / "data").mkdir(mode=0o700)
+    shutil.copy(empty_database, home / "data" / "molecule.db")
+
+
 @pytest.fixture
-def start(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Start]:
-    """Opens a house; each call is another replica, or another life of the one that was stopped."""
-    platforms: list[Platform] = []
-    shared: dict[str, Any] = {"MOLECULE_DATA_DIR": tmp_path / "data", **UNLIMITED}
+def platform(share_for_all: Share, engine: Engine, tmp_path: Path) -> Iterator[Platform]:
+    """A new organisation on a platform with default settings, but a short hold."""
+    with share_for_all(engine, MOLECULE_A2A_HOLD_SECONDS=1).new_org(tmp_path) as platform:
+        yield platform
+
+
+@pytest.fixture
+def patient(share: Share, engine: Engine, tmp_path: Path) -> Iterator[Platform]:
+    """The same, where a call is held until it is answered, however slow the machine is."""
+    with share(engine, MOLECULE_A2A_HOLD_SECONDS=30).new_org(tmp_path) as platform:
+        yield platform
+
+
+@pytest.fixture
+def pushing(share: Share, engine: Engine, tmp_path: Path) -> Iterator[Platform]:
+    """A new organisation on a platform that calls webhooks on this machine."""
+    with share(engine, MOLECULE_PUSH_ALLOW_PRIVATE=True).new_org(tmp_path) as platform:
+        yield platform
+
+
+# A platform of one's own
+
+
+@pytest.fixture
+def start(
+    engine: Engine, tmp_path: Path, empty_database: Path, request: pytest.FixtureRequest
+) -> Iterator[Start]:
+    """Opens a platform; each call is another replica, or another life of the one that was stopped."""
+    started: list[Platform] = []
+    shared: dict[str, Any] = {}
     if engine == "postgres":
         shared["DATABASE_URL"] = request.getfixturevalue("postgres_database")
         shared["NATS_URL"] = request.getfixturevalue("nats_url")
     else:
-        (tmp_path / "data").mkdir(mode=0o700)
-        shutil.copy(request.getfixturevalue("empty_database"), tmp_path / "data" / "molecule.db")
+        _lay_database(tmp_path, empty_database)
 
     def begin(provisioner: Provisioner | None = None, **flags: Any) -> Platform:
-        port = servers.free_port()
-        running = Running({**shared, "PORT": port, **flags}, provisioner)
-        running.start()
-        token = (tmp_path / "data" / "admin.token").read_text().strip()
-        url = f"http://127.0.0.1:{port}"
-        platforms.append(Platform(running, url, token, tmp_path / "data", tmp_path / "homes"))
-        return platforms[-1]
+        started.append(platforms.opened(tmp_path, {**shared, **flags}, provisioner))
+        return started[-1]
 
     yield begin
-    for platform in platforms:
+    for platform in started:
         platform.stop()
+
+
+@pytest.fixture
+def restarting(start: Start) -> Start:
+    """Because the test stops its platform, and may start it again."""
+    return start
+
+
+@pytest.fixture
+def first_org(start: Start) -> Platform:
+    """Because the test is about the first organisation, to which the administrator belongs."""
+    return start(MOLECULE_A2A_HOLD_SECONDS=1)
+
+
+@pytest.fixture
+def replicated(start: Start) -> Start:
+    """Because the test has several replicas."""
+    return start
+
+
+@pytest.fixture
+def configured(start: Start) -> Start:
+    """Because the test sets limits or other settings that no other test wants."""
+    return start
+
+
+@pytest.fixture
+def patched(start: Start) -> Start:
+    """Because the test changes a constant or an adapter before the platform is built."""
+    return start
 
 
 @pytest.fixture
@@ -58,18 +167,6 @@ def agent() -> Iterator[ScriptedAgent]:
     scripted = ScriptedAgent()
     yield scripted
     scripted.close()
-
-
-@pytest.fixture
-def platform(start: Start) -> Platform:
-    """A house with default settings, but a short hold."""
-    return start(MOLECULE_A2A_HOLD_SECONDS=1)
-
-
-@pytest.fixture
-def patient(start: Start) -> Platform:
-    """A house that holds a call until it is answered, however slow the machine is."""
-    return start(MOLECULE_A2A_HOLD_SECONDS=30)
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 from typing import Any, Literal, Protocol
 from uuid import uuid4
 
 import requests
 import uvicorn
+from requests.adapters import HTTPAdapter
 
 from molecule_agent import RemoteAgentClient
 from molecule_platform import settings
@@ -39,10 +41,12 @@ class Platform:
     homes: Path
     org: str = "default"
     clients: list[RemoteAgentClient] = field(default_factory=list[RemoteAgentClient])
+    session: requests.Session = field(default_factory=lambda: _session())
 
     def stop(self) -> None:
         """Close the platform and everybody's connections to it; once is enough, twice does no harm."""
         self.leave()
+        self.session.close()
         self.running.stop()
 
     def leave(self) -> None:
@@ -59,7 +63,7 @@ class Platform:
         platform.leave()
 
     def headers(self, token: str | None = None) -> dict[str, str]:
-        """What a request shows: the administrator's token and organisation, another token, or with "" nothing."""
+        """What a request shows: the administrator's token and organisation, another token, or nothing."""
         if token in (None, self.admin_token):
             return {"Authorization": f"Bearer {self.admin_token}", "X-Molecule-Org-Id": self.org}
         return {"Authorization": f"Bearer {token}"} if token else {}
@@ -72,7 +76,7 @@ class Platform:
         """A request with the administrator's token, or another one, or with `token=""` none."""
         headers = self.headers(token) | dict(request.pop("headers", {}))
         request.setdefault("timeout", 40)
-        answer = requests.request(method, self.url + path, headers=headers, **request)
+        answer = self.session.request(method, self.url + path, headers=headers, **request)
         if not request.get("stream"):
             documented.check(answer)
         return answer
@@ -106,6 +110,15 @@ class Platform:
         """A user's message over the A2A path."""
         body = message(text)
         return self.call("POST", f"/workspaces/{target}/a2a", token, json=body, **request)
+
+
+def _session() -> requests.Session:
+    """Keeps its connections, for the threads of a test, and sends no cookie that the test does not name."""
+    session = requests.Session()
+    session.trust_env = False
+    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    session.mount("http://", HTTPAdapter(pool_maxsize=64))
+    return session
 
 
 def message(text: str, message_id: str | None = None, role: str = "user") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from molecule_agent import RemoteAgentClient
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 BUSY_MOST_SECONDS = 30
 STREAMS = ("SendStreamingMessage", "message/stream")
@@ -31,7 +31,7 @@ class ScriptedAgent:
         self.respond: Callable[[Body], Body] = echo
         self.stream: Callable[[Body], list[Body]] | None = None
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def answer(self, headers: dict[str, str], body: Body) -> tuple[int, Body]:
         """The next line of the script; when it has ended, whatever `respond` says."""

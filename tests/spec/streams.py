@@ -11,13 +11,14 @@ import requests
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 
 def listen(platform: Platform, query: str = "", token: str | None = None) -> ClientConnection:
     """A WebSocket, with the administrator's token or another one."""
-    headers = {"Authorization": f"Bearer {token or platform.admin_token}"}
-    return connect(platform.url.replace("http", "ws") + f"/ws{query}", additional_headers=headers)
+    return connect(
+        platform.url.replace("http", "ws") + f"/ws{query}", additional_headers=platform.headers(token)
+    )
 
 
 def frames(socket: ClientConnection, until: str) -> list[dict[str, Any]]:

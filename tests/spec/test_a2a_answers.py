@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.spec.a2a import FRAMINGS, Caller, Problem
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 from tests.spec.scripted_agent import Body, ScriptedAgent, join_push
 
 

@@ -15,7 +15,7 @@ from molecule_platform.testing.scripted_agent import ScriptedAgent
 from molecule_wire.a2a import operations
 from molecule_wire.a2a.operations import Operation
 from tests.spec.a2a import ASYNC, FRAMINGS, PLATFORM_PATH, Caller, Frame, Problem, polled, pushed
-from tests.spec.house import Engine, Platform, Start
+from tests.spec.platforms import Platform, Start
 
 EVERY_FRAMING = (*FRAMINGS, *PLATFORM_PATH)
 NEW = {"A2A-Version": "1.0"}
@@ -316,7 +316,7 @@ def raw_stream(caller: Caller, params: dict[str, Any]) -> socket.socket:
     lines = (
         f"POST {caller.base} HTTP/1.1",
         f"Host: {where.netloc}",
-        f"Authorization: Bearer {caller.platform.admin_token}",
+        *(f"{name}: {value}" for name, value in caller.platform.headers().items()),
         "A2A-Version: 1.0",
         "Content-Type: application/json",
         f"Content-Length: {len(raw)}",
@@ -338,8 +338,9 @@ def read_until(connection: socket.socket, mark: bytes) -> bytes:
 # - keep-alive lines, gapless `id:` lines over several messages of one task, no number spent on the mailbox
 
 
-def test_a_quiet_stream_says_that_it_lives(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_stream_says_that_it_lives(patched: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_streams, "QUIET_SECONDS", 0.05)
+    platform = patched()
     agent = polled(platform)
     caller = agent.caller()
     with caller.ask(operations.STREAM, {"message": caller.message()}, stream=True) as answer:
@@ -394,10 +395,10 @@ def test_a_cursor_that_no_event_has_is_refused(platform: Platform, last_seen: st
     assert refused.value.reason == "INVALID_PARAMS"
 
 
-def test_another_replica_replays_and_goes_on(engine: Engine, start: Start) -> None:
-    if engine == "sqlite":
-        pytest.skip("one process has the whole of a SQLite file")
-    here, there = start(), start()
+@pytest.mark.both_engines
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)  # one process has the whole of a SQLite file
+def test_another_replica_replays_and_goes_on(replicated: Start) -> None:
+    here, there = replicated(), replicated()
     agent = polled(here)
     sender = agent.caller()
     elsewhere = Caller(there, agent.id)

@@ -12,7 +12,7 @@ import pytest
 from molecule_platform.testing.scripted_agent import ScriptedAgent
 from molecule_wire.a2a import operations
 from tests.spec.a2a import ASYNC, FRAMINGS, Caller, Problem, polled, pushed
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 from tests.spec.scripted_agent import ScriptedAgent as Odd
 from tests.spec.scripted_agent import join_push
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from tests.spec.a2a import FRAMINGS, PLATFORM_PATH, Caller, Problem, pushed
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from molecule_agent import A2AServer
-from tests.spec.house import Engine, Platform
+from tests.spec.platforms import Engine, Platform
 
 CONTRACT = Path(__file__).parents[2] / "contracts" / "a2a"
 OPERATIONS: list[dict[str, Any]] = json.loads((CONTRACT / "operations.json").read_text())
@@ -33,14 +33,13 @@ def engine() -> Engine:
 
 @dataclass(frozen=True)
 class Door:
-    """Where an agent is asked, and as whom."""
+    """Where an agent is asked, and what is shown there."""
 
     url: str
-    token: str = ""
+    headers: dict[str, str]
 
     def ask(self, verb: str, path: str, version: str, body: Any = None, query: str = "") -> requests.Response:
-        headers = {"A2A-Version": version} if version else {}
-        headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        headers = self.headers | ({"A2A-Version": version} if version else {})
         url = f"{self.url}{path}{query}"
         return requests.request(verb, url, json=body, headers=headers, timeout=30, allow_redirects=False)
 
@@ -55,11 +54,11 @@ def door(request: pytest.FixtureRequest) -> Iterator[Door]:
     if request.param == "standard door":
         platform: Platform = request.getfixturevalue("platform")
         workspace_id = platform.join("named").workspace_id
-        yield Door(f"{platform.url}/agents/{workspace_id}", platform.admin_token)
+        yield Door(f"{platform.url}/agents/{workspace_id}", platform.headers())
         return
     server = A2AServer("named", "/a2a/inbound", lambda _payload: "hi", host="127.0.0.1")
     server.start_in_background()
-    yield Door(f"http://127.0.0.1:{server.port}")
+    yield Door(f"http://127.0.0.1:{server.port}", {})
     server.stop()
 
 
@@ -98,7 +97,7 @@ def test_every_method_is_known_in_its_version_and_in_no_other(door: Door) -> Non
 def test_the_platform_path_knows_every_method_and_takes_a_new_one_without_a_version(
     platform: Platform,
 ) -> None:
-    door = Door(f"{platform.url}/workspaces/{platform.join('named').workspace_id}/a2a", platform.admin_token)
+    door = Door(f"{platform.url}/workspaces/{platform.join('named').workspace_id}/a2a", platform.headers())
     for row in OPERATIONS:
         for method, own, other in ((row["method_1_0"], "1.0", "0.3"), (row["method_0_3"], "0.3", "1.0")):
             if method is not None:
@@ -148,7 +147,7 @@ def test_a_card_can_be_kept_at_both_its_places(door: Door, path: str) -> None:
             kept = requests.request(
                 verb,
                 f"{door.url}{path}{slash}",
-                headers={"If-None-Match": card.headers["ETag"], "Authorization": f"Bearer {door.token}"},
+                headers=door.headers | {"If-None-Match": card.headers["ETag"]},
                 timeout=30,
             )
             assert (kept.status_code, kept.content) == (304, b"")

@@ -9,7 +9,7 @@ import requests
 
 from molecule_platform.testing import scripted_agent
 from molecule_platform.testing.scripted_agent import ScriptedAgent
-from tests.spec.house import Engine, Platform, Start
+from tests.spec.platforms import Engine, Platform
 from tests.spec.sdk_agents import processes
 
 SECONDS = 20
@@ -24,8 +24,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture
-def platform(start: Start) -> Platform:
-    return start(MOLECULE_PUSH_ALLOW_PRIVATE=True)
+def platform(pushing: Platform) -> Platform:
+    return pushing
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_an_old_client_talks_to_an_agent_that_speaks_1_0_alone(
     platform: Platform, agent_of_1_0: str, transport: str
 ) -> None:
     base = door(platform, agent_of_1_0)
-    told = processes.client_0_3(base, platform.admin_token, transport, "--snapshot", "--push")
+    told = processes.client_0_3(base, platform.org_token(), transport, "--snapshot", "--push")
     assert told["message"][0]["parts"] == [{"kind": "text", "text": "hello"}]
     [task] = told["unary"]
     assert (task["kind"], task["status"]["state"]) == ("task", "completed")
@@ -70,7 +70,7 @@ def message(dialect: str) -> str:
 
 
 def send(platform: Platform, base: str, dialect: str) -> Any:
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {platform.admin_token}"}
+    headers = {"Content-Type": "application/json", **platform.headers()}
     if dialect == "1.0":
         headers["A2A-Version"] = "1.0"
     answer = requests.post(base, data=message(dialect), headers=headers, timeout=SECONDS)

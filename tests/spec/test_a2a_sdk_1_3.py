@@ -29,7 +29,7 @@ from a2a.types import (
 )
 
 from molecule_agent import InboundMessage, InboxDelivery, RemoteAgentClient
-from tests.spec.house import Engine, Platform, Start
+from tests.spec.platforms import Engine, Platform
 from tests.spec.sdk_agents import processes
 
 SECONDS = 30
@@ -56,8 +56,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture
-def platform(start: Start) -> Platform:
-    return start(MOLECULE_PUSH_ALLOW_PRIVATE=True)
+def platform(pushing: Platform) -> Platform:
+    return pushing
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def polling(platform: Platform) -> Generator[Target]:
 @contextlib.asynccontextmanager
 async def connected(target: Target, binding: str, *, streaming: bool = True) -> AsyncGenerator[Client]:
     """A client that found the agent by its card."""
-    headers = {"Authorization": f"Bearer {target.platform.admin_token}"}
+    headers = target.platform.headers()
     async with (
         httpx.AsyncClient(timeout=SECONDS, headers=headers) as plain,
         httpx.AsyncClient(timeout=SECONDS, headers=headers) as own,

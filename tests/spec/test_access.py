@@ -7,7 +7,7 @@ import pytest
 
 from molecule_agent import RemoteAgentClient, errors
 from molecule_wire import times
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 Strangers = tuple[RemoteAgentClient, RemoteAgentClient]
 
@@ -113,5 +113,6 @@ def test_an_unknown_id_is_just_not_allowed(platform: Platform, strangers: Strang
     body = {"caller_id": ann.workspace_id, "target_id": "00000000-0000-4000-8000-000000000000"}
     verdict = platform.ok("POST", "/registry/check-access", json=body)
     assert (verdict["allowed"], verdict["rule"]) == (False, "denied")
-    assert explain(platform, "user:admin", ann.workspace_id)["rule"] == "org-principal"
-    assert explain(platform, "user:admin", "nonsense")["target"]["name"] == "unknown"
+    platform.ok("POST", "/auth/login-codes", json={"user": "olga", "role": "owner"})
+    assert explain(platform, "user:olga", ann.workspace_id)["rule"] == "org-principal"
+    assert explain(platform, "user:olga", "nonsense")["target"]["name"] == "unknown"

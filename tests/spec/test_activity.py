@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from molecule_agent import RemoteAgentClient
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 from tests.spec.streams import listen
+
+pytestmark = pytest.mark.both_engines
 
 
 def log(platform: Platform, agent: RemoteAgentClient, **body: Any) -> Any:

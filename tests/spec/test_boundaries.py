@@ -7,7 +7,7 @@ import requests
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.spec.house import Platform, message
+from tests.spec.platforms import Platform, message
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 
 
@@ -50,7 +50,7 @@ def test_an_invitation_never_changes_the_role_of_a_member(platform: Platform) ->
 
 
 def test_another_organisation_s_name_is_not_found(platform: Platform) -> None:
-    named = {"X-Molecule-Org-Id": "default"}
+    named = {"X-Molecule-Org-Id": platform.org}
     assert platform.call("GET", "/workspaces", headers=named).status_code == 200
     answer = platform.call("GET", "/workspaces", headers={"X-Molecule-Org-Id": "other"})
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")

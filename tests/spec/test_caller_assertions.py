@@ -10,7 +10,7 @@ import requests
 
 from molecule_agent import A2AServer, RemoteAgentClient
 from molecule_wire.a2a import text
-from tests.spec.house import Platform, message
+from tests.spec.platforms import Platform, message
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 
 

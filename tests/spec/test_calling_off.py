@@ -21,7 +21,9 @@ from molecule_platform.testing import rude_agent
 from molecule_platform.testing.rude_agent import RudeAgent
 from molecule_platform.testing.rude_exchange import Arrival
 from molecule_wire.a2a import operations
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
+
+pytestmark = pytest.mark.both_engines
 
 PATIENCE_SECONDS = 30.0
 SOON_SECONDS = 10.0
@@ -175,10 +177,10 @@ def test_an_agent_that_is_done_is_asked_nothing_more(
 
 
 def test_an_agent_that_never_speaks_is_hung_up_on_after_a_while(
-    start: Start, agent: RudeAgent, monkeypatch: pytest.MonkeyPatch
+    patched: Start, agent: RudeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staff, "Bounds", partial(Bounds, listen_seconds=0.3))
-    platform = start()
+    platform = patched()
     client = joined(platform, agent, CARD)
     agent.script.append("silent")
     sent = handed_over(platform, client.workspace_id, lambda: len(agent.seen) == 1)
@@ -199,7 +201,8 @@ def test_a_deadline_is_told_as_a_cancel_is(platform: Platform, agent: RudeAgent)
     assert cancels(agent) == task_ids(agent)
 
 
-def test_a_platform_that_stops_waits_for_nobody_s_first_word(platform: Platform, agent: RudeAgent) -> None:
+def test_a_platform_that_stops_waits_for_nobody_s_first_word(restarting: Start, agent: RudeAgent) -> None:
+    platform = restarting(MOLECULE_A2A_HOLD_SECONDS=1)
     client = joined(platform, agent)
     agent.script.append("silent")
     called_off(platform, handed_over(platform, client.workspace_id, lambda: len(agent.seen) == 1))

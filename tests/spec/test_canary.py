@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from molecule_agent import RemoteAgentClient
 from molecule_platform.cli import main
-from tests.spec.house import Engine, Platform, Start
+from tests.spec.platforms import Engine, Platform, Start
 
 CANARY = "canary-7c41e9d2-nobody-may-see-this-value"
 # What an agent itself tells of the value: the log keeps it only under names that say what it is.
@@ -116,9 +116,9 @@ def forms(value: str) -> list[bytes]:
 
 
 def test_a_planted_value_is_found_nowhere(
-    start: Start, engine: Engine, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]
+    configured: Start, engine: Engine, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    platform = start(MOLECULE_A2A_HOLD_SECONDS=0, MOLECULE_ENV="development")
+    platform = configured(MOLECULE_A2A_HOLD_SECONDS=0, MOLECULE_ENV="development")
     agent = plant(platform)
     said = provoke(platform, agent) + lists(platform, agent)
     said.append(commands(platform, capfd))

@@ -13,7 +13,7 @@ from a2a.types import AgentCard
 from a2a.utils import signing
 
 from molecule_platform.services import cards
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 from tests.spec.streams import frames, listen
 
 
@@ -22,7 +22,7 @@ def fetched(platform: Platform, workspace_id: str, token: str = "", version: str
     document = platform.ok("GET", "/.well-known/jwks.json", "")
     keys = {key["kid"]: jwt.PyJWK(key) for key in document["keys"]}
     verify = signing.create_signature_verifier(lambda kid, _jku: keys[kid or ""], ["ES256"])
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = platform.headers(token)
     headers |= {"A2A-Version": version} if version else {}
 
     async def ask() -> AgentCard:
@@ -114,8 +114,8 @@ def test_whoever_reads_the_card_upon_its_event_gets_the_new_one(platform: Platfo
             assert seen["description"] == f"Number {number}"
 
 
-def test_the_addresses_in_a_card_are_those_that_the_operator_names(start: Start) -> None:
-    platform = start(EXTERNAL_PLATFORM_URL="https://agents.example/molecule/")
+def test_the_addresses_in_a_card_are_those_that_the_operator_names(configured: Start) -> None:
+    platform = configured(EXTERNAL_PLATFORM_URL="https://agents.example/molecule/")
     workspace_id = platform.create("behind a proxy", visibility="public")["id"]
     card = fetched(platform, workspace_id)
     base = "https://agents.example/molecule"

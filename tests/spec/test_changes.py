@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 OWN: dict[str, Any] = {"name": "eve", "role": "maths", "collapsed": True, "x": 1.5, "y": -2.0}
 OPERATORS: dict[str, Any] = {

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from molecule_agent import RemoteAgentClient
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
+
+pytestmark = pytest.mark.both_engines
 
 ASYNC = {"Prefer": "respond-async"}
 

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from molecule_agent import RemoteAgentClient
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 from tests.spec.streams import stream
+
+pytestmark = pytest.mark.both_engines
 
 UNKNOWN = "11111111-1111-4111-8111-111111111111"
 
@@ -203,8 +205,8 @@ def test_calling_off_reaches_what_came_of_it(platform: Platform) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "not-cancelable")
 
 
-def test_loops_and_depth_are_refused_with_the_path(start: Start) -> None:
-    platform = start(MAX_DELEGATION_DEPTH=1)
+def test_loops_and_depth_are_refused_with_the_path(configured: Start) -> None:
+    platform = configured(MAX_DELEGATION_DEPTH=1)
     a, b, c = platform.join("a"), platform.join("b"), platform.join("c")
     delegate(platform, a, b, "write")
     taken(platform, b)
@@ -287,12 +289,12 @@ def test_a_report_by_inbox_names_the_outcome_and_links_the_result(platform: Plat
     assert "the very words" not in str(report)
 
 
-def test_a_delegation_outlives_the_process_that_took_it(start: Start) -> None:
-    platform = start()
+def test_a_delegation_outlives_the_process_that_took_it(restarting: Start) -> None:
+    platform = restarting()
     a, b = platform.join("a"), platform.join("b")
     made = delegate(platform, a, b, "write")
     platform.stop()
-    again = start()
+    again = restarting()
     [item] = taken(again, b)
     answer(again, b, item, "after all")
     assert ended(again, a, made)["result"]["text"] == "after all"

@@ -1,10 +1,11 @@
 """Finding one another over HTTP: lists in pages, peers as old clients read them, the search for agents."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 SUMS = {"name": "Counter", "skills": [{"id": "sums", "name": "Sums", "tags": ["maths"]}]}
 
@@ -123,8 +124,8 @@ def test_a_search_that_found_the_same_is_not_sent_again(platform: Platform) -> N
     assert platform.call("GET", "/registry/agents", headers=asked).status_code == 200
 
 
-def test_with_open_enrolment_an_unknown_agent_joins_and_reaches_nobody(start: Start) -> None:
-    platform = start(MOLECULE_OPEN_ENROLMENT="true")
+def test_with_open_enrolment_an_unknown_agent_joins_and_reaches_nobody(configured: Start) -> None:
+    platform = configured(MOLECULE_OPEN_ENROLMENT="true")
     platform.join("Ada")
     stranger = platform.client("8d1b6b7e-2f0e-4d57-9b0a-1c6f2d3e4f50", agent_card={"name": "Stranger"})
     stranger.register()
@@ -139,8 +140,7 @@ def test_with_open_enrolment_an_unknown_agent_joins_and_reaches_nobody(start: St
 
 
 def test_an_organisation_is_a_wall(platform: Platform) -> None:
-    there = {"X-Molecule-Org-Id": "second"}
-    platform.ok("POST", "/orgs", json={"name": "Second", "slug": "second"})
+    there = {"X-Molecule-Org-Id": platform.ok("POST", "/orgs", json={"name": f"Second {uuid4()}"})["slug"]}
     ours = platform.join("Ours")
     theirs = platform.ok("POST", "/workspaces", json={"name": "Theirs", "external": True}, headers=there)
     ours_token, their_id = ours.load_token(), theirs["id"]

@@ -10,9 +10,8 @@ from schemathesis import checks as plain_checks
 from schemathesis.specs.openapi import checks as document_checks
 
 from molecule_platform.api.routes import TABLE
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
-EXAMPLES = 8
 _PLAIN, _DOCUMENT = cast("Any", plain_checks), cast("Any", document_checks)
 CHECKS: list[Any] = [
     _PLAIN.not_a_server_error,
@@ -23,7 +22,6 @@ CHECKS: list[Any] = [
 ]
 STREAMS = {route.path for route in TABLE if route.stream}
 BOUNDED = settings(
-    max_examples=EXAMPLES,
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
@@ -40,32 +38,22 @@ def operations(platform: Platform) -> list[Any]:
 
 @pytest.mark.slow  # a machine asks every operation
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("engine", "credential"),
-    [
-        ("sqlite", "administrator"),
-        ("sqlite", "workspace"),
-        ("sqlite", "nobody"),
-        ("postgres", "administrator"),
-    ],
-    indirect=["engine"],
-)
-def test_every_operation_answers_as_the_document_says(start: Start, credential: str) -> None:
-    platform = start(MOLECULE_A2A_HOLD_SECONDS=0)
+@pytest.mark.parametrize("examples", [4, pytest.param(24, marks=pytest.mark.long)])
+def test_every_operation_answers_as_the_document_says(configured: Start, examples: int) -> None:
+    platform = configured(MOLECULE_A2A_HOLD_SECONDS=0)
     made = platform.create("Ada")
     other = platform.create("Bob", made["id"])["id"]
-    token = {
-        "administrator": platform.admin_token,
-        "workspace": made["connection"]["auth_token"],
-        "nobody": "",
-    }[credential]
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    shown = [platform.headers(token) for token in (None, made["connection"]["auth_token"], "")]
 
     for operation in operations(platform):
 
-        @BOUNDED
-        @given(case=operation.as_strategy(), known=st.sampled_from([None, made["id"], other]))
-        def ask(case: Any, known: str | None) -> None:
+        @settings(BOUNDED, max_examples=examples)
+        @given(
+            case=operation.as_strategy(),
+            known=st.sampled_from([None, made["id"], other]),
+            headers=st.sampled_from(shown),
+        )
+        def ask(case: Any, known: str | None, headers: dict[str, str]) -> None:
             if known is not None and "id" in case.path_parameters:
                 case.path_parameters["id"] = known
             case.query.pop("wait", None)

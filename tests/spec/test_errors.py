@@ -3,7 +3,7 @@
 import pytest
 import requests
 
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 
 def shape(answer: requests.Response) -> tuple[int, str]:
@@ -53,8 +53,8 @@ def test_a_route_that_does_not_exist_and_a_method_that_is_not_served(platform: P
     assert shape(platform.call("PUT", "/workspaces")) == (405, "method-not-allowed")
 
 
-def test_a_body_over_the_limit(start: Start) -> None:
-    platform = start(MOLECULE_MAX_BODY_BYTES=2000)
+def test_a_body_over_the_limit(configured: Start) -> None:
+    platform = configured(MOLECULE_MAX_BODY_BYTES=2000)
     answer = platform.call("POST", "/workspaces", json={"name": "x" * 3000})
     assert shape(answer) == (413, "payload-too-large")
     assert answer.json()["limit_bytes"] == 2000
@@ -85,8 +85,8 @@ def test_jsonrpc_callers_get_an_error_object(platform: Platform) -> None:
     assert (answer.status_code, answer.json()["code"]) == (404, "workspace-not-found")
 
 
-def test_a_full_mailbox_says_when_to_come_back(start: Start) -> None:
-    platform = start(MAILBOX_MAX_OPEN=2, MOLECULE_A2A_HOLD_SECONDS=0)
+def test_a_full_mailbox_says_when_to_come_back(configured: Start) -> None:
+    platform = configured(MAILBOX_MAX_OPEN=2, MOLECULE_A2A_HOLD_SECONDS=0)
     client = platform.join("a")
     for words in ("one", "two"):
         assert platform.send(client.workspace_id, words).status_code == 200

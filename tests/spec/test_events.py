@@ -8,8 +8,10 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from molecule_platform.gateway.doors import streams
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 from tests.spec.streams import closing_code, frames, listen, stream
+
+pytestmark = pytest.mark.both_engines
 
 
 def test_status_changes_arrive_live_and_in_order(platform: Platform) -> None:
@@ -110,8 +112,8 @@ def test_an_agent_follows_itself_and_sees_only_what_concerns_it(platform: Platfo
 
 
 @pytest.mark.usefixtures("still_limits")
-def test_whoever_guesses_tokens_at_the_socket_is_soon_sent_away(start: Start) -> None:
-    platform = start(RATE_LIMIT_ANON=60)
+def test_whoever_guesses_tokens_at_the_socket_is_soon_sent_away(configured: Start) -> None:
+    platform = configured(RATE_LIMIT_ANON=60)
     codes: list[int | None] = []
     for number in range(6):
         with listen(platform, token=f"guess-{number}") as socket:
@@ -121,7 +123,7 @@ def test_whoever_guesses_tokens_at_the_socket_is_soon_sent_away(start: Start) ->
 
 def signed_in(platform: Platform) -> tuple[requests.Session, dict[str, str]]:
     browser = requests.Session()
-    body = {"token": platform.admin_token}
+    body = {"token": platform.org_token()}
     signed = browser.post(f"{platform.url}/auth/login", json=body, timeout=30).json()
     return browser, {"X-CSRF-Token": signed["csrf_token"], "Origin": platform.url}
 

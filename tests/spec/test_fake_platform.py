@@ -16,10 +16,9 @@ import pytest
 import requests
 
 from molecule_agent.testing import FakePlatform
-from molecule_platform.testing import servers
 from molecule_platform.testing.github import GitHub, github
-from tests.spec.conftest import UNLIMITED
-from tests.spec.house import Platform, Running, message
+from tests.spec import platforms
+from tests.spec.platforms import Platform, message
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 SECRET = re.compile(r"(?<![\w-])[\w-]{43}(?![\w-])")
@@ -204,13 +203,8 @@ Scenario: TypeAlias = Callable[[Stage], None]
 @contextlib.contextmanager
 def opened(home: Path, **settings: Any) -> Generator[RealOperator]:
     """A platform with everything that belongs to it."""
-    port = servers.free_port()
     with github() as hub:
-        given = {"MOLECULE_DATA_DIR": home / "data", "PORT": port, "MOLECULE_GITHUB_API_URL": hub.url}
-        house = Running({**given, **UNLIMITED, **settings})
-        house.start()
-        token = (home / "data" / "admin.token").read_text().strip()
-        platform = Platform(house, f"http://127.0.0.1:{port}", token, home / "data", home / "homes")
+        platform = platforms.opened(home, {"MOLECULE_GITHUB_API_URL": hub.url, **settings})
         try:
             yield RealOperator(platform, hub)
         finally:
@@ -220,7 +214,7 @@ def opened(home: Path, **settings: Any) -> Generator[RealOperator]:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealOperator]:
     """A platform that all scenarios share."""
-    with opened(tmp_path_factory.mktemp("house")) as operator:
+    with opened(tmp_path_factory.mktemp("platform")) as operator:
         yield operator
 
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from molecule_agent import BadRequestError, RemoteAgentClient
-from tests.spec.house import Engine, Platform, Start
+from tests.spec.platforms import Engine, Platform, Start
 
 NAME = "localhost"
 BOTH: tuple[Engine, ...] = ("sqlite", "postgres")
@@ -41,7 +41,7 @@ class KeyServer:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
@@ -80,6 +80,12 @@ def keys(
     server = KeyServer(certificate)
     yield server
     server.close()
+
+
+@pytest.fixture
+def platform(patched: Start, keys: KeyServer) -> Platform:
+    """A platform trusts the certificates that there are when it is opened."""
+    return patched(MOLECULE_A2A_HOLD_SECONDS=1)
 
 
 def shown(private: Any, alg: str, kid: str = "main") -> dict[str, Any]:
@@ -216,22 +222,24 @@ def test_a_server_with_a_certificate_that_nobody_trusts_vouches_for_nobody(
     impostor.close()
 
 
-def test_keys_elsewhere_vouch_only_if_the_operator_trusts_their_host(start: Start, keys: KeyServer) -> None:
+def test_keys_elsewhere_vouch_only_if_the_operator_trusts_their_host(
+    configured: Start, keys: KeyServer
+) -> None:
     private = made("ES256")
     keys.documents["/jwks.json"] = {"keys": [shown(private, "ES256")]}
     card = signed(private, "ES256", f"{keys.url}/jwks.json", "https://agent.example/rpc")
-    distrusting = start()
+    distrusting = configured()
     assert state(distrusting, brought(distrusting, card)) == "unverified"
     assert keys.asked == []
     distrusting.stop()
-    trusting = start(MOLECULE_CARD_JKU_HOSTS=keys.url.removeprefix("https://"))
+    trusting = configured(MOLECULE_CARD_JKU_HOSTS=keys.url.removeprefix("https://"))
     assert state(trusting, brought(trusting, card)) == "verified"
 
 
 def test_keys_at_a_private_address_are_asked_for_only_if_the_operator_allows_it(
-    start: Start, keys: KeyServer
+    configured: Start, keys: KeyServer
 ) -> None:
-    platform = start(MOLECULE_ALLOW_PRIVATE_URLS="none")
+    platform = configured(MOLECULE_ALLOW_PRIVATE_URLS="none")
     private = made("ES256")
     card = signed(private, "ES256", f"{keys.url}/jwks.json", f"{keys.url}/rpc")
     assert state(platform, brought(platform, card)) == "unverified"
@@ -248,9 +256,9 @@ def test_a_card_without_signatures_is_unsigned_and_its_agent_is_told_nothing_new
 
 @pytest.mark.parametrize("version", ["", "1.0", "0.3"])
 def test_cards_of_one_platform_are_verified_by_another(
-    start: Start, keys: KeyServer, tmp_path: Path, empty_database: Path, version: str
+    configured: Start, keys: KeyServer, tmp_path: Path, empty_database: Path, version: str
 ) -> None:
-    ours = start(EXTERNAL_PLATFORM_URL=keys.url)
+    ours = configured(EXTERNAL_PLATFORM_URL=keys.url)
     keys.documents["/.well-known/jwks.json"] = lambda: ours.ok("GET", "/.well-known/jwks.json", "")
     speaker = ours.join("speaker", visibility="public")
     well_known = f"{ours.url}/agents/{speaker.workspace_id}/.well-known/agent-card.json"
@@ -259,7 +267,7 @@ def test_cards_of_one_platform_are_verified_by_another(
     (tmp_path / "theirs").mkdir(mode=0o700)
     shutil.copy(empty_database, tmp_path / "theirs" / "molecule.db")
     alone: dict[str, Any] = {"DATABASE_URL": None, "NATS_URL": None, "ADMIN_TOKEN": ours.admin_token}
-    theirs = start(MOLECULE_DATA_DIR=tmp_path / "theirs", **alone)
+    theirs = configured(MOLECULE_DATA_DIR=tmp_path / "theirs", **alone)
     client = brought(theirs, card)
     assert state(theirs, client) == "verified"
     header = jwt.get_unverified_header(f"{card['signatures'][0]['protected']}.e30.e30")

@@ -11,7 +11,7 @@ from molecule_agent import RemoteAgentClient
 from molecule_wire import JSON
 from molecule_wire.calls import Reply, Request, a2a, activity, inbox, plugins, registry, workspaces
 from molecule_wire.calls import platform as platform_calls
-from tests.spec.house import Platform, message
+from tests.spec.platforms import Platform, message
 
 GOLDEN = Path(__file__).parents[2] / "contracts" / "calls"
 NOT_SERVED_YET: set[str] = set()
@@ -119,7 +119,7 @@ class Stage:
             self.real[DELEGATION] = str(made["delegation_id"])
         elif name.startswith("plugin-"):
             shelf = self.platform.data_dir / "plugins" / "my-plugin"
-            shelf.mkdir(parents=True)
+            shelf.mkdir(parents=True, exist_ok=True)
             (shelf / "plugin.yaml").write_text("name: my-plugin\nversion: 1.0.0\n")
             self.agent._perform(
                 plugins.report(self.agent.workspace_id, "local://my-plugin"), workspaces.read_nothing

@@ -7,7 +7,9 @@ import pytest
 
 from molecule_agent import RemoteAgentClient
 from tests.spec import streams
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
+
+pytestmark = pytest.mark.both_engines
 
 ASYNC = {"Prefer": "respond-async"}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from molecule_platform.api.route import Route
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import principals
 from molecule_wire import times
-from tests.spec.house import Platform, Start, message
+from tests.spec.platforms import Platform, message
 
 Outsider = Callable[..., requests.Response]
 
@@ -109,13 +110,12 @@ def browsing(platform: Platform, browser: requests.Session) -> Outsider:
 
 
 @pytest.fixture
-def neighbours(start: Start) -> Iterator[Neighbours]:
-    platform = start(MOLECULE_A2A_HOLD_SECONDS=1, RATE_LIMIT=0)
-    platform.ok("POST", "/orgs", json={"name": "Acme"})
-    theirs, own = furnish(platform, "default"), furnish(platform, "acme")
+def neighbours(platform: Platform) -> Iterator[Neighbours]:
+    acme = platform.ok("POST", "/orgs", json={"name": f"Acme {uuid4()}"})["slug"]
+    theirs, own = furnish(platform, platform.org), furnish(platform, acme)
     platform.ok("POST", "/settings/secrets", json={"key": THEIR_KEY, "value": "hidden"})
     platform.ok("POST", "/auth/login-codes", json={"user": THEIR_USER, "role": "owner"})
-    browsers = {role: browser_of(platform, f"ann-{role}", role, "acme") for role in principals.ROLE_SCOPES}
+    browsers = {role: browser_of(platform, f"ann-{role}", role, acme) for role in principals.ROLE_SCOPES}
 
     outsiders = {role: browsing(platform, browser) for role, browser in browsers.items()}
     for who in ("org_token", "workspace_token"):
@@ -208,8 +208,8 @@ def test_no_body_and_no_header_names_anything_of_another_organisation(neighbours
         (owner, "POST", "/access/grants", {"json": grant}),
         (owner, "POST", "/access/grants", {"json": grant | {"from": theirs, "to": own}}),
         (owner, "POST", "/auth/login-codes", {"json": user | {"org_id": neighbours.theirs["org_id"]}}),
-        (owner, "POST", "/auth/login-codes", {"json": user | {"org_id": "default"}}),
-        (owner, "GET", "/workspaces", {"headers": {"X-Molecule-Org-Id": "default"}}),
+        (owner, "POST", "/auth/login-codes", {"json": user | {"org_id": neighbours.theirs["org"]}}),
+        (owner, "GET", "/workspaces", {"headers": {"X-Molecule-Org-Id": neighbours.theirs["org"]}}),
         (owner, "GET", "/workspaces", {"headers": {"X-Workspace-ID": theirs}}),
         (workspace, "GET", "/workspaces", {"headers": {"X-Workspace-ID": theirs}}),
         (workspace, "POST", "/registry/heartbeat", {"json": {"workspace_id": theirs}}),
@@ -241,10 +241,9 @@ def test_access_to_another_organisation_is_explained_as_to_somebody_unknown(neig
         assert answers[0] == answers[1]
 
 
-def test_the_administrator_finds_each_organisation_s_own_things_under_its_name(start: Start) -> None:
-    platform = start()
-    platform.ok("POST", "/orgs", json={"name": "Acme", "slug": "acme"})
-    made = {org: furnish(platform, org) for org in ("default", "acme")}
+def test_the_administrator_finds_each_organisation_s_own_things_under_its_name(platform: Platform) -> None:
+    acme = platform.ok("POST", "/orgs", json={"name": f"Acme {uuid4()}"})["slug"]
+    made = {org: furnish(platform, org) for org in (platform.org, acme)}
     for org, things in made.items():
         rows = platform.ok("GET", "/workspaces", headers={"X-Molecule-Org-Id": org})
         assert {row["id"] for row in rows} == {things["id"], things["inner"]}

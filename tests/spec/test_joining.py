@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from molecule_agent import errors
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 
 def test_an_admin_creates_a_workspace_and_its_agent_claims_it(platform: Platform) -> None:
@@ -60,8 +60,8 @@ def test_another_machine_gets_no_token_of_a_claimed_workspace(platform: Platform
         stranger.heartbeat()
 
 
-def test_strict_platforms_refuse_it(start: Start) -> None:
-    platform = start(MOLECULE_STRICT_REGISTER="true")
+def test_strict_platforms_refuse_it(configured: Start) -> None:
+    platform = configured(MOLECULE_STRICT_REGISTER="true")
     client = platform.join("a")
     body = {"id": client.workspace_id, "agent_card": {"name": "a"}}
     assert platform.call("POST", "/registry/register", token="", json=body).status_code == 401
@@ -101,8 +101,8 @@ def test_an_enrolment_token_lets_a_new_machine_in_once(platform: Platform) -> No
         third.register()
 
 
-def test_the_claim_window_closes(start: Start) -> None:
-    platform = start(MOLECULE_CLAIM_ON_REGISTER="false")
+def test_the_claim_window_closes(configured: Start) -> None:
+    platform = configured(MOLECULE_CLAIM_ON_REGISTER="false")
     created = platform.create("a")
     body = {"id": created["id"], "agent_card": {"name": "a"}}
     answer = platform.call("POST", "/registry/register", token="", json=body)

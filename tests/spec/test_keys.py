@@ -5,7 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
+
+pytestmark = pytest.mark.both_engines
 
 KEY = {"Idempotency-Key": "make-ada-once"}
 
@@ -66,15 +68,16 @@ def test_many_at_once_make_one(platform: Platform) -> None:
     assert names(platform) == ["Ada"]
 
 
-def test_a_key_outlives_a_restart(start: Start) -> None:
-    one = start()
+def test_a_key_outlives_a_restart(restarting: Start) -> None:
+    one = restarting()
     first = create(one)
     one.stop()
-    two = start()
+    two = restarting()
     assert create(two).json() == first.json()
 
 
-def test_the_answer_that_is_kept_shows_no_token_in_the_database(platform: Platform) -> None:
+def test_the_answer_that_is_kept_shows_no_token_in_the_database(restarting: Start) -> None:
+    platform = restarting()
     token = create(platform).json()["connection"]["auth_token"]
     platform.stop()
     for file in platform.data_dir.glob("molecule.db*"):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from molecule_agent import RemoteAgentClient
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 
 class Looping(NamedTuple):
@@ -144,8 +144,8 @@ def test_a_removed_workspace_is_shown_to_operators_who_ask_for_it_and_can_still_
 
 
 @pytest.mark.slow  # the house looks for silent agents every five seconds
-def test_a_silent_agent_goes_offline(start: Start) -> None:
-    platform = start(REMOTE_LIVENESS_STALE_AFTER=1)
+def test_a_silent_agent_goes_offline(configured: Start) -> None:
+    platform = configured(REMOTE_LIVENESS_STALE_AFTER=1)
     client = platform.join("a")
     client.heartbeat()
     path = f"/workspaces/{client.workspace_id}"

@@ -3,13 +3,13 @@
 import pytest
 import requests
 
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 
 @pytest.fixture
-def limited(start: Start, still_limits: None) -> Platform:
+def limited(configured: Start, still_limits: None) -> Platform:
     """A house with the limits that operators get."""
-    return start(RATE_LIMIT=600, RATE_LIMIT_ANON=60)
+    return configured(RATE_LIMIT=600, RATE_LIMIT_ANON=60)
 
 
 def polled(platform: Platform, workspace_id: str, token: str) -> requests.Response:

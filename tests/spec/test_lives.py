@@ -9,7 +9,7 @@ import pytest
 
 from molecule_platform.ports.provisioner import StartFailed
 from molecule_platform.testing.provisioner import FakeProvisioner
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 PATIENCE_SECONDS = 30.0
 
@@ -50,9 +50,9 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def ours(start: Start) -> Ours:
+def ours(patched: Start) -> Ours:
     provisioner = FakeProvisioner()
-    return Ours(start(provisioner, MOLECULE_A2A_HOLD_SECONDS=1), provisioner)
+    return Ours(patched(provisioner, MOLECULE_A2A_HOLD_SECONDS=1), provisioner)
 
 
 def test_without_a_provisioner_nothing_is_created_and_the_answer_says_what_to_do(platform: Platform) -> None:

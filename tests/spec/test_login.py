@@ -2,7 +2,7 @@
 
 import requests
 
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 
 def sign_in(platform: Platform) -> tuple[requests.Session, requests.Response, str]:

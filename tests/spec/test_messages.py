@@ -6,7 +6,9 @@ import pytest
 
 from molecule_agent import RemoteAgentClient
 from tests.spec import streams
-from tests.spec.house import Platform, message
+from tests.spec.platforms import Platform, message
+
+pytestmark = pytest.mark.both_engines
 
 ASYNC = {"Prefer": "respond-async"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from molecule_agent import RemoteAgentClient
 from molecule_wire.a2a import text
-from tests.spec.house import Platform, message
+from tests.spec.platforms import Platform, message
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 
 NEVER = {"X-Molecule-Queue": "never"}

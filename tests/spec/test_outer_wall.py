@@ -1,12 +1,14 @@
 """The outer wall: other pages, traces, documents, figures."""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import requests
 
 from molecule_platform.api.routes import TABLE
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Engine, Platform, Share
 from tests.spec.scripted_agent import ScriptedAgent
 
 CONSOLE = "https://console.example"
@@ -14,9 +16,11 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 @pytest.fixture
-def walled(start: Start) -> Platform:
-    """A house that one other page may use."""
-    return start(CORS_ORIGINS=f"{CONSOLE}, https://other.example", MOLECULE_A2A_HOLD_SECONDS=5)
+def walled(share: Share, engine: Engine, tmp_path: Path) -> Iterator[Platform]:
+    """A platform that one other page may use."""
+    origins = f"{CONSOLE}, https://other.example"
+    with share(engine, CORS_ORIGINS=origins, MOLECULE_A2A_HOLD_SECONDS=5).new_org(tmp_path) as platform:
+        yield platform
 
 
 def test_a_listed_page_is_told_that_it_may_and_a_stranger_is_told_nothing(walled: Platform) -> None:
@@ -74,13 +78,19 @@ def test_the_version_tells_what_can_be_used(platform: Platform) -> None:
     assert {"inbox", "long-poll", "access-explain", "events-replay"} <= set(told["features"])
 
 
+def counted(platform: Platform) -> float:
+    """How often a workspace was shown."""
+    figure = 'molecule_http_requests_total{method="GET",path="/workspaces/{id}",status="200"} '
+    return float(platform.call("GET", "/metrics").text.partition(figure)[2].partition("\n")[0] or 0)
+
+
 def test_the_figures_are_for_whoever_may_read_them_and_name_routes_by_template(platform: Platform) -> None:
     made = platform.create("Ada")
+    before = counted(platform)
     platform.ok("GET", f"/workspaces/{made['id']}")
+    assert counted(platform) == before + 1
     figures = platform.call("GET", "/metrics")
     assert figures.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    counted = 'molecule_http_requests_total{method="GET",path="/workspaces/{id}",status="200"} 1.0'
-    assert counted in figures.text
     for name in ("molecule_messages{", "molecule_loop_last_tick_seconds{", "python_info{"):
         assert name in figures.text
     assert made["id"] not in figures.text

@@ -1,6 +1,7 @@
 """People and organisations over HTTP: who belongs where, as what, and how that ends."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from molecule_platform.gateway.doors import live
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 # Long before a quiet socket is asked whether anybody is there.
 SOON_SECONDS = live.QUIET_SECONDS / 4
@@ -29,25 +30,25 @@ def session_of(platform: Platform, browser: requests.Session) -> requests.Respon
     return browser.get(f"{platform.url}/auth/session", timeout=30)
 
 
-def test_the_people_of_an_organisation_are_listed_with_what_they_are(platform: Platform) -> None:
-    browser = browser_of(platform, "ann", "owner")
-    platform.ok("POST", "/auth/login-codes", json={"user": "bert", "role": "viewer"})
-    rows = browser.get(f"{platform.url}/users", timeout=30).json()
+def test_the_people_of_an_organisation_are_listed_with_what_they_are(first_org: Platform) -> None:
+    browser = browser_of(first_org, "ann", "owner")
+    first_org.ok("POST", "/auth/login-codes", json={"user": "bert", "role": "viewer"})
+    rows = browser.get(f"{first_org.url}/users", timeout=30).json()
     assert [row["name"] for row in rows] == ["admin", "ann", "bert"]
     _admin, ann, bert = rows
     assert ann.keys() == {"name", "role", "disabled", "created_at", "last_login_at"}
     assert (ann["role"], ann["disabled"], ann["last_login_at"] is not None) == ("owner", False, True)
     assert (bert["role"], bert["last_login_at"]) == ("viewer", None)
-    shown = {row["name"]: row["platform_admin"] for row in platform.ok("GET", "/users")}
+    shown = {row["name"]: row["platform_admin"] for row in first_org.ok("GET", "/users")}
     assert shown == {"admin": True, "ann": False, "bert": False}
 
 
-def test_people_come_in_pages(platform: Platform) -> None:
+def test_people_come_in_pages(first_org: Platform) -> None:
     for name in ("ann", "bert"):
-        platform.ok("POST", "/auth/login-codes", json={"user": name})
-    first = platform.call("GET", "/users?limit=2")
+        first_org.ok("POST", "/auth/login-codes", json={"user": name})
+    first = first_org.call("GET", "/users?limit=2")
     assert [row["name"] for row in first.json()] == ["admin", "ann"]
-    rest = platform.call("GET", f"/users?limit=2&cursor={first.headers['X-Next-Cursor']}")
+    rest = first_org.call("GET", f"/users?limit=2&cursor={first.headers['X-Next-Cursor']}")
     assert [row["name"] for row in rest.json()] == ["bert"]
     assert "X-Next-Cursor" not in rest.headers
 
@@ -68,13 +69,13 @@ def test_a_change_signs_somebody_out_at_once(
     assert session_of(platform, browser).json()["code"] == "token-revoked"
 
 
-def test_the_last_owner_stays(platform: Platform) -> None:
+def test_the_last_owner_stays(first_org: Platform) -> None:
     for method, body in (("PATCH", {"role": "admin"}), ("PATCH", {"disabled": True}), ("DELETE", None)):
-        answer = platform.call(method, "/users/admin", json=body)
+        answer = first_org.call(method, "/users/admin", json=body)
         assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
         assert "last owner" in answer.json()["error"]
-    browser_of(platform, "ann", "owner")
-    assert platform.call("DELETE", "/users/admin").status_code == 204
+    browser_of(first_org, "ann", "owner")
+    assert first_org.call("DELETE", "/users/admin").status_code == 204
 
 
 def test_a_body_with_an_unknown_field_or_role_changes_nothing(platform: Platform) -> None:
@@ -85,51 +86,54 @@ def test_a_body_with_an_unknown_field_or_role_changes_nothing(platform: Platform
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not-found")
 
 
-def test_who_is_disabled_is_told_so_when_signing_in(platform: Platform) -> None:
-    browser_of(platform, "ann", "owner")
-    platform.ok("PATCH", "/users/admin", json={"disabled": True})
-    refused = platform.call("POST", "/auth/login-codes", json={"user": "admin", "role": "owner"})
+def test_who_is_disabled_is_told_so_when_signing_in(first_org: Platform) -> None:
+    browser_of(first_org, "ann", "owner")
+    first_org.ok("PATCH", "/users/admin", json={"disabled": True})
+    refused = first_org.call("POST", "/auth/login-codes", json={"user": "admin", "role": "owner"})
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
-    exchanged = requests.post(f"{platform.url}/auth/login", json={"token": platform.admin_token}, timeout=30)
+    exchanged = requests.post(
+        f"{first_org.url}/auth/login", json={"token": first_org.admin_token}, timeout=30
+    )
     assert (exchanged.status_code, "admin is disabled" in exchanged.json()["error"]) == (401, True)
 
 
-def test_an_organisation_is_made_shown_and_renamed(platform: Platform) -> None:
-    made = platform.call("POST", "/orgs", json={"name": "Acme & Sons"})
+def test_an_organisation_is_made_shown_and_renamed(first_org: Platform) -> None:
+    made = first_org.call("POST", "/orgs", json={"name": "Acme & Sons"})
     org = made.json()
     assert (made.status_code, org["slug"], org["name"]) == (201, "acme-sons", "Acme & Sons")
     assert org.keys() == {"id", "slug", "name", "created_at"}
-    again = platform.call("POST", "/orgs", json={"name": "Other", "slug": "acme-sons"})
+    again = first_org.call("POST", "/orgs", json={"name": "Other", "slug": "acme-sons"})
     assert (again.status_code, again.json()["code"]) == (409, "already-exists")
-    renamed = platform.ok("PATCH", f"/orgs/{org['id']}", json={"slug": "acme"})
-    assert platform.ok("GET", "/orgs/acme") == renamed == org | {"slug": "acme"}
-    assert [row["slug"] for row in platform.ok("GET", "/orgs")] == ["acme", "default"]
+    renamed = first_org.ok("PATCH", f"/orgs/{org['id']}", json={"slug": "acme"})
+    assert first_org.ok("GET", "/orgs/acme") == renamed == org | {"slug": "acme"}
+    assert [row["slug"] for row in first_org.ok("GET", "/orgs")] == ["acme", "default"]
 
 
-def test_from_inside_an_organisation_can_be_read_and_not_changed(platform: Platform) -> None:
-    platform.ok("POST", "/orgs", json={"name": "Acme"})
-    browser = browser_of(platform, "ann", "owner", org_id="acme")
-    assert [row["slug"] for row in browser.get(f"{platform.url}/orgs", timeout=30).json()] == ["acme"]
+def test_from_inside_an_organisation_can_be_read_and_not_changed(first_org: Platform) -> None:
+    first_org.ok("POST", "/orgs", json={"name": "Acme"})
+    browser = browser_of(first_org, "ann", "owner", org_id="acme")
+    assert [row["slug"] for row in browser.get(f"{first_org.url}/orgs", timeout=30).json()] == ["acme"]
     for method, path in (("POST", "/orgs"), ("PATCH", "/orgs/acme")):
-        answer = browser.request(method, platform.url + path, json={"name": "Mine"}, timeout=30)
+        answer = browser.request(method, first_org.url + path, json={"name": "Mine"}, timeout=30)
         assert (answer.status_code, answer.json()["required"]) == (403, ["admin"])
 
 
 def test_the_first_organisation_is_still_the_administrator_s_after_a_new_name_and_a_restart(
-    start: Start,
+    restarting: Start,
 ) -> None:
-    before = start()
+    before = restarting()
     platform_id = before.ok("GET", "/orgs/default")["id"]
     before.ok("PATCH", "/orgs/default", json={"slug": "home", "name": "Home"})
     before.stop()
-    after = start()
+    after = replace(restarting(), org="home")
     assert [row["slug"] for row in after.ok("GET", "/orgs")] == ["home"]
     assert after.ok("GET", "/auth/session")["org_id"] == platform_id
 
 
+@pytest.mark.both_engines
 @pytest.mark.parametrize("engine", ["postgres"], indirect=True)
-def test_a_change_on_one_replica_ends_sessions_and_streams_on_the_other(start: Start) -> None:
-    here, there = start(), start()
+def test_a_change_on_one_replica_ends_sessions_and_streams_on_the_other(replicated: Start) -> None:
+    here, there = replicated(), replicated()
     browser = browser_of(here, "ann", "member")
     cookies = {"molecule_session": browser.cookies["molecule_session"]}
 

@@ -17,7 +17,7 @@ import requests
 from molecule_platform.testing.github import GitHub, github
 from molecule_plugin import compute_plugin_sha256, sign_plugin
 from molecule_plugin.keys import SigningKey, generate_key
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def hub() -> Iterator[GitHub]:
 
 
 @pytest.fixture
-def furnished(start: Start, hub: GitHub) -> Platform:
+def furnished(configured: Start, hub: GitHub) -> Platform:
     """A house that fetches from there."""
-    return start(MOLECULE_GITHUB_API_URL=hub.url, MOLECULE_A2A_HOLD_SECONDS=1)
+    return configured(MOLECULE_GITHUB_API_URL=hub.url, MOLECULE_A2A_HOLD_SECONDS=1)
 
 
 def put(
@@ -256,8 +256,8 @@ def test_a_commit_that_is_not_what_it_was_is_refused_until_somebody_upgrades(
     assert install(furnished, ada, "github://acme/x").status_code == 200
 
 
-def test_deny_takes_tags_and_commits_and_float_follows(start: Start, hub: GitHub) -> None:
-    strict = start(MOLECULE_GITHUB_API_URL=hub.url, PLUGIN_ALLOW_UNPINNED="false")
+def test_deny_takes_tags_and_commits_and_float_follows(configured: Start, hub: GitHub) -> None:
+    strict = configured(MOLECULE_GITHUB_API_URL=hub.url, PLUGIN_ALLOW_UNPINNED="false")
     first = hub.push("acme/x", {"plugin.yaml": b"name: x\nversion: 1.0.0\n"})
     hub.repositories["acme/x"].tags["v1"] = first
     ada, _token = external(strict)
@@ -266,7 +266,7 @@ def test_deny_takes_tags_and_commits_and_float_follows(start: Start, hub: GitHub
     assert install(strict, ada, "github://acme/x#v1").json()["resolved"] == f"github://acme/x#{first}"
     assert install(strict, ada, f"github://acme/x#{first}").status_code == 200
     strict.stop()
-    floating = start(MOLECULE_GITHUB_API_URL=hub.url, PLUGIN_UNPINNED_POLICY="float")
+    floating = configured(MOLECULE_GITHUB_API_URL=hub.url, PLUGIN_UNPINNED_POLICY="float")
     for version in ("2.0.0", "3.0.0"):
         hub.push("acme/x", {"plugin.yaml": f"name: x\nversion: {version}\n".encode()})
         assert install(floating, ada, "github://acme/x").json()["version"] == version
@@ -285,7 +285,7 @@ def test_what_is_not_allowed_is_neither_installed_nor_sent_and_a_report_of_it_is
         "PUT", f"/orgs/{ada}/plugins/allowlist", json={"plugins": ["good"], "enabled_by": "somebody else"}
     )
     assert (allowed["plugins"], allowed["allow_all"]) == (["good"], False)
-    assert furnished.ok("GET", "/orgs/default/plugins/allowlist") == allowed
+    assert furnished.ok("GET", f"/orgs/{furnished.org}/plugins/allowlist") == allowed
     refused(install(furnished, ada, "bad"), 403, "plugin-not-allowed")
     assert plugins_of(furnished, ada) == {}
     refused(download(furnished, ada, token, "bad"), 403, "plugin-not-allowed")
@@ -294,10 +294,10 @@ def test_what_is_not_allowed_is_neither_installed_nor_sent_and_a_report_of_it_is
     assert seen(furnished, ada) == ["PLUGIN_BLOCKED"]
     assert install(furnished, ada, "good", token).status_code == 200
     assert [row["name"] for row in furnished.ok("GET", f"/workspaces/{ada}/plugins/available")] == ["good"]
-    furnished.ok("PUT", "/orgs/default/plugins/allowlist", json={"plugins": ["github://acme/*"]})
+    furnished.ok("PUT", f"/orgs/{furnished.org}/plugins/allowlist", json={"plugins": ["github://acme/*"]})
     refused(install(furnished, ada, "github://evil/x"), 403, "plugin-not-allowed")
     assert hub.asked == []
-    assert furnished.ok("PUT", "/orgs/default/plugins/allowlist", json={"plugins": []})["allow_all"]
+    assert furnished.ok("PUT", f"/orgs/{furnished.org}/plugins/allowlist", json={"plugins": []})["allow_all"]
     assert install(furnished, ada, "bad", token).status_code == 200
 
 
@@ -306,8 +306,8 @@ def test_what_is_not_allowed_is_neither_installed_nor_sent_and_a_report_of_it_is
 
 def trust(platform: Platform, key: SigningKey, *globs: str) -> None:
     keys = [{"key": key.public.text, "name": "us", "allow": list(globs)}]
-    assert platform.ok("PUT", "/orgs/default/plugins/keys", json={"keys": keys}) == {"keys": keys}
-    assert platform.ok("GET", "/orgs/default/plugins/keys") == {"keys": keys}
+    assert platform.ok("PUT", f"/orgs/{platform.org}/plugins/keys", json={"keys": keys}) == {"keys": keys}
+    assert platform.ok("GET", f"/orgs/{platform.org}/plugins/keys") == {"keys": keys}
 
 
 def test_a_signature_is_checked_sent_along_and_shown(furnished: Platform) -> None:
@@ -344,8 +344,8 @@ def test_once_trusted_a_plugin_needs_a_trusted_signer_until_an_operator_says_oth
     assert install(furnished, ada, "x").status_code == 200
 
 
-def test_where_signatures_are_required_only_trusted_ones_count(start: Start) -> None:
-    platform = start(MOLECULE_PLUGIN_SIGNATURES="require")
+def test_where_signatures_are_required_only_trusted_ones_count(configured: Start) -> None:
+    platform = configured(MOLECULE_PLUGIN_SIGNATURES="require")
     key, other = generate_key(), generate_key()
     trust(platform, key, "x", "unsigned")
     put(platform, "x", {"a.txt": b"x"}, key)
@@ -360,7 +360,7 @@ def test_where_signatures_are_required_only_trusted_ones_count(start: Start) -> 
 
 
 def test_keys_that_are_none_are_refused(furnished: Platform) -> None:
-    path = "/orgs/default/plugins/keys"
+    path = f"/orgs/{furnished.org}/plugins/keys"
     key = generate_key().public.text
     for keys in ([{"key": "ed25519:x"}], [{"key": key}, {"key": key}], [{"key": key, "more": 1}]):
         refused(furnished.call("PUT", path, json={"keys": keys}), 400, "invalid-request")

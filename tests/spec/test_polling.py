@@ -9,7 +9,9 @@ import requests
 
 from molecule_agent import CursorLostError, InboundMessage, InboxDelivery, PollDelivery, RemoteAgentClient
 from molecule_wire.a2a import text
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
+
+pytestmark = pytest.mark.both_engines
 
 
 def test_a_users_message_is_polled_and_answered_by_notify(platform: Platform) -> None:

@@ -12,7 +12,9 @@ import pytest
 from molecule_platform.gateway.links import webhooks
 from molecule_wire.a2a import operations
 from tests.spec.a2a import ASYNC, Problem, polled, pushed
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform
+
+pytestmark = pytest.mark.both_engines
 
 PATIENCE_SECONDS = 30.0
 
@@ -46,7 +48,7 @@ class Webhook:
                 """Say nothing."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
@@ -66,12 +68,6 @@ def hook() -> Iterator[Webhook]:
     webhook.close()
 
 
-@pytest.fixture
-def open_platform(start: Start) -> Platform:
-    """A platform that may call webhooks on this machine."""
-    return start(MOLECULE_PUSH_ALLOW_PRIVATE=True)
-
-
 def eventually(holds: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while not holds():
@@ -84,9 +80,9 @@ def config(hook: Webhook, **more: Any) -> dict[str, Any]:
 
 
 def test_every_event_is_told_in_order_with_what_the_receiver_needs_to_trust_it(
-    open_platform: Platform, hook: Webhook
+    pushing: Platform, hook: Webhook
 ) -> None:
-    agent = polled(open_platform)
+    agent = polled(pushing)
     caller = agent.caller()
     task = caller.send(caller.message(), **ASYNC)["task"]
     authentication = {"scheme": "Bearer", "credentials": "s3cret"}
@@ -106,9 +102,9 @@ def test_every_event_is_told_in_order_with_what_the_receiver_needs_to_trust_it(
 
 
 def test_a_config_inside_a_send_never_reaches_the_agent_and_is_told_from_the_first_event(
-    open_platform: Platform, hook: Webhook
+    pushing: Platform, hook: Webhook
 ) -> None:
-    with pushed(open_platform) as agent:
+    with pushed(pushing) as agent:
         caller = agent.caller()
         inline: dict[str, Any] = {"configuration": {"taskPushNotificationConfig": config(hook)}}
         task = caller.send(caller.message("x", "chunked-1"), **inline)["task"]
@@ -118,8 +114,8 @@ def test_a_config_inside_a_send_never_reaches_the_agent_and_is_told_from_the_fir
         assert [one["url"] for one in listed["configs"]] == [hook.url]
 
 
-def test_a_0_3_receiver_gets_the_whole_task(open_platform: Platform, hook: Webhook) -> None:
-    agent = polled(open_platform)
+def test_a_0_3_receiver_gets_the_whole_task(pushing: Platform, hook: Webhook) -> None:
+    agent = polled(pushing)
     caller = agent.caller("rpc", "0.3")
     task = caller.send(caller.message(), configuration={"returnImmediately": True})["task"]
     caller.result(operations.PUSH_CREATE, {"taskId": task["id"], "pushNotificationConfig": {"url": hook.url}})
@@ -130,10 +126,8 @@ def test_a_0_3_receiver_gets_the_whole_task(open_platform: Platform, hook: Webho
     assert headers["content-type"] == "application/json"
 
 
-def test_a_webhook_that_fails_is_told_again_with_the_same_delivery(
-    open_platform: Platform, hook: Webhook
-) -> None:
-    agent = polled(open_platform)
+def test_a_webhook_that_fails_is_told_again_with_the_same_delivery(pushing: Platform, hook: Webhook) -> None:
+    agent = polled(pushing)
     caller = agent.caller()
     hook.script = [500, 302]
     task = caller.send(caller.message(), **ASYNC)["task"]
@@ -144,9 +138,9 @@ def test_a_webhook_that_fails_is_told_again_with_the_same_delivery(
     assert hook.told[0][1]["statusUpdate"]["status"]["state"] == "TASK_STATE_WORKING"
 
 
-def test_a_slow_webhook_delays_no_event(open_platform: Platform, hook: Webhook) -> None:
+def test_a_slow_webhook_delays_no_event(pushing: Platform, hook: Webhook) -> None:
     hook.may_answer.clear()
-    with pushed(open_platform) as agent:
+    with pushed(pushing) as agent:
         caller = agent.caller()
         began = time.monotonic()
         inline: dict[str, Any] = {"configuration": {"taskPushNotificationConfig": config(hook)}}
@@ -167,10 +161,10 @@ def test_an_address_inside_the_house_is_refused_when_it_is_named(platform: Platf
     assert refused.value.error["code"] == -32602
 
 
-def test_a_config_belongs_to_its_creator(open_platform: Platform, hook: Webhook) -> None:
-    lead = open_platform.create("lead")
-    agent = polled(open_platform, lead["id"])
-    one, two = (open_platform.create(name, lead["id"])["connection"]["auth_token"] for name in "ab")
+def test_a_config_belongs_to_its_creator(pushing: Platform, hook: Webhook) -> None:
+    lead = pushing.create("lead")
+    agent = polled(pushing, lead["id"])
+    one, two = (pushing.create(name, lead["id"])["connection"]["auth_token"] for name in "ab")
     mine, other = agent.caller(token=one), agent.caller(token=two)
     task = mine.send(mine.message(), **ASYNC)["task"]
     made = mine.result(operations.PUSH_CREATE, {"taskId": task["id"], **config(hook)})

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from molecule_wire.a2a import text
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 from tests.spec.scripted_agent import ScriptedAgent, join_push
+
+pytestmark = pytest.mark.both_engines
 
 
 @pytest.fixture
@@ -86,8 +88,8 @@ def test_an_agent_that_owns_its_retries_is_asked_once(platform: Platform, agent:
     assert (ended["status"], ended["attempts"], len(agent.received)) == ("failed", 1, 1)
 
 
-def test_after_all_attempts_the_message_is_a_dead_letter(start: Start, agent: ScriptedAgent) -> None:
-    platform = start(MESSAGE_MAX_ATTEMPTS=1, MOLECULE_A2A_HOLD_SECONDS=30)
+def test_after_all_attempts_the_message_is_a_dead_letter(configured: Start, agent: ScriptedAgent) -> None:
+    platform = configured(MESSAGE_MAX_ATTEMPTS=1, MOLECULE_A2A_HOLD_SECONDS=30)
     client = join_push(platform, agent)
     agent.script = [(500, {"error": "x"})]
     answer = platform.send(client.workspace_id, "hello")

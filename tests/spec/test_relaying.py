@@ -6,7 +6,7 @@ from typing import Any
 
 from molecule_platform.testing.scripted_agent import OWN_METHOD
 from tests.spec.a2a import polled, pushed
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 
 def test_a_method_that_only_the_agent_knows_reaches_it_as_it_came(platform: Platform) -> None:

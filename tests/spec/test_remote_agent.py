@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from molecule_agent import InboundMessage, InboxDelivery, RemoteAgentClient
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 
 def test_s10_a_task_delegated_twice_in_a_minute_is_one_and_its_outcome_is_told(platform: Platform) -> None:
@@ -22,9 +22,9 @@ def test_s10_a_task_delegated_twice_in_a_minute_is_one_and_its_outcome_is_told(p
 
 
 def test_s13_what_a_handler_always_fails_on_is_offered_again_later_and_ends_as_a_dead_letter(
-    start: Start,
+    configured: Start,
 ) -> None:
-    platform = start(MESSAGE_MAX_ATTEMPTS=2)
+    platform = configured(MESSAGE_MAX_ATTEMPTS=2)
     agent = platform.join("agent")
     sent = platform.send(agent.workspace_id, "hopeless", headers={"Prefer": "respond-async"}).json()
     attempts: list[tuple[int, float]] = []

@@ -14,9 +14,11 @@ from molecule_agent import InboxDelivery, RemoteAgentClient
 from molecule_platform.gateway.doors import streams
 from molecule_platform.services import cards
 from molecule_wire.a2a import text
-from tests.spec.house import Engine, Platform, Start
+from tests.spec.platforms import Engine, Platform, Start
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 from tests.spec.streams import closing_code, listen, stream
+
+pytestmark = pytest.mark.both_engines
 
 AT_ONCE = {"Prefer": "respond-async"}
 
@@ -35,9 +37,9 @@ def engine() -> Engine:
 
 
 @pytest.fixture
-def pair(start: Start) -> Pair:
+def pair(replicated: Start) -> Pair:
     """Two replicas that hold a call for as long as a test may need."""
-    return Pair(start(MOLECULE_A2A_HOLD_SECONDS=30), start(MOLECULE_A2A_HOLD_SECONDS=30))
+    return Pair(replicated(MOLECULE_A2A_HOLD_SECONDS=30), replicated(MOLECULE_A2A_HOLD_SECONDS=30))
 
 
 def elsewhere(client: RemoteAgentClient, platform: Platform) -> RemoteAgentClient:

@@ -6,7 +6,9 @@ import pytest
 import requests
 
 from molecule_agent import RemoteAgentClient
-from tests.spec.house import Platform, Start, message
+from tests.spec.platforms import Platform, Start, message
+
+pytestmark = pytest.mark.both_engines
 
 MOST_OPEN = 3
 
@@ -40,9 +42,9 @@ def replies_of(platform: Platform, agent: RemoteAgentClient) -> tuple[list[Any],
 
 
 @pytest.fixture
-def small(start: Start) -> Platform:
+def small(configured: Start) -> Platform:
     """A house whose mailboxes are soon full."""
-    return start(MOLECULE_A2A_HOLD_SECONDS=1, MAILBOX_MAX_OPEN=MOST_OPEN)
+    return configured(MOLECULE_A2A_HOLD_SECONDS=1, MAILBOX_MAX_OPEN=MOST_OPEN)
 
 
 def test_a_reply_reaches_the_inbox_of_the_asker_whatever_else_is_in_it(small: Platform) -> None:

@@ -12,7 +12,7 @@ import requests
 
 from molecule_platform.testing import rude_agent
 from molecule_platform.testing.rude_agent import RudeAgent
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 PATIENCE_SECONDS = 30.0
 CARD = {
@@ -140,9 +140,9 @@ def test_an_answer_that_cannot_be_read_ends_the_message_and_is_not_asked_for_twi
 
 
 def test_an_answer_that_is_too_large_is_refused_and_not_asked_for_twice(
-    start: Start, agent: RudeAgent
+    configured: Start, agent: RudeAgent
 ) -> None:
-    platform = start(MOLECULE_A2A_MAX_RESPONSE_BYTES=2 * 1024 * 1024)
+    platform = configured(MOLECULE_A2A_MAX_RESPONSE_BYTES=2 * 1024 * 1024)
     client = joined(platform, agent)
     agent.huge_bytes = 8 * 1024 * 1024
     agent.script.append("huge")
@@ -175,9 +175,9 @@ def test_half_an_answer_is_asked_for_again(platform: Platform, agent: RudeAgent,
 
 
 def test_an_agent_that_says_nothing_is_given_up_after_its_idle_time_and_the_sender_is_told(
-    start: Start, agent: RudeAgent
+    configured: Start, agent: RudeAgent
 ) -> None:
-    platform = start(A2A_IDLE_TIMEOUT_SECONDS=1, MESSAGE_MAX_ATTEMPTS=1)
+    platform = configured(A2A_IDLE_TIMEOUT_SECONDS=1, MESSAGE_MAX_ATTEMPTS=1)
     client = joined(platform, agent)
     agent.script.append("silent")
     answer = sent(platform, client.workspace_id)
@@ -196,8 +196,8 @@ def test_the_caller_s_deadline_ends_a_silent_dispatch_and_the_agent_is_told_the_
     assert row(platform, client.workspace_id)["status"] == "expired"
 
 
-def test_a_trickle_of_blanks_is_no_sign_of_work(start: Start, agent: RudeAgent) -> None:
-    platform = start(A2A_IDLE_TIMEOUT_SECONDS=1, MESSAGE_MAX_ATTEMPTS=1)
+def test_a_trickle_of_blanks_is_no_sign_of_work(configured: Start, agent: RudeAgent) -> None:
+    platform = configured(A2A_IDLE_TIMEOUT_SECONDS=1, MESSAGE_MAX_ATTEMPTS=1)
     client = joined(platform, agent)
     agent.script.append("trickle")
     answer = sent(platform, client.workspace_id)

@@ -1,6 +1,6 @@
 """Secrets: written by operators, read by their own workspace, found nowhere else."""
 
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 from tests.spec.streams import stream
 
 CANARY = "canary-5f0c1d-value"
@@ -93,8 +93,8 @@ def test_an_agent_hears_of_what_it_should_pull_again_and_not_of_its_peers_keys(p
     assert changed == ["MINE", "OURS"]
 
 
-def test_a_new_key_changes_nothing_for_agents(start: Start) -> None:
-    first = start()
+def test_a_new_key_changes_nothing_for_agents(restarting: Start) -> None:
+    first = restarting()
     client = first.join("a", secrets={"K": CANARY})
     before = (first.data_dir / "secrets.key").read_text()
     done = first.ok("POST", "/admin/secrets/rotate-key")
@@ -102,19 +102,19 @@ def test_a_new_key_changes_nothing_for_agents(start: Start) -> None:
     assert (first.data_dir / "secrets.key").read_text().splitlines()[1] == before.strip()
     assert client.pull_secrets() == {"K": CANARY}
     first.stop()
-    second = start()
+    second = restarting()
     assert second.ok("GET", f"/workspaces/{client.workspace_id}/secrets/values", client.load_token()) == {
         "K": CANARY
     }
     assert second.call("POST", "/admin/secrets/rotate-key", client.load_token()).status_code == 403
 
 
-def test_without_the_key_of_a_secret_the_house_is_not_ready_and_says_which_secret(start: Start) -> None:
-    first = start()
+def test_without_the_key_of_a_secret_the_house_is_not_ready_and_says_which_secret(restarting: Start) -> None:
+    first = restarting()
     client = first.join("a", secrets={"K": CANARY})
     first.stop()
     (first.data_dir / "secrets.key").unlink()
-    second = start()
+    second = restarting()
     ready = second.call("GET", "/ready", token="")
     assert (ready.status_code, ready.json()["checks"]["keys"]) == (503, "failed")
     path = f"/workspaces/{client.workspace_id}/secrets/values"

@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from molecule_agent import InboundMessage, PushDelivery, RemoteAgentClient
-from tests.spec.house import Engine, Platform
+from tests.spec.platforms import Engine, Platform
 
 
 @pytest.fixture(params=["sqlite"])
@@ -58,7 +58,7 @@ def test_a_message_reaches_the_handler_with_its_sender(platform: Platform, serve
 def test_a_stream_passes_the_gateway_event_by_event(platform: Platform, served: Served) -> None:
     said = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": said}}
-    headers = {"Authorization": f"Bearer {platform.admin_token}", "A2A-Version": "1.0"}
+    headers = {**platform.headers(), "A2A-Version": "1.0"}
     url = f"{platform.url}/agents/{served.client.workspace_id}/"
     answer = requests.post(url, json=body, headers=headers, timeout=30)
     events: list[dict[str, Any]] = [

@@ -2,7 +2,7 @@
 
 import time
 
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
 
 PATIENCE_SECONDS = 30.0
 
@@ -17,33 +17,33 @@ def test_anyone_may_fetch_the_keys_and_keep_them_for_five_minutes(platform: Plat
     assert all(set("d") - set(key) for key in document["keys"])
 
 
-def test_the_issuer_is_the_origin_that_the_operator_names(start: Start) -> None:
-    platform = start(EXTERNAL_PLATFORM_URL="https://agents.example/molecule")
+def test_the_issuer_is_the_origin_that_the_operator_names(configured: Start) -> None:
+    platform = configured(EXTERNAL_PLATFORM_URL="https://agents.example/molecule")
     document = platform.call("GET", "/.well-known/jwks.json", "").json()
     assert document["issuer"] == "https://agents.example"
 
 
-def test_the_keys_stay_the_same_after_a_restart_and_under_a_new_seal(start: Start) -> None:
+def test_the_keys_stay_the_same_after_a_restart_and_under_a_new_seal(restarting: Start) -> None:
     def keys(platform: Platform) -> object:
         return platform.call("GET", "/.well-known/jwks.json", "").json()["keys"]
 
-    first = start()
+    first = restarting()
     before = keys(first)
     first.ok("POST", "/admin/secrets/rotate-key")
     assert keys(first) == before
     assert first.call("GET", "/ready", "").status_code == 200
     first.stop()
-    again = start()
+    again = restarting()
     assert keys(again) == before
     again.ok("POST", "/admin/secrets/rotate-key")
     assert again.call("GET", "/ready", "").status_code == 200
 
 
-def test_keys_that_no_longer_open_are_replaced_by_a_rotation(start: Start) -> None:
-    first = start(SECRETS_ENCRYPTION_KEY="a" * 32)
+def test_keys_that_no_longer_open_are_replaced_by_a_rotation(restarting: Start) -> None:
+    first = restarting(SECRETS_ENCRYPTION_KEY="a" * 32)
     workspace_id = first.create("shown", visibility="public")["id"]
     first.stop()
-    again = start(SECRETS_ENCRYPTION_KEY="b" * 32)
+    again = restarting(SECRETS_ENCRYPTION_KEY="b" * 32)
     path = f"/agents/{workspace_id}/.well-known/agent-card.json"
     assert again.call("GET", "/ready", "").json()["checks"]["keys"] == "failed"
     assert again.call("GET", path, "").status_code == 503

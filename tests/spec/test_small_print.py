@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 
 def agent(platform: Platform, name: str = "Ada", **fields: Any) -> tuple[str, str]:
@@ -144,8 +144,8 @@ def test_a_large_card_is_kept_and_its_event_is_small(platform: Platform) -> None
 
 
 def test_the_administrator_mints_a_token_for_the_organisation_that_is_named(platform: Platform) -> None:
-    other = platform.ok("POST", "/orgs", json={"name": "Second", "slug": "second"})
-    for named in (other["id"], "second"):
+    other = platform.ok("POST", "/orgs", json={"name": f"Second {uuid4()}"})
+    for named in (other["id"], other["slug"]):
         minted = platform.ok("POST", "/org/tokens", json={"name": "t", "org_id": named})
         session = platform.ok("GET", "/auth/session", minted["auth_token"])
         assert session["org_id"] == other["id"]
@@ -181,7 +181,7 @@ def test_who_shows_no_credential_is_asked_for_one_before_anything_else(platform:
 
 
 def test_an_agent_without_a_credential_cannot_call_itself_something_else(platform: Platform) -> None:
-    platform.ok("POST", "/orgs", json={"name": "Second", "slug": "second"})
+    second = platform.ok("POST", "/orgs", json={"name": f"Second {uuid4()}"})["slug"]
     made = platform.create("Ada")
     body = {"id": made["id"], "agent_card": {"name": "Ada"}}
 
@@ -191,8 +191,8 @@ def test_an_agent_without_a_credential_cannot_call_itself_something_else(platfor
 
     assert registered(X_Workspace_ID="system:scheduler") == 403
     assert registered(X_Workspace_ID=str(uuid4())) == 403
-    assert registered(X_Molecule_Org_Id="second") == 404
-    assert registered(X_Molecule_Org_Id="default", X_Workspace_ID=made["id"].upper()) == 200
+    assert registered(X_Molecule_Org_Id=second) == 404
+    assert registered(X_Molecule_Org_Id=platform.org, X_Workspace_ID=made["id"].upper()) == 200
 
 
 def test_the_socket_s_address_says_what_it_is(platform: Platform) -> None:

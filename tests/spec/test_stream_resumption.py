@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from molecule_platform.testing import behaviours
 from molecule_platform.testing.scripted_agent import ScriptedAgent
 from tests.spec.a2a import FRAMINGS, Caller, Frame, pushed
-from tests.spec.house import Platform, Start
+from tests.spec.platforms import Platform, Start
+
+pytestmark = pytest.mark.both_engines
 
 CHUNKS = 9
 PREFIXES = {**behaviours.PREFIXES, "long": f"chunked:{CHUNKS}", "later": "slow:0.3"}
@@ -90,11 +92,11 @@ def test_a_reader_that_joins_while_the_work_goes_on_misses_nothing(platform: Pla
                 assert told(reader.result(15)) == told(original)
 
 
-def test_a_stream_goes_on_after_a_restart_where_it_was(start: Start) -> None:
-    before = start()
+def test_a_stream_goes_on_after_a_restart_where_it_was(restarting: Start) -> None:
+    before = restarting()
     with pushed(before, agent=ScriptedAgent(PREFIXES)) as agent:
         original = whole_task(agent.caller())
         before.stop()
-        after = Caller(start(), agent.id)
+        after = Caller(restarting(), agent.id)
         task_id = original[0].event["task"]["id"]
         assert told(original[:4] + resumed(after, task_id, 4)) == told(original)

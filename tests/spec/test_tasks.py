@@ -7,7 +7,9 @@ import requests
 
 from molecule_agent import RemoteAgentClient
 from molecule_wire.a2a import text
-from tests.spec.house import Platform, message
+from tests.spec.platforms import Platform, message
+
+pytestmark = pytest.mark.both_engines
 
 METHODS = {"0.3": "tasks/get", "1.0": "GetTask"}
 

@@ -7,7 +7,7 @@ import pytest
 import requests
 
 from molecule_wire import times
-from tests.spec.house import Platform, Start, message
+from tests.spec.platforms import Platform, message
 
 
 def beat(platform: Platform, workspace_id: str, token: str) -> requests.Response:
@@ -182,8 +182,7 @@ def test_a_session_made_from_a_token_ends_with_it(platform: Platform) -> None:
     assert browser.get(f"{platform.url}/workspaces", timeout=30).json()["code"] == "token-revoked"
 
 
-def test_there_are_at_most_fifty_living_tokens(start: Start) -> None:
-    platform = start()
+def test_there_are_at_most_fifty_living_tokens(platform: Platform) -> None:
     client = platform.join("a")
     for _ in range(48):
         minted(platform, client.workspace_id)

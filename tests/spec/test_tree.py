@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from molecule_agent import RemoteAgentClient, errors
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 
 class Family(NamedTuple):

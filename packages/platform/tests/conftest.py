@@ -18,7 +18,7 @@ from molecule_platform.api.exchange import Exchange, Stream, TooLarge
 from molecule_platform.app import House
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.settings import loading
+from molecule_platform.settings import Settings, loading
 from molecule_wire import ids
 
 NOON = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
@@ -213,10 +213,18 @@ class Knock(Exchange):
 
 
 class Visitor:
-    """Speaks to the house as a web server would, without a socket."""
+    """Speaks to the house as a web server would, without a socket; as the administrator of one org."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, org: str) -> None:
         self.house = house
+        self.org = org
+
+    def headers(self, token: str | None = ADMIN_TOKEN) -> dict[str, str]:
+        """What a request shows: the administrator's token and organisation, another token, or nothing."""
+        sent = {"host": "platform"}
+        if token is not None:
+            sent["authorization"] = f"Bearer {token}"
+        return sent | ({"x-molecule-org-id": self.org} if token == ADMIN_TOKEN else {})
 
     def knocks(self, method: str, target: str, headers: Mapping[str, str]) -> Knock:
         """A request that the test has answered itself."""
@@ -232,9 +240,8 @@ class Visitor:
         headers: Mapping[str, str] | None = None,
         leaves: asyncio.Event | None = None,
     ) -> Answer:
-        sent = {} if token is None else {"authorization": f"Bearer {token}"}
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        knock = Knock(method, target, {"host": "platform", **sent, **(headers or {})}, raw)
+        knock = Knock(method, target, self.headers(token) | dict(headers or {}), raw)
         knock.leaves = leaves or knock.leaves
         if not self.house.at_once(knock):
             await self.house.serve(knock)
@@ -253,10 +260,8 @@ class Visitor:
         return workspace_id, token
 
 
-@pytest.fixture
-async def visit(tmp_path: Path, empty_database: Path) -> AsyncIterator[Visitor]:
-    """A house on SQLite that may call agents on this machine, and somebody to knock at it."""
-    data = tmp_path / "data"
+def _settings(data: Path, empty_database: Path) -> Settings:
+    """A house on SQLite that may call agents on this machine."""
     data.mkdir()
     shutil.copy(empty_database, data / "molecule.db")
     flags: dict[str, object] = {
@@ -270,6 +275,31 @@ async def visit(tmp_path: Path, empty_database: Path) -> AsyncIterator[Visitor]:
         "RATE_LIMIT_ANON": "0",
     }
     settings, _ = loading.load(flags, {})
-    house = await House.open(settings)
-    yield Visitor(house)
+    return settings
+
+
+@pytest.fixture(scope="module")
+async def shared_house(
+    tmp_path_factory: pytest.TempPathFactory, empty_database: Path
+) -> AsyncIterator[House]:
+    """The house of all tests of a module."""
+    house = await House.open(_settings(tmp_path_factory.mktemp("shared") / "data", empty_database))
+    yield house
+    await house.close()
+
+
+@pytest.fixture
+async def visit(shared_house: House) -> Visitor:
+    """Somebody who knocks at the house of the module, in an organisation of this test alone."""
+    org = f"org-{uuid4()}"
+    visitor = Visitor(shared_house, "default")
+    assert (await visitor("POST", "/orgs", {"name": org, "slug": org})).status == 201
+    return Visitor(shared_house, org)
+
+
+@pytest.fixture
+async def breaking(tmp_path: Path, empty_database: Path) -> AsyncIterator[Visitor]:
+    """Somebody with a house of their own, because the test drains it, makes it forget, or takes its keys."""
+    house = await House.open(_settings(tmp_path / "data", empty_database))
+    yield Visitor(house, "default")
     await house.close()

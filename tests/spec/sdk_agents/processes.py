@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from molecule_platform.testing import servers
-from tests.spec.house import Platform
+from tests.spec.platforms import Platform
 
 START_SECONDS = 30.0
 CLIENT_SECONDS = 50.0

@@ -26,7 +26,7 @@ class Porch:
     """A doorkeeper of a running house who lets four in, and then one a second."""
 
     def __init__(self, visit: Visitor) -> None:
-        self.house = visit.house
+        self.visit = visit
         limits = Limits(16, 16, lambda: 1, lambda: 0.0)
         staff, gate = visit.house._staff, visit.house._pipeline._gate
         self.door = Doorkeeper(Gate(staff.identity, staff.authority, limits, gate.keyed), Edge())
@@ -43,8 +43,9 @@ class Porch:
             return refusal.code
 
     async def deeds(self) -> list[str]:
-        ground = self.house._ground
-        newest = await ground.storage.read(lambda tx: tx.audit.newest(ground.org_id, 100))
+        org_id = (await self.visit("GET", f"/orgs/{self.visit.org}")).json["id"]
+        storage = self.visit.house._ground.storage
+        newest = await storage.read(lambda tx: tx.audit.newest(org_id, 100))
         return [deed.action for deed in newest]
 
 

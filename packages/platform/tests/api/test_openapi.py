@@ -3,12 +3,11 @@
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from molecule_platform.api import openapi
 from molecule_platform.api.route import Route
 from molecule_platform.api.routes import TABLE
 from molecule_wire import errors
+from tests.rows import each_row
 
 DOCUMENT = openapi.document(TABLE, "1.2.3")
 
@@ -17,7 +16,7 @@ def operation(route: Route) -> dict[str, Any]:
     return DOCUMENT["paths"][route.path][route.method.lower()]
 
 
-@pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
+@each_row("route", TABLE)
 def test_every_row_is_there_with_who_may_call_it_and_what_it_answers(route: Route) -> None:
     told = operation(route)
     assert told["x-who"] == [str(who) for who in route.who]
@@ -27,7 +26,7 @@ def test_every_row_is_there_with_who_may_call_it_and_what_it_answers(route: Rout
     assert all(f"{{{name}}}" in route.path for name in named)
 
 
-@pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
+@each_row("route", TABLE)
 def test_every_route_that_answers_json_says_in_which_shape(route: Route) -> None:
     if route.media == "application/json" and route.path != "/ws" and route.status != (204,):
         assert route.reply is not None

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from molecule_platform.api.route import Route
 from molecule_platform.api.routes import TABLE
 from molecule_platform.ports.storage import StorageDown
+from tests.rows import each_row
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Answer, Visitor
@@ -36,7 +37,7 @@ def code_of(answer: Answer) -> str | None:
 # Who
 
 
-@pytest.mark.parametrize("route", GUARDED, ids=named)
+@each_row("route", GUARDED)
 async def test_nobody_comes_in_without_a_credential_or_with_a_made_up_one(
     visit: Visitor, route: Route
 ) -> None:
@@ -47,9 +48,7 @@ async def test_nobody_comes_in_without_a_credential_or_with_a_made_up_one(
         assert answer.headers["www-authenticate"] == 'Bearer realm="molecule", error="invalid_token"'
 
 
-@pytest.mark.parametrize(
-    "route", [r for r in GUARDED if "{id}" in r.path and "queue" not in r.path], ids=named
-)
+@each_row("route", [r for r in GUARDED if "{id}" in r.path and "queue" not in r.path])
 async def test_an_unknown_workspace_is_not_found_by_anyone(visit: Visitor, route: Route) -> None:
     _, token = await visit.workspace()
     for credential in (token, "the-administrator-s-token"):
@@ -57,7 +56,7 @@ async def test_an_unknown_workspace_is_not_found_by_anyone(visit: Visitor, route
         assert answer.status == 404
 
 
-@pytest.mark.parametrize("route", [r for r in GUARDED if "{id}" in r.path and not r.gone_first], ids=named)
+@each_row("route", [r for r in GUARDED if "{id}" in r.path and not r.gone_first])
 async def test_an_id_that_is_no_uuid_is_a_bad_request(visit: Visitor, route: Route) -> None:
     answer = await visit(route.method, filled(route, "not-a-uuid"))
     assert (answer.status, code_of(answer)) == (400, "invalid-id")

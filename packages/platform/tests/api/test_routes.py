@@ -20,6 +20,7 @@ from molecule_platform.api.shapes import NewBody
 from molecule_platform.domain.authorisation import ANY, PUBLIC
 from molecule_platform.domain.principals import KNOWN_SCOPES
 from molecule_platform.domain.refusals import Refusal
+from tests.rows import each_row
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Visitor
@@ -87,8 +88,8 @@ def filled(route: Route) -> str:
     return re.sub(r"\{\w+\}", "name", route.path.replace("{id}", ID))
 
 
-@pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
-@pytest.mark.parametrize("slash", ["", "/"])
+@each_row("route", TABLE)
+@each_row("slash", ["", "/"])
 def test_every_row_is_found_with_and_without_a_trailing_slash(route: Route, slash: str) -> None:
     match = ROUTER.match(route.method, filled(route) + slash)
     assert match is not None

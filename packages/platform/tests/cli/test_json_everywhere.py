@@ -12,6 +12,7 @@ from molecule_platform.api.router import Router
 from molecule_platform.api.routes import TABLE
 from molecule_platform.cli import client, main
 from molecule_plugin.keys import generate_key
+from tests.rows import each_row
 
 Molecule = Callable[..., Any]
 
@@ -233,7 +234,7 @@ def test_the_program_has_exactly_the_commands_that_are_tested_here() -> None:
     assert set(COMMANDS) == set(CALLS) | STARTS_A_SERVER
 
 
-@pytest.mark.parametrize("path", COMMANDS)
+@each_row("path", COMMANDS)
 def test_every_command_has_json_and_says_what_it_is_for(path: str) -> None:
     command = COMMANDS[path]
     assert "--json" in {option for parameter in command.params for option in parameter.opts}

@@ -11,6 +11,7 @@ from molecule_platform.api.route import Route
 from molecule_platform.api.routes import TABLE
 from molecule_platform.api.shapes import Body
 from molecule_platform.cli import main, workspaces
+from tests.rows import each_row
 
 # Operators' routes that no command serves, each with the reason.
 WITHOUT_COMMAND = {
@@ -52,7 +53,7 @@ def for_operators(route: Route) -> bool:
     return any(who.kind in ("org", "any") for who in route.who)
 
 
-@pytest.mark.parametrize("name", sorted({route.name for route in TABLE if for_operators(route)}))
+@each_row("name", sorted({route.name for route in TABLE if for_operators(route)}))
 def test_a_route_for_operators_has_a_command_or_a_reason_why_not(name: str) -> None:
     assert (name in SERVED) != (name in WITHOUT_COMMAND)
 

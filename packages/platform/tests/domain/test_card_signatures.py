@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from molecule_platform.domain import card_signatures as rules
 from molecule_platform.domain.card_signatures import Origin
 from molecule_platform.domain.refusals import Refusal
+from tests.rows import each_row
 
 HEADER: dict[str, Any] = {"alg": "ES256", "kid": "k1", "jku": "https://a.example/jwks", "typ": "JOSE"}
 
@@ -37,7 +38,7 @@ def test_a_signature_says_which_key_made_it_and_where_that_is_shown() -> None:
     assert (bare.kid, bare.jku) == (None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given_", "why"),
     [
         ("signed", "signatures is a list"),

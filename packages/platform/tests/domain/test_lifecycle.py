@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from molecule_platform.domain import lifecycle, workspaces
 from molecule_platform.domain.lifecycle import Beat
 from molecule_platform.domain.refusals import Refusal
+from tests.rows import each_row
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeWorkspace
@@ -28,7 +29,7 @@ def test_registering_brings_online_but_never_undoes_an_operator_s_decision(
     assert lifecycle.after_register(make_workspace(status=status)) == (status if kept else "online")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "beat", "after"),
     [
         ("awaiting_agent", Beat(), "online"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from molecule_platform.domain import redaction
 from molecule_platform.domain.credentials import new_token
+from tests.rows import each_row
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc\n-----END RSA PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
@@ -83,8 +84,8 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.parametrize(("credential", "label"), LABELLED)
-@pytest.mark.parametrize(
+@each_row(("credential", "label"), LABELLED)
+@each_row(
     "around", ["{}", "use {} please", '{{"x":"{}"}}', "key={}", "({})", "a, {}, b", "it is {}.", "line\\n{}"]
 )
 def test_of_what_looks_like_a_credential_only_its_kind_is_kept(
@@ -100,7 +101,7 @@ def test_no_token_of_ours_is_kept(around: str) -> None:
         assert token not in redaction.redacted_text(around.format(token))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kept"),
     [
         ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [REDACTED:AUTHORIZATION]"),
@@ -141,7 +142,7 @@ def test_a_value_that_follows_its_name_is_not_kept(text: str, kept: str) -> None
     assert redaction.redacted_text(text) == kept
 
 
-@pytest.mark.parametrize(
+@each_row(
     "prose",
     [
         "a bearer of good news arrives",
@@ -183,7 +184,7 @@ def test_they_are_kept_inside_a_body_too(name: str, thing: str) -> None:
     assert redaction.loggable(body) == body
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "label"),
     [
         ("token", "TOKEN"),

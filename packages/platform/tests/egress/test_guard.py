@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.egress import addresses, guard
+from tests.rows import each_row
 
 NOTHING = guard.agent_policy(())
 LOOPBACK = guard.agent_policy(("loopback",))
@@ -53,7 +54,7 @@ PUBLIC = [
 PUBLIC_6 = ["2606:4700::1111", "2a00:1450::1", "64:ff9b::808:808", "2002:808:808::1", "::ffff:8.8.8.8"]
 
 
-@pytest.mark.parametrize("address", NEVER)
+@each_row("address", NEVER)
 def test_some_addresses_are_never_called_whatever_is_allowed(address: str) -> None:
     with pytest.raises(guard.UnsafeUrl, match="never called"):
         guard.check_address(address, EVERYTHING)
@@ -129,7 +130,7 @@ def _passes(address: str, policy: guard.Policy) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "why"),
     [
         ("", "visible ASCII"),

@@ -192,12 +192,14 @@ async def test_a_card_that_may_be_read_from_another_page_varies_with_it_too(visi
     assert answer.headers["vary"] == "A2A-Version, Authorization, Origin"
 
 
-async def test_no_card_is_served_once_the_keys_are_lost_and_a_rotation_brings_it_back(visit: Visitor) -> None:
-    ada = await public(visit)
-    visit.house._staff.keys._signers.clear()
-    lost = await visit("GET", f"/agents/{ada}{WELL_KNOWN[0]}", token=None)
+async def test_no_card_is_served_once_the_keys_are_lost_and_a_rotation_brings_it_back(
+    breaking: Visitor,
+) -> None:
+    ada = await public(breaking)
+    breaking.house._staff.keys._signers.clear()
+    lost = await breaking("GET", f"/agents/{ada}{WELL_KNOWN[0]}", token=None)
     assert lost.status == 503
     assert "molecule key rotate" in lost.json["error"]["message"]
-    assert (await visit("POST", "/admin/keys/rotate")).json["status"] == "rotated"
-    await visit.house._staff.keys.refresh()
-    assert (await visit("GET", f"/agents/{ada}{WELL_KNOWN[0]}", token=None)).status == 200
+    assert (await breaking("POST", "/admin/keys/rotate")).json["status"] == "rotated"
+    await breaking.house._staff.keys.refresh()
+    assert (await breaking("GET", f"/agents/{ada}{WELL_KNOWN[0]}", token=None)).status == 200

@@ -16,7 +16,6 @@ from molecule_platform.services import feed, followers
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually, Visitor
 
-ADMIN_TOKEN = "the-administrator-s-token"
 SECONDS = 30.0
 
 
@@ -54,7 +53,7 @@ async def connected(
     visit: Visitor, query: str = "", path: str = "/ws", **headers: str
 ) -> AsyncGenerator[Socket]:
     socket = Socket()
-    sent = {"host": "platform", **(headers or {"authorization": f"Bearer {ADMIN_TOKEN}"})}
+    sent = {"host": "platform", **headers} if headers else visit.headers()
     scope = {
         "type": "websocket",
         "path": path,
@@ -185,25 +184,25 @@ async def test_a_socket_opened_with_a_ticket_closes_with_the_credential_behind_i
         assert (await closed(socket))[0] == 4009
 
 
-async def test_a_listener_whose_past_is_forgotten_is_told_to_read_anew(visit: Visitor) -> None:
-    await visit.workspace("Ada")
+async def test_a_listener_whose_past_is_forgotten_is_told_to_read_anew(breaking: Visitor) -> None:
+    await breaking.workspace("Ada")
 
-    storage = visit.house._staff.feed._storage
+    storage = breaking.house._staff.feed._storage
     long_after = datetime.now(UTC) + timedelta(days=1)
     await storage.write(lambda tx: tx.events.prune(long_after, 1))
-    async with connected(visit, "since=0") as socket:
+    async with connected(breaking, "since=0") as socket:
         await socket.next()
         frame = await socket.frame()
         oldest = await storage.read(lambda tx: tx.events.oldest_kept())
         assert (frame["event"], frame["payload"]) == ("RESYNC_REQUIRED", {"oldest_id": str(oldest)})
 
 
-async def test_a_house_that_stops_says_so_to_its_listeners(visit: Visitor) -> None:
-    async with connected(visit) as socket:
+async def test_a_house_that_stops_says_so_to_its_listeners(breaking: Visitor) -> None:
+    async with connected(breaking) as socket:
         await socket.next()
-        await visit.house.drain()
+        await breaking.house.drain()
         assert (await closed(socket))[0] == 1012
-    async with connected(visit) as socket:
+    async with connected(breaking) as socket:
         assert (await closed(socket))[0] == 1012
 
 

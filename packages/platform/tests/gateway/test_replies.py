@@ -12,6 +12,7 @@ from molecule_platform.ports.links import Answered, Said, Unanswered, Working
 from molecule_wire.a2a import text
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
+from tests.rows import each_row
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
@@ -75,7 +76,7 @@ def read(
     return replies.read(status, {}, body, make_message(dialect=callers), asked)
 
 
-@pytest.mark.parametrize(("result", "asked"), INVALID)
+@each_row(("result", "asked"), INVALID)
 def test_an_answer_that_is_meant_for_a2a_and_is_not_valid_is_refused(
     make_message: MakeMessage, result: Any, asked: Dialect
 ) -> None:
@@ -94,11 +95,9 @@ def test_a_promise_that_names_no_valid_task_is_refused(make_message: MakeMessage
     assert "malformed-event" in answer.sentence
 
 
-@pytest.mark.parametrize("callers", ["1.0", "0.3"])
-@pytest.mark.parametrize("asked", ["1.0", "0.3"])
-@pytest.mark.parametrize(
-    "result", [{"task": DONE}, OLD_DONE, DONE, without(OLD_DONE, "kind"), {**DONE, "kind": "task"}]
-)
+@each_row("callers", ["1.0", "0.3"])
+@each_row("asked", ["1.0", "0.3"])
+@each_row("result", [{"task": DONE}, OLD_DONE, DONE, without(OLD_DONE, "kind"), {**DONE, "kind": "task"}])
 def test_a_task_is_known_by_its_shape_and_told_in_the_caller_s_dialect(
     make_message: MakeMessage, result: Any, asked: Dialect, callers: str
 ) -> None:
@@ -112,8 +111,8 @@ def test_a_task_is_known_by_its_shape_and_told_in_the_caller_s_dialect(
         assert told == OLD_DONE
 
 
-@pytest.mark.parametrize("callers", ["1.0", "0.3"])
-@pytest.mark.parametrize(
+@each_row("callers", ["1.0", "0.3"])
+@each_row(
     ("result", "asked"),
     [
         ({"message": SAID}, "1.0"),

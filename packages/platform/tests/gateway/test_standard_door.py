@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.rows import each_row
+
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Answer, Visitor
     from packages.platform.tests.gateway.conftest import MisbehavingAgent
@@ -51,7 +53,7 @@ def code_of(answer: Answer) -> tuple[int, str]:
 # Envelopes and versions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "code", "rpc_id"),
     [
         (b"{", -32700, None),
@@ -94,7 +96,7 @@ async def test_every_wrong_field_is_named(visit: Visitor) -> None:
     assert named == ["message.messageId", "message.role", "message.parts[0]"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "method", "code"),
     [
         ("1.7", "SendMessage", -32009),
@@ -108,7 +110,7 @@ async def test_every_wrong_field_is_named(visit: Visitor) -> None:
         ("", "message/send", None),
     ],
 )
-@pytest.mark.parametrize("place", ["header", "query"])
+@each_row("place", ["header", "query"])
 async def test_the_version_decides_by_major_and_minor_in_the_header_or_the_query(
     visit: Visitor, version: str, method: str, code: int | None, place: str
 ) -> None:

@@ -68,8 +68,8 @@ class Stream:
 async def opened(
     visit: Visitor, target: str = "/events/stream", token: str | None = ADMIN_TOKEN, **headers: str
 ) -> AsyncGenerator[Stream]:
-    sent = {"host": "platform", **headers} | ({} if token is None else {"authorization": f"Bearer {token}"})
-    knock = visit.knocks("GET", target, {name.replace("_", "-"): value for name, value in sent.items()})
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    knock = visit.knocks("GET", target, visit.headers(token) | named)
     stream = Stream(knock)
     serving = asyncio.ensure_future(visit.house.serve(knock))
     await asyncio.wait_for(knock.started.wait(), SECONDS)
@@ -151,19 +151,19 @@ async def test_a_quiet_stream_is_kept_alive(visit: Visitor, monkeypatch: pytest.
         assert await stream.block() == {"": "keep-alive"}
 
 
-async def test_a_cursor_that_is_forgotten_makes_a_resync_the_first_event(visit: Visitor) -> None:
-    await visit.workspace("Ada")
-    storage = visit.house._staff.feed._storage
+async def test_a_cursor_that_is_forgotten_makes_a_resync_the_first_event(breaking: Visitor) -> None:
+    await breaking.workspace("Ada")
+    storage = breaking.house._staff.feed._storage
     long_after = datetime.now(UTC) + timedelta(days=1)
     await storage.write(lambda tx: tx.events.prune(long_after, 1))
     oldest = await storage.read(lambda tx: tx.events.oldest_kept())
-    async with opened(visit, "/events/stream?since=0") as stream:
+    async with opened(breaking, "/events/stream?since=0") as stream:
         await stream.block()
         assert await stream.block() == {
             "event": "resync",
             "data": json.dumps({"oldest_id": str(oldest)}, separators=(",", ":")),
         }
-    listed = await visit("GET", "/events?since=0")
+    listed = await breaking("GET", "/events?since=0")
     assert (listed.status, listed.json["code"], listed.json["oldest_id"]) == (410, "cursor-lost", str(oldest))
 
 
@@ -185,13 +185,13 @@ async def test_a_reader_that_is_too_slow_finds_the_stream_ended_and_resumes(
             pass
 
 
-async def test_a_stream_ends_with_its_credential_and_with_its_house(visit: Visitor) -> None:
-    ada, token = await visit.agent("Ada")
-    async with opened(visit, token=token) as stream, opened(visit) as other:
+async def test_a_stream_ends_with_its_credential_and_with_its_house(breaking: Visitor) -> None:
+    ada, token = await breaking.agent("Ada")
+    async with opened(breaking, token=token) as stream, opened(breaking) as other:
         await stream.block()
-        await visit("DELETE", f"/workspaces/{ada}?confirm=true")
+        await breaking("DELETE", f"/workspaces/{ada}?confirm=true")
         await stream.until_end()
-        await visit.house.drain()
+        await breaking.house.drain()
         await other.until_end()
 
 

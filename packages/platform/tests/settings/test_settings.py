@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from molecule_platform import settings
 from molecule_platform.settings import table
+from tests.rows import each_row
 
 
 def load(
@@ -168,7 +169,7 @@ _NATS = "nats://host:port or tls://host:port, several separated by commas"
 _TOKEN = "at least 8 visible ASCII characters without spaces"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "allowed"),
     [
         ("PORT", "http", _PORTS),
@@ -231,7 +232,7 @@ def test_a_mistake_in_the_file_names_the_file() -> None:
         load({}, toml={"PORT": True})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "expected"),
     [
         ("MOLECULE_DATA_DIR", "~/x", Path.home() / "x"),
@@ -321,7 +322,7 @@ def test_names_of_the_earlier_system_are_ignored_with_a_warning() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [name.replace("*", "ANYTHING") for name in table.KNOWN_ELSEWHERE])
+@each_row("name", [name.replace("*", "ANYTHING") for name in table.KNOWN_ELSEWHERE])
 def test_names_that_other_parts_read_are_no_mistakes(name: str) -> None:
     assert load({name: "x"})[1] == []
 

@@ -19,6 +19,7 @@ from molecule_platform.sources import stock as stocks
 from molecule_platform.sources.github import GitHubSource
 from molecule_platform.testing.github import GitHub, packed
 from molecule_platform.testing.serving import Receive, Scope, Send, serving
+from tests.rows import each_row
 
 if TYPE_CHECKING:
     from packages.platform.tests.sources.conftest import Shelf
@@ -54,7 +55,7 @@ def test_a_source_is_read_into_its_one_spelling(source: str, hint: str, unpinned
     assert (spec.text, spec.name_hint, spec.unpinned) == (source, hint, unpinned)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "github://acme",

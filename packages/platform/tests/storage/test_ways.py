@@ -20,6 +20,7 @@ from molecule_platform.ports.mailbox import InboxFilter
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.storage.transaction import SqlTransaction
+from tests.rows import each_row
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 # What has a row for each message, and the steps of a plan that pass by all of them, or by all of one agent.
@@ -85,7 +86,7 @@ def plan_of(tx: Transaction, verb: Callable[[Transaction], Any]) -> list[str]:
     return [row[3] for statement in said for row in driver.execute(f"EXPLAIN QUERY PLAN {statement}")]
 
 
-@pytest.mark.parametrize("name", VERBS)
+@each_row("name", VERBS)
 async def test_a_question_is_answered_without_passing_by_all_messages(
     storage: SqliteStorage, name: str
 ) -> None:

@@ -8,9 +8,10 @@ import requests
 from molecule_agent import errors
 from molecule_wire.calls import CallFailed
 from molecule_wire.errors import TABLE
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize("code", TABLE)
+@each_row("code", TABLE)
 def test_each_code_of_the_shared_table_becomes_its_class(code: str) -> None:
     status, name, _ = TABLE[code]
     error = errors.from_failure(CallFailed(status, code, "sorry"), None)

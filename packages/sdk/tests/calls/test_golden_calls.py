@@ -20,6 +20,7 @@ from molecule_wire.calls import (
     registry,
     workspaces,
 )
+from tests.rows import each_row
 
 GOLDEN = Path(__file__).parents[4] / "contracts" / "calls"
 
@@ -84,7 +85,7 @@ def test_every_call_has_a_golden_example_and_every_example_a_call() -> None:
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(CALLS)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_row("name", CALLS)
 def test_the_arguments_of_a_call_become_its_request(name: str) -> None:
     example = golden(name)
     request = CALLS[name][0](**example["arguments"])
@@ -92,7 +93,7 @@ def test_the_arguments_of_a_call_become_its_request(name: str) -> None:
     assert made == example["request"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "index"), [(name, index) for name in CALLS for index in range(len(golden(name)["replies"]))]
 )
 def test_each_reply_of_a_call_becomes_its_result_or_its_failure(name: str, index: int) -> None:

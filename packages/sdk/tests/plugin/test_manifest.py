@@ -14,6 +14,7 @@ from molecule_plugin.manifest_rules import document_findings, manifest_findings
 from molecule_plugin.plugin_manifest import manifest_of
 from molecule_plugin.yaml_reading import parse_yaml
 from molecule_wire import registry
+from tests.rows import each_row
 
 yaml_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dates() | st.binary(max_size=20),
@@ -46,7 +47,7 @@ def test_a_missing_manifest_is_named_with_its_path(tmp_path: Path) -> None:
     assert validate_manifest(str(path)) == [f"manifest not found: {path}"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "fragment"),
     [
         ("name: [", "yaml parse error: "),
@@ -86,7 +87,7 @@ def test_an_unknown_runtime_is_answered_with_the_list() -> None:
     assert fault.endswith("(use underscore form, e.g. 'claude_code')")
 
 
-@pytest.mark.parametrize("runtime", sorted(registry.SUPPORTED_RUNTIMES))
+@each_row("runtime", sorted(registry.SUPPORTED_RUNTIMES))
 def test_every_runtime_of_the_registry_is_accepted(runtime: str) -> None:
     assert faults(f"name: a\nruntimes: [{runtime}]\n") == []
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from molecule_plugin import parse_skill_md, skills, validate_skill
 from molecule_plugin.skills import skill_findings
+from tests.rows import each_row
 
 GOOD = {"name": "greet", "description": "Greets."}
 
@@ -95,7 +96,7 @@ def test_no_text_makes_the_reader_raise(tmp_path: Path, text: str) -> None:
     validate_skill(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "fragment"),
     [
         ({"name": None}, "`name` is required in SKILL.md frontmatter"),

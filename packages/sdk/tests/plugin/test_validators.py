@@ -20,6 +20,7 @@ from molecule_plugin.channel import channel_findings
 from molecule_plugin.org import org_findings
 from molecule_plugin.workspace import template_findings
 from molecule_wire import registry
+from tests.rows import each_row
 
 WORKSPACE = {"name": "Ada", "runtime": "llm"}
 ORG = {"name": "Acme", "workspaces": [{"name": "PM"}]}
@@ -97,7 +98,7 @@ def test_a_workspace_file_that_is_no_object_is_said(tmp_path: Path) -> None:
     assert validate_workspace_template(tmp_path)[0].message.startswith("invalid YAML: ")
 
 
-@pytest.mark.parametrize("runtime", sorted(registry.SUPPORTED_RUNTIMES))
+@each_row("runtime", sorted(registry.SUPPORTED_RUNTIMES))
 def test_every_runtime_of_the_registry_is_accepted(tmp_path: Path, runtime: str) -> None:
     assert workspace(tmp_path, {"name": "Ada", "runtime": runtime}) == []
     assert org_node(tmp_path, runtime=runtime) == []

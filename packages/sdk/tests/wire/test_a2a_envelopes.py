@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from molecule_wire import JSON, JSONObject, ids
 from molecule_wire.a2a import checks, envelopes, errors, operations
+from tests.rows import each_row
 
 
 def _send(**changes: Any) -> dict[str, Any]:
@@ -188,7 +189,7 @@ def test_strict_doors_name_every_missing_field() -> None:
     assert _fields(_refused(message, lenient=True)) == ["message.parts"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "field"),
     [
         ({"messageId": 7}, "message.messageId"),

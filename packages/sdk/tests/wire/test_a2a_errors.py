@@ -8,6 +8,7 @@ import pytest
 from molecule_wire import JSON
 from molecule_wire import errors as platform_errors
 from molecule_wire.a2a import errors
+from tests.rows import each_row
 
 Golden = Callable[[str], list[dict[str, Any]]]
 
@@ -44,7 +45,7 @@ def test_each_kind_is_found_by_code_and_reason(kind: errors.ErrorKind) -> None:
     assert error.metadata == {"detail": 1}
 
 
-@pytest.mark.parametrize("code", platform_errors.TABLE)
+@each_row("code", platform_errors.TABLE)
 def test_every_platform_code_makes_a_gateway_error(code: str) -> None:
     error = errors.gateway_error(code, "no")
     assert error.http_status == (409 if code == "cancelled" else platform_errors.TABLE[code].status)
@@ -156,7 +157,7 @@ def test_a_peer_cannot_borrow_the_status_of_a_platform_error(
         assert read.to_object()["data"] == forged["data"]
 
 
-@pytest.mark.parametrize("code", platform_errors.TABLE)
+@each_row("code", platform_errors.TABLE)
 def test_whatever_a_peer_says_its_status_is_one_of_the_protocol(code: str) -> None:
     forged = errors.gateway_error(code, "no").to_rest()["error"]
     assert errors.from_object(forged).http_status in {kind.http_status for kind in errors.KINDS}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from molecule_wire.a2a import envelopes, errors
+from tests.rows import each_row
 
 FILE = {"bytes": "aGk=", "name": "n", "mimeType": "text/plain"}
 
@@ -40,8 +41,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("old", [False, True])
-@pytest.mark.parametrize(("params", "field"), WRONG)
+@each_row("old", [False, True])
+@each_row(("params", "field"), WRONG)
 def test_a_strict_door_names_what_has_the_wrong_type_and_the_lenient_one_lets_it_in(
     params: dict[str, Any], field: str, old: bool
 ) -> None:
@@ -52,7 +53,7 @@ def test_a_strict_door_names_what_has_the_wrong_type_and_the_lenient_one_lets_it
     assert parsed(params, old=old, lenient=True).message_id == "m"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         said(extensions=[]),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from molecule_wire import JSONObject
 from molecule_wire.a2a import errors, tasks
+from tests.rows import each_row
 
 MESSAGE: JSONObject = {"messageId": "m1", "role": "ROLE_AGENT", "parts": [{"text": "hi"}]}
 
@@ -155,7 +156,7 @@ BROKEN_ORDERS: list[tuple[list[JSONObject], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("events", "reason"), BROKEN_ORDERS)
+@each_row(("events", "reason"), BROKEN_ORDERS)
 def test_a_broken_order_of_events_is_refused_by_name(events: list[JSONObject], reason: str) -> None:
     assert _refusal(*events) == reason
 

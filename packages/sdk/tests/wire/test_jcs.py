@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_wire import jcs
+from tests.rows import each_row
 
 SCALARS = (
     st.none()
@@ -39,7 +40,7 @@ def test_names_are_sorted_by_utf_16_and_not_by_code_point() -> None:
     assert found == ["\r", "1", "\x80", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("bits", "text"),
     [
         # RFC 8785, appendix B.

@@ -24,6 +24,7 @@ _POLL_SECONDS = 0.02
 # Below those that Linux gives to connections, and to whoever asks for any.
 _PORTS = (16_384, 32_768)
 _SET_PARENT_DEATH_SIGNAL = 1
+PARENT = Path("/tmp")  # noqa: S108 - every account may enter it, and each server has a folder of its own there
 
 
 class ServerMissing(Exception):
@@ -44,12 +45,12 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def private_postgres() -> Generator[str]:
-    """A PostgreSQL of one's own, durable as in production; yields its `DATABASE_URL`."""
+def private_postgres(parent: Path = PARENT) -> Generator[str]:
+    """A PostgreSQL of one's own below a folder, durable as in production; yields its `DATABASE_URL`."""
     binaries = _postgres_binaries()
     account = _postgres_account()
     password = secrets.token_hex(16)
-    with _directory("molecule-pg-", account) as home:
+    with _directory(parent, "molecule-pg-", account) as home:
         port = free_port()
         _initialise_cluster(binaries, home, password, account)
         command = [str(binaries / "postgres"), "-D", str(home / "data"), *_postgres_options(home, port)]
@@ -77,7 +78,7 @@ def private_nats(url: str | None = None) -> Generator[str]:
     binary = _nats_binary()
     url = url or f"nats://molecule:{secrets.token_hex(16)}@127.0.0.1:{free_port()}"
     place = urlsplit(url)
-    with _directory("molecule-nats-", None) as home:
+    with _directory(PARENT, "molecule-nats-", None) as home:
         options = ["-a", "127.0.0.1", "-p", str(place.port), "--user", str(place.username)]
         command = [binary, *options, "--pass", str(place.password)]
         with _running(command, home, None, stop_with=signal.SIGTERM) as server:
@@ -159,9 +160,9 @@ def _nats_answers(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def _directory(prefix: str, account: str | None) -> Generator[Path]:
-    """Short, because a socket's path is limited; under a parent that the account may enter."""
-    home = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+def _directory(parent: Path, prefix: str, account: str | None) -> Generator[Path]:
+    """A new folder; its path is short, because that of a socket is limited, and the account may enter it."""
+    home = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
         if account:
             shutil.chown(home, account)
