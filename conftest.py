@@ -1,6 +1,7 @@
 """Fixtures of the whole workspace: private real servers and a clean environment."""
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -47,6 +48,22 @@ def pytest_configure() -> None:
     if "TMPDIR" not in os.environ and _has_room():
         os.environ["TMPDIR"] = str(_MEMORY)
         tempfile.tempdir = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A whole platform runs on PostgreSQL where the engine matters, and everywhere with the long tests."""
+    for item in items:
+        given: dict[str, object] = item.callspec.params if hasattr(item, "callspec") else {}  # type: ignore[attr-defined]
+        on_postgres = "postgres" in (given.get("engine"), given.get("process"))
+        if on_postgres and item.get_closest_marker("both_engines") is None:
+            item.add_marker("long")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the collector need not look at it again after every few tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def _has_room() -> bool:

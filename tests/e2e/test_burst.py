@@ -100,6 +100,7 @@ async def sleeping_webhook() -> AsyncGenerator[tuple[str, list[float]]]:
 
 
 @pytest.mark.e2e
+@pytest.mark.both_engines
 @pytest.mark.slow  # two thousand sends at once
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(

@@ -123,6 +123,7 @@ def events_of(process: PlatformProcess, workspace_id: str, kind: str) -> Counter
     return Counter(row["payload"]["message_id"] for row in rows)
 
 
+@pytest.mark.both_engines
 @pytest.mark.slow  # 150 messages, two kills, and leases of ten seconds that must run out
 @pytest.mark.timeout(180)
 def test_every_message_has_one_outcome_although_the_platform_is_killed(

@@ -31,6 +31,7 @@ def keeps_its_promise(plan: Plan, folder: Path) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.both_engines
 @pytest.mark.slow  # real processes, killed and started again, and retries that take their time
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])

@@ -83,6 +83,7 @@ def went_offline(replica: PlatformProcess, workspace_id: str) -> int:
 
 
 @pytest.mark.e2e
+@pytest.mark.long  # waits for loops and their leases; a short soak kills replicas too
 @pytest.mark.timeout(180)
 def test_two_processes_are_one_platform_and_either_may_be_killed(pair: Pair) -> None:
     one, two = pair

@@ -23,15 +23,6 @@ from tests.spec.platforms import Engine, Platform, Share, Start
 from tests.spec.scripted_agent import ScriptedAgent
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What no engine can change runs on PostgreSQL with the long tests only."""
-    for item in items:
-        engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None  # type: ignore[attr-defined]
-        if engine == "postgres" and item.get_closest_marker("both_engines") is None:
-            item.add_marker("long")
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """SQLite with the in-process bus, or PostgreSQL with NATS."""

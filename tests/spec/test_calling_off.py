@@ -23,8 +23,6 @@ from molecule_platform.testing.rude_exchange import Arrival
 from molecule_wire.a2a import operations
 from tests.spec.platforms import Platform, Start
 
-pytestmark = pytest.mark.both_engines
-
 PATIENCE_SECONDS = 30.0
 SOON_SECONDS = 10.0
 CARD: dict[str, Any] = {"name": "rude", "skills": []}

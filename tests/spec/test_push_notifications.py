@@ -14,8 +14,6 @@ from molecule_wire.a2a import operations
 from tests.spec.a2a import ASYNC, Problem, polled, pushed
 from tests.spec.platforms import Platform
 
-pytestmark = pytest.mark.both_engines
-
 PATIENCE_SECONDS = 30.0
 
 

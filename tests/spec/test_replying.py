@@ -8,8 +8,6 @@ import requests
 from molecule_agent import RemoteAgentClient
 from tests.spec.platforms import Platform, Start, message
 
-pytestmark = pytest.mark.both_engines
-
 MOST_OPEN = 3
 
 

@@ -13,8 +13,6 @@ from molecule_wire.a2a import text
 from tests.spec.platforms import Platform, message
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 
-pytestmark = pytest.mark.both_engines
-
 
 class OriginalClient:
     """What the original client sends: its bearer, an Origin, and its cursor; it knows no other header."""

@@ -57,7 +57,8 @@ async def _execute(url: str, *statements: str) -> None:
 
 async def _empty(url: str) -> None:
     tables = [table.name for table in reversed(metadata.sorted_tables) if table.name != "counters"]
-    await _execute(url, *(f'DELETE FROM "{name}"' for name in tables))
+    statements = "".join(f'DELETE FROM "{name}"; ' for name in tables)
+    await _execute(url, f"DO $$ BEGIN {statements} END $$")
 
 
 Elsewhere = Callable[[str, str], None]

@@ -1,5 +1,6 @@
 """The program `molecule`: its commands, and what happens when one of them fails."""
 
+import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -65,10 +66,14 @@ app.add_typer(dead_letters, name="dead-letter")
 app.add_typer(delegations, name="delegation")
 
 
+# Made at the first call and kept: it takes 50 ms, more than most commands.
+_command = functools.cache(lambda: get_command(app))
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit code."""
     try:
-        code = get_command(app).main(list(arguments), prog_name="molecule", standalone_mode=False)
+        code = _command().main(list(arguments), prog_name="molecule", standalone_mode=False)
     except problems.Problem as problem:
         return _fail(problem, arguments)
     except typer.TyperException as mistake:

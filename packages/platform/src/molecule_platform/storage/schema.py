@@ -37,7 +37,7 @@ def upgrade(connection: Connection) -> None:
 
 @functools.cache
 def _revisions() -> tuple[str, ...]:
-    """The revisions that this version knows, newest first; reading them costs more than the rest of opening."""
+    """The revisions that this version knows, newest first; reading them is most of an opening."""
     return tuple(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
 
 
