@@ -14,8 +14,8 @@ from scripts.soak.run import Plan, soak
 from scripts.soak.senders import Errand, Outcome
 
 SHORT = {
-    "sqlite": Plan("sqlite", messages=100, kills=2, seconds=60.0),
-    "postgres": Plan("postgres", messages=80, kills=2, seconds=60.0),
+    "sqlite": Plan("sqlite", messages=60, kills=2, seconds=60.0),
+    "postgres": Plan("postgres", messages=50, kills=2, seconds=60.0),
 }
 
 
