@@ -1,19 +1,22 @@
-"""Two replicas on one database are one house: it does not matter to which of them anybody talks."""
+"""Two replicas on one database are one platform: it does not matter to which of them anybody talks."""
 
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import requests
-from websockets.sync.client import connect
 
 from molecule_agent import InboxDelivery, RemoteAgentClient
 from molecule_platform.gateway.doors import streams
 from molecule_platform.services import cards
+from molecule_platform.testing import servers
 from molecule_wire.a2a import text
+from tests.spec import platforms
 from tests.spec.platforms import Engine, Platform, Start
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 from tests.spec.streams import closing_code, listen, stream
@@ -36,10 +39,27 @@ def engine() -> Engine:
     return "postgres"
 
 
-@pytest.fixture
-def pair(replicated: Start) -> Pair:
+@pytest.fixture(scope="module")
+def replicas(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, postgres_pattern: str, nats_url: str
+) -> Iterator[Pair]:
     """Two replicas that hold a call for as long as a test may need."""
-    return Pair(replicated(MOLECULE_A2A_HOLD_SECONDS=30), replicated(MOLECULE_A2A_HOLD_SECONDS=30))
+    home = tmp_path_factory.mktemp("replicas")
+    with servers.fresh_database(postgres_url, postgres_pattern) as url:
+        flags = {"DATABASE_URL": url, "NATS_URL": nats_url, "MOLECULE_A2A_HOLD_SECONDS": 30}
+        pair = Pair(platforms.opened(home, flags), platforms.opened(home, flags))
+        yield pair
+        for replica in pair:
+            replica.stop()
+
+
+@pytest.fixture
+def pair(replicas: Pair, tmp_path: Path) -> Iterator[Pair]:
+    """Two replicas with a new organisation."""
+    with replicas.here.new_org(tmp_path) as here:
+        there = replace(replicas.there, org=here.org, homes=tmp_path, clients=[])
+        yield Pair(here, there)
+        there.leave()
 
 
 def elsewhere(client: RemoteAgentClient, platform: Platform) -> RemoteAgentClient:
@@ -94,8 +114,9 @@ def test_a_new_card_is_shown_by_the_other_as_soon_as_the_bell_comes(
 
 
 def test_what_a_replica_that_went_away_had_accepted_is_carried_by_the_other(
-    pair: Pair, agent: ScriptedAgent
+    restarting: Start, agent: ScriptedAgent
 ) -> None:
+    pair = Pair(restarting(), restarting())
     client = join_push(pair.here, agent)
     pair.here.ok("POST", f"/workspaces/{client.workspace_id}/pause")
     sent = pair.here.send(client.workspace_id, "hello").json()
@@ -131,8 +152,7 @@ def test_both_together_carry_each_message_once_and_one_at_a_time(pair: Pair, age
 
 
 def test_an_event_on_one_reaches_a_listener_of_the_other(pair: Pair) -> None:
-    headers = {"Authorization": f"Bearer {pair.there.admin_token}"}
-    with connect(pair.there.url.replace("http", "ws") + "/ws", additional_headers=headers) as socket:
+    with listen(pair.there) as socket:
         client = pair.here.join("a")
         seen: list[tuple[str, str]] = []
         while ("WORKSPACE_ONLINE", client.workspace_id) not in seen:
