@@ -24,6 +24,18 @@ describe("the page's copy", () => {
     expect(read()?.a?.text).toBe('after');
   });
 
+  it('follows what becomes of the agents, once they were read', () => {
+    const client = new QueryClient();
+    const records = createRecords(client);
+    const read = () => client.getQueryData<readonly { status: string }[]>(['workspaces']);
+    const paused = { ...frame(''), event: 'WORKSPACE_PAUSED', payload: {} };
+    records.fold(paused);
+    expect(read()).toBeUndefined();
+    client.setQueryData(['workspaces'], [{ id: 'a', status: 'online' }]);
+    records.fold(paused);
+    expect(read()?.[0]?.status).toBe('paused');
+  });
+
   it('forgets everything with the session', () => {
     const client = new QueryClient();
     const api = createApi(() => Promise.resolve(new Response('[]')));

@@ -95,6 +95,11 @@ def test_of_what_looks_like_a_credential_only_its_kind_is_kept(
     assert shown == around.format(f"[REDACTED:{label}]")
 
 
+@each_row("joint", "+/=~-_")
+def test_what_is_joined_to_a_credential_goes_with_it(joint: str) -> None:
+    assert redaction.redacted_text(f"use ghp_abcdefgh1234{joint}hush now") == "use [REDACTED:GITHUB_PAT] now"
+
+
 @pytest.mark.parametrize("around", ["my token is {}, keep it", "{}", "code={}"])
 def test_no_token_of_ours_is_kept(around: str) -> None:
     for token in (new_token() for _ in range(200)):
