@@ -18,7 +18,7 @@ from pathlib import Path
 
 from scripts import repository
 
-SECONDS = 40
+SECONDS = 35
 # A fixture is shared by many tests, so what only a conftest imports says little about one of them.
 CONFTEST_STEPS = 3
 CANVAS = "canvas/"
