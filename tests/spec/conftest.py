@@ -6,8 +6,8 @@ fixture that says why: `restarting`, `first_org`, `replicated`, `configured` or 
 
 import shutil
 import time
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,42 +33,38 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture(scope="session")
-def share_for_all(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Share]:
+def share_for_all(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Share:
     """Gives the one platform of an engine with these settings, which stays open until the end."""
-    with _sharing(request, tmp_path_factory) as share:
-        yield share
+    return _sharing(request, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Share]:
+def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Share:
     """The same for the settings of one module: one that nobody asks costs a few hundredths of a core."""
-    with _sharing(request, tmp_path_factory) as share:
-        yield share
+    return _sharing(request, tmp_path_factory)
 
 
-@contextmanager
-def _sharing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Share]:
+def _sharing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Share:
     opened: dict[tuple[object, ...], Platform] = {}
-    with ExitStack() as exits:
 
-        def get(engine: Engine, **flags: Any) -> Platform:
-            key = (engine, *sorted(flags.items()))
-            if key not in opened:
-                home, below = tmp_path_factory.mktemp("shared"), dict[str, Any]()
-                if engine == "postgres":
-                    server = request.getfixturevalue("postgres_url")
-                    pattern = request.getfixturevalue("postgres_pattern")
-                    below["DATABASE_URL"] = exits.enter_context(servers.fresh_database(server, pattern))
-                    below["NATS_URL"] = request.getfixturevalue("nats_url")
-                else:
-                    _lay_database(home, request.getfixturevalue("empty_database"))
-                opened[key] = platforms.opened(home, {**below, **flags})
-                exits.callback(opened[key].stop)
-            return opened[key]
+    def get(engine: Engine, **flags: Any) -> Platform:
+        key = (engine, *sorted(flags.items()))
+        if key not in opened:
+            exits, home, below = ExitStack(), tmp_path_factory.mktemp("shared"), dict[str, Any]()
+            if engine == "postgres":
+                server = request.getfixturevalue("postgres_url")
+                pattern = request.getfixturevalue("postgres_pattern")
+                below["DATABASE_URL"] = exits.enter_context(servers.fresh_database(server, pattern))
+                below["NATS_URL"] = request.getfixturevalue("nats_url")
+            else:
+                _lay_database(home, request.getfixturevalue("empty_database"))
+            # Said to the session or module now, after the servers were started: so it closes before they do.
+            request.node.addfinalizer(exits.close)
+            opened[key] = platforms.opened(home, {**below, **flags})
+            exits.callback(opened[key].stop)
+        return opened[key]
 
-        yield get
+    return get
 
 
 def _lay_database(home: Path, empty_database: Path) -> None:
