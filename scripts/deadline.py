@@ -2,6 +2,7 @@
 
 import math
 import time
+from typing import cast
 
 import pytest
 
@@ -24,7 +25,7 @@ class Deadline:
     """Lets the rest pass by unrun once the time is over; their fixtures are still torn down at the end."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._seconds: float = config.getoption("--stop-after")
+        self._seconds = cast("float", config.getoption("--stop-after"))
         self._until = time.monotonic() + self._seconds
         self._found = self._begun = 0
 
