@@ -15,6 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import settings
 from sqlalchemy import Engine
 
 from molecule_platform.storage import postgres, sqlite
@@ -41,6 +42,10 @@ _OUR_PREFIXES = ("A2A_", "MAILBOX_", "MESSAGE_", "MOLECULE_", "PLUGIN_", "RATE_L
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - every test has a folder of its own below
 _ROOM_BYTES = 3 * 1024**3  # a run holds 0.5 GB at once
+
+
+# `make test-long` tries ten times as many examples.
+settings.register_profile("thorough", max_examples=10 * settings().max_examples)
 
 
 def pytest_configure() -> None:

@@ -20,7 +20,7 @@ from molecule_agent import InboundMessage, InboxDelivery, RemoteAgentClient
 from molecule_wire.a2a import text
 from tests.e2e.platform_process import PlatformProcess
 
-EACH = 75
+EACH = 50
 SENDERS = 12
 KILLS = 2
 PATIENCE_SECONDS = 150.0
@@ -124,7 +124,7 @@ def events_of(process: PlatformProcess, workspace_id: str, kind: str) -> Counter
 
 
 @pytest.mark.both_engines
-@pytest.mark.slow  # 150 messages, two kills, and leases of ten seconds that must run out
+@pytest.mark.slow  # 100 messages, two kills, and leases of ten seconds that must run out
 @pytest.mark.timeout(180)
 def test_every_message_has_one_outcome_although_the_platform_is_killed(
     process: PlatformProcess, push_agent: PushAgent, tmp_path: Path
@@ -141,7 +141,7 @@ def test_every_message_has_one_outcome_although_the_platform_is_killed(
         numbers = range(2 * EACH)
         waiting = [pool.submit(Sender(process, token, targets[n % 2], n).run) for n in numbers]
         for kill in range(KILLS):
-            wait_until_done(waiting, at_least=30 + 40 * kill)
+            wait_until_done(waiting, at_least=25 + 35 * kill)
             process.kill()
             process.start()
         outcomes = [future.result() for future in waiting]

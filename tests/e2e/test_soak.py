@@ -14,7 +14,7 @@ from scripts.soak.run import Plan, soak
 from scripts.soak.senders import Errand, Outcome
 
 SHORT = {
-    "sqlite": Plan("sqlite", messages=60, kills=2, seconds=60.0),
+    "sqlite": Plan("sqlite", messages=40, kills=1, seconds=60.0),
     "postgres": Plan("postgres", messages=50, kills=2, seconds=60.0),
 }
 
@@ -31,7 +31,6 @@ def keeps_its_promise(plan: Plan, folder: Path) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.both_engines
 @pytest.mark.slow  # real processes, killed and started again, and retries that take their time
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])

@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 
 from molecule_platform.api.limits import Limits
-from molecule_platform.app import house
+from molecule_platform.app import house, staff
+from molecule_platform.domain import messages, push
 from molecule_platform.ports.provisioner import Provisioner
+from molecule_platform.services.provisioning import StartRules
 from molecule_platform.testing import servers
 from tests.spec import platforms
-from tests.spec.platforms import Engine, Platform, Share, Start
+from tests.spec.platforms import UNHELD_SECONDS, Engine, Platform, Share, Start
 from tests.spec.scripted_agent import ScriptedAgent
 
 
@@ -73,9 +75,15 @@ def _lay_database(home: Path, empty_database: Path) -> None:
 
 
 @pytest.fixture
-def platform(share_for_all: Share, engine: Engine, tmp_path: Path) -> Iterator[Platform]:
-    """A new organisation on a platform with default settings, but a short hold."""
-    with share_for_all(engine, MOLECULE_A2A_HOLD_SECONDS=1).new_org(tmp_path) as platform:
+def platform(
+    share_for_all: Share, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Platform]:
+    """A new organisation on a platform with default settings, but a short hold.
+
+    A test marked `unheld` lets the hold run out on purpose, and so gets a shorter one.
+    """
+    hold = UNHELD_SECONDS if request.node.get_closest_marker("unheld") else 1
+    with share_for_all(engine, MOLECULE_A2A_HOLD_SECONDS=hold).new_org(tmp_path) as platform:
         yield platform
 
 
@@ -154,6 +162,19 @@ def agent() -> Iterator[ScriptedAgent]:
     scripted = ScriptedAgent()
     yield scripted
     scripted.close()
+
+
+@pytest.fixture
+def prompt_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is tried again in a moment; how long it really takes is for the domain's own tests."""
+    monkeypatch.setattr(messages, "RETRY_FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(push, "FIRST_DELAYS", (0.05,) * 5)
+
+
+@pytest.fixture
+def prompt_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reasons to restart an agent are gathered for a moment only."""
+    monkeypatch.setattr(staff, "StartRules", partial(StartRules, coalesce_seconds=0.2))
 
 
 @pytest.fixture

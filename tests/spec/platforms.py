@@ -26,6 +26,7 @@ from tests.spec import documented
 # Tests are faster than agents; those of the limits set them.
 UNLIMITED = {"RATE_LIMIT": 0, "RATE_LIMIT_ANON": 0}
 OPENING_SECONDS = CLOSING_SECONDS = 30
+UNHELD_SECONDS = 0.2
 
 Engine = Literal["sqlite", "postgres"]
 

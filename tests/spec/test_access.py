@@ -55,6 +55,7 @@ def test_a_refusal_is_explained_rule_by_rule(platform: Platform, strangers: Stra
     assert [remedy["kind"] for remedy in why["remedies"]] == ["grant", "move"]
 
 
+@pytest.mark.unheld
 def test_a_grant_opens_the_way_and_its_end_closes_it(platform: Platform, strangers: Strangers) -> None:
     ann, bob = strangers
     with pytest.raises(errors.AccessDeniedError):
@@ -75,6 +76,7 @@ def test_a_grant_opens_the_way_and_its_end_closes_it(platform: Platform, strange
     assert kinds == ["ACCESS_REVOKED", "ACCESS_GRANTED"]
 
 
+@pytest.mark.unheld
 def test_a_grant_may_run_both_ways(platform: Platform, strangers: Strangers) -> None:
     ann, bob = strangers
     grant(platform, *strangers, bidirectional=True)

@@ -87,6 +87,7 @@ def test_only_the_agent_itself_logs(platform: Platform) -> None:
         assert platform.call("POST", path, token, json=body).status_code == status
 
 
+@pytest.mark.unheld
 def test_what_an_agent_logs_as_received_is_never_delivered_to_it(platform: Platform) -> None:
     agent = platform.join("a")
     first = log(platform, agent, activity_type="a2a_receive", summary="myself").json()["id"]
@@ -96,6 +97,7 @@ def test_what_an_agent_logs_as_received_is_never_delivered_to_it(platform: Platf
     assert [row["summary"] for row in rows(platform, agent, "type=a2a_receive")] == ["real", "myself"]
 
 
+@pytest.mark.unheld
 def test_the_filters_narrow_the_log(platform: Platform) -> None:
     agent, peer = platform.join("a"), platform.join("b")
     platform.send(agent.workspace_id, "from a person")
@@ -130,6 +132,7 @@ def test_the_filters_narrow_the_log(platform: Platform) -> None:
         assert platform.call("GET", path).status_code == 400
 
 
+@pytest.mark.unheld
 def test_a_lost_cursor_is_said_and_reading_without_one_goes_on(platform: Platform) -> None:
     agent = platform.join("a")
     for word in ("one", "two"):

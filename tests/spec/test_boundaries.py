@@ -106,6 +106,7 @@ def test_a_worker_says_by_its_code_what_became_of_the_work(
     assert (told.status_code, told.json()["code"]) == (status, code)
 
 
+@pytest.mark.unheld
 def test_the_same_reply_posted_twice_answers_one_question(platform: Platform) -> None:
     asker, helper = platform.join("asker"), platform.join("helper")
     asked = [asker.call_peer(helper.workspace_id, words)["message_id"] for words in ("first?", "second?")]

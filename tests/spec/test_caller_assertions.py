@@ -13,6 +13,8 @@ from molecule_wire.a2a import text
 from tests.spec.platforms import Platform, message
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 
+pytestmark = pytest.mark.usefixtures("prompt_retries")
+
 
 @pytest.fixture
 def platform(patient: Platform) -> Platform:

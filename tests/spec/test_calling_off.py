@@ -191,7 +191,7 @@ def test_an_agent_that_never_speaks_is_hung_up_on_after_a_while(
 def test_a_deadline_is_told_as_a_cancel_is(platform: Platform, agent: RudeAgent) -> None:
     client = joined(platform, agent, CARD)
     agent.script.append("slow-task")
-    headers = {"A2A-Version": "1.0", "X-Timeout": "3", "Prefer": "wait=30"}
+    headers = {"A2A-Version": "1.0", "X-Timeout": "2", "Prefer": "wait=30"}
     answer = platform.call("POST", f"/workspaces/{client.workspace_id}/a2a", json=body_of(), headers=headers)
     assert answer.status_code == 504
     agent.may_answer.set()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from molecule_agent import RemoteAgentClient
+from molecule_platform.services import sweeps
 from tests.spec.platforms import Platform, Start
 
 
@@ -143,8 +144,8 @@ def test_a_removed_workspace_is_shown_to_operators_who_ask_for_it_and_can_still_
     assert platform.ok("GET", f"/workspaces/{gone}?include_removed=true")["name"] == ""
 
 
-@pytest.mark.slow  # the house looks for silent agents every five seconds
-def test_a_silent_agent_goes_offline(configured: Start) -> None:
+def test_a_silent_agent_goes_offline(configured: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "LIVENESS_SECONDS", 0.5)
     platform = configured(REMOTE_LIVENESS_STALE_AFTER=1)
     client = platform.join("a")
     client.heartbeat()

@@ -11,6 +11,8 @@ from molecule_platform.ports.provisioner import StartFailed
 from molecule_platform.testing.provisioner import FakeProvisioner
 from tests.spec.platforms import Platform, Start
 
+pytestmark = pytest.mark.usefixtures("prompt_restarts")
+
 PATIENCE_SECONDS = 30.0
 
 

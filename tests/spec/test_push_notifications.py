@@ -14,6 +14,8 @@ from molecule_wire.a2a import operations
 from tests.spec.a2a import ASYNC, Problem, polled, pushed
 from tests.spec.platforms import Platform
 
+pytestmark = pytest.mark.usefixtures("prompt_retries")
+
 PATIENCE_SECONDS = 30.0
 
 

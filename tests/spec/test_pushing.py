@@ -10,7 +10,7 @@ from molecule_wire.a2a import text
 from tests.spec.platforms import Platform, Start
 from tests.spec.scripted_agent import ScriptedAgent, join_push
 
-pytestmark = pytest.mark.both_engines
+pytestmark = [pytest.mark.both_engines, pytest.mark.usefixtures("prompt_retries")]
 
 
 @pytest.fixture

@@ -3,8 +3,12 @@
 import time
 from typing import Any
 
+import pytest
+
 from molecule_agent import InboundMessage, InboxDelivery, RemoteAgentClient
 from tests.spec.platforms import Platform, Start
+
+pytestmark = pytest.mark.usefixtures("prompt_retries")
 
 
 def test_s10_a_task_delegated_twice_in_a_minute_is_one_and_its_outcome_is_told(platform: Platform) -> None:

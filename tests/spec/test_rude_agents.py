@@ -14,6 +14,8 @@ from molecule_platform.testing import rude_agent
 from molecule_platform.testing.rude_agent import RudeAgent
 from tests.spec.platforms import Platform, Start
 
+pytestmark = pytest.mark.usefixtures("prompt_retries")
+
 PATIENCE_SECONDS = 30.0
 CARD = {
     "name": "rude",
@@ -190,9 +192,9 @@ def test_the_caller_s_deadline_ends_a_silent_dispatch_and_the_agent_is_told_the_
 ) -> None:
     client = joined(platform, agent)
     agent.script.append("silent")
-    answer = sent(platform, client.workspace_id, headers={"X-Timeout": "3"})
+    answer = sent(platform, client.workspace_id, headers={"X-Timeout": "2"})
     assert (answer.status_code, answer.json()["code"]) == (504, "deadline-exceeded")
-    assert int(agent.seen[0].headers["x-timeout"]) <= 3
+    assert int(agent.seen[0].headers["x-timeout"]) <= 2
     assert row(platform, client.workspace_id)["status"] == "expired"
 
 

@@ -2,6 +2,9 @@
 
 import time
 
+import pytest
+
+from molecule_platform.services import rotation
 from tests.spec.platforms import Platform, Start
 
 PATIENCE_SECONDS = 30.0
@@ -39,7 +42,10 @@ def test_the_keys_stay_the_same_after_a_restart_and_under_a_new_seal(restarting:
     assert again.call("GET", "/ready", "").status_code == 200
 
 
-def test_keys_that_no_longer_open_are_replaced_by_a_rotation(restarting: Start) -> None:
+def test_keys_that_no_longer_open_are_replaced_by_a_rotation(
+    restarting: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rotation, "FRESH_SECONDS", 0.1)
     first = restarting(SECRETS_ENCRYPTION_KEY="a" * 32)
     workspace_id = first.create("shown", visibility="public")["id"]
     first.stop()

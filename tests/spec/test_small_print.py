@@ -99,6 +99,7 @@ def test_an_attachment_has_an_address_and_a_name(platform: Platform) -> None:
     assert event["payload"]["attachments"] == [whole]
 
 
+@pytest.mark.unheld
 def test_an_id_in_a_query_is_read_like_one_in_a_path(platform: Platform) -> None:
     ada, token = agent(platform)
     bob, bob_token = agent(platform, "Bob")

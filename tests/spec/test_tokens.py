@@ -1,5 +1,6 @@
 """Tokens: minted within one's own power, shown once, rotated, revoked, and never above their maker."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -108,11 +109,12 @@ def test_a_revoked_token_ends_at_once(platform: Platform) -> None:
 
 def test_a_token_expires(platform: Platform) -> None:
     client = platform.join("a")
-    soon = times.format_time(datetime.now(UTC) + timedelta(seconds=3))
+    soon = times.format_time(datetime.now(UTC) + timedelta(seconds=1.5))
     new = minted(platform, client.workspace_id, expires_at=soon)
     deadline = datetime.now(UTC) + timedelta(seconds=30)
     while beat(platform, client.workspace_id, new["auth_token"]).status_code == 200:
         assert datetime.now(UTC) < deadline
+        time.sleep(0.05)
     assert beat(platform, client.workspace_id, new["auth_token"]).json()["code"] == "token-expired"
 
 
@@ -160,6 +162,7 @@ def test_a_wish_that_makes_no_sense_is_refused(platform: Platform, wish: dict[st
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-request")
 
 
+@pytest.mark.unheld
 def test_an_organisation_s_token_acts_in_its_organisation(platform: Platform) -> None:
     client = platform.join("a")
     token = platform.ok("POST", "/org/tokens", json={"name": "bot"})

@@ -44,7 +44,7 @@ HEADERS: tuple[str, ...] = (
     "x-workspace-id",
 )
 FUZZ = settings(
-    max_examples=150,
+    max_examples=settings().max_examples * 3 // 2,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

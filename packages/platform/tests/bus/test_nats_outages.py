@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from nats.aio.transport import TcpTransport
 
+from molecule_platform.bus import nats
 from molecule_platform.bus.nats import NatsBus
 from molecule_platform.ports import bus
 from molecule_platform.testing import servers
@@ -32,7 +33,8 @@ class Server:
 
 
 @pytest.fixture
-def server(nats_url: str) -> Iterator[Server]:
+def server(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(nats, "_PAUSE_SECONDS", 0.1)
     one = Server(f"nats://molecule:pass-that-must-not-be-logged@127.0.0.1:{servers.free_port()}")
     one.start()
     yield one

@@ -116,7 +116,7 @@ def test_no_agent_can_see_the_administrators_token(organisation: Organisation) -
         assert ADMIN_TOKEN not in psutil.Process(pid).environ().values()
 
 
-@pytest.mark.slow  # an agent notices a pause at its next look at the state, every five seconds
+@pytest.mark.slow  # an agent notices a pause at its next look at the state, every two seconds
 def test_a_paused_agent_ends_and_a_resumed_one_is_started_again(organisation: Organisation) -> None:
     assert organisation.molecule("workspace", "pause", "writer").code == 0
     until(lambda: "writer" not in organisation.agents(), "the paused agent ends")

@@ -71,6 +71,11 @@ class House:
 
     def __init__(self) -> None:
         self.log = Log()
+        self.forget()
+
+    def forget(self) -> None:
+        """As if nobody had asked yet."""
+        self.log.faults.clear()
         self.ticker = Ticker()
         self.left = asyncio.Event()
         self.closed = asyncio.Event()
@@ -168,6 +173,7 @@ class Running:
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
+        self.writers.clear()
 
     async def said(self, *pieces: bytes) -> bytes:
         """Everything that comes back until the server closes."""
@@ -186,20 +192,39 @@ class Running:
         return came
 
 
-@pytest.fixture
-async def web() -> AsyncIterator[Running]:
-    """A server of that house."""
+@contextlib.asynccontextmanager
+async def serving_a_house() -> AsyncGenerator[Running]:
     house, port = House(), servers.free_port()
     server = serving.Server(serving.config(house))
     with serving.listen("127.0.0.1", port) as listener:
         running = asyncio.ensure_future(server.serve(sockets=[listener]))
         await server.until_listening()
-        web = Running(house, port, server)
+        yield Running(house, port, server)
+        server.should_exit = True
+        await running
+
+
+@pytest.fixture(scope="module")
+async def shared_web() -> AsyncIterator[Running]:
+    async with serving_a_house() as web:
+        yield web
+
+
+@pytest.fixture
+async def web(shared_web: Running) -> AsyncIterator[Running]:
+    """A server of that house, where nobody has asked yet. Stopping one takes 0.2 s, so they share it."""
+    shared_web.house.forget()
+    yield shared_web
+    await shared_web.close()
+    shared_web.house.ticker.say(None)
+
+
+@pytest.fixture
+async def own_web() -> AsyncIterator[Running]:
+    """One of its own, because the test changes its times or stops it."""
+    async with serving_a_house() as web:
         yield web
         await web.close()
-        server.should_exit = True
-        house.ticker.say(None)
-        await running
 
 
 def get(path: str, *headers: bytes, method: str = "GET", version: str = "1.1") -> bytes:
@@ -409,12 +434,12 @@ async def test_too_many_requests_before_the_first_answer_are_refused(web: Runnin
 
 
 async def test_a_client_that_is_slow_to_ask_is_not_waited_for(
-    web: Running, monkeypatch: pytest.MonkeyPatch
+    own_web: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(front, "REQUEST_SECONDS", 0.1)
-    assert await web.said() == b""
+    assert await own_web.said() == b""
     # A byte now and then does not help.
-    reader, writer = await web.connect()
+    reader, writer = await own_web.connect()
     async with asyncio.timeout(SECONDS):
         with contextlib.suppress(ConnectionError):
             for byte in get("/one", *[b"X-Slow: yes"] * 100):
@@ -425,14 +450,14 @@ async def test_a_client_that_is_slow_to_ask_is_not_waited_for(
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
     writer.close()
-    assert web.house.seen == []
+    assert own_web.house.seen == []
 
 
 async def test_a_body_that_comes_slowly_may_take_its_time(
-    web: Running, monkeypatch: pytest.MonkeyPatch
+    own_web: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(front, "REQUEST_SECONDS", 0.3)
-    early = socket.create_connection(("127.0.0.1", web.port))
+    early = socket.create_connection(("127.0.0.1", own_web.port))
     # The head is there before the server first looks: only the body is slow.
     early.sendall(get("/body", b"Content-Length: 10", CLOSE, method="POST"))
     reader, writer = await asyncio.open_connection(sock=early)
@@ -444,20 +469,20 @@ async def test_a_body_that_comes_slowly_may_take_its_time(
     writer.close()
 
 
-async def test_a_connection_that_rests_is_closed(web: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_rests_is_closed(own_web: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "REST_SECONDS", 0.1)
-    came = await web.said(get("/one"))
+    came = await own_web.said(get("/one"))
     assert statuses(came) == [200]
 
 
 async def test_a_client_that_takes_nothing_is_hung_up_on(
-    web: Running, monkeypatch: pytest.MonkeyPatch
+    own_web: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(front, "STALLED_SECONDS", 0.1)
-    with socket.create_connection(("127.0.0.1", web.port)) as stuck:
+    with socket.create_connection(("127.0.0.1", own_web.port)) as stuck:
         stuck.sendall(get("/endless"))
         async with asyncio.timeout(SECONDS):
-            await web.house.closed.wait()
+            await own_web.house.closed.wait()
 
 
 async def test_an_upgrade_to_something_unknown_is_answered_and_the_connection_closed(web: Running) -> None:
@@ -564,13 +589,13 @@ async def test_a_slow_listener_is_not_told_faster_than_it_listens(web: Running) 
     writer.close()
 
 
-async def test_a_stop_waits_for_what_is_under_way_and_closes_what_rests(web: Running) -> None:
-    resting_reader, _ = await web.connect()
-    reader, writer = await web.connect()
+async def test_a_stop_waits_for_what_is_under_way_and_closes_what_rests(own_web: Running) -> None:
+    resting_reader, _ = await own_web.connect()
+    reader, writer = await own_web.connect()
     writer.write(get("/follow"))
     async with asyncio.timeout(SECONDS):
         await reader.readuntil(b"\r\n\r\n")
-        web.server.should_exit = True
+        own_web.server.should_exit = True
         assert await resting_reader.read() == b""
-        web.house.ticker.say(b"bye", None)
+        own_web.house.ticker.say(b"bye", None)
         assert (await reader.read()).endswith(b"bye\r\n0\r\n\r\n")

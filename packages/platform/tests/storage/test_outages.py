@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import StorageDown, Transaction
+from molecule_platform.storage import postgres
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.storage.transaction import SqlTransaction
@@ -234,8 +235,9 @@ async def test_a_file_that_cannot_be_opened_again_fails_the_group_and_not_the_st
 
 
 async def test_a_replica_that_vanishes_in_the_middle_of_a_write_does_not_keep_the_others_from_writing(
-    postgres_database: str,
+    postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(postgres._VANISHING, "idle_in_transaction_session_timeout", "500")
     storage = await PostgresStorage.open(postgres_database, lambda _: None)
     silent = await PostgresStorage.open(postgres_database, lambda _: None)
     holding = await silent._writer.connect()
@@ -251,7 +253,7 @@ async def test_a_replica_that_vanishes_in_the_middle_of_a_write_does_not_keep_th
 async def test_a_file_that_somebody_else_locks_is_down_until_it_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("molecule_platform.storage.sqlite.BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr("molecule_platform.storage.sqlite.BUSY_SECONDS", 0.2)
     storage = await SqliteStorage.open(tmp_path / "molecule.db", lambda _: None)
     other = sqlite3.connect(tmp_path / "molecule.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 PEERS: tuple[Relation, ...] = ("parent", "sibling", "child", "ancestor", "descendant", "grant")
 BOUNDED = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=settings().max_examples // 6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 MINUTE = timedelta(minutes=1)
 PICK = st.integers(0, 10**6)

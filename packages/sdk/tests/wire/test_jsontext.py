@@ -112,7 +112,11 @@ def test_of_repeated_members_the_last_one_is_set() -> None:
     assert body == b'{"a":{"x":1},"a":{"x":3}}'
 
 
-@given(st.dictionaries(TEXT, VALUES), st.dictionaries(TEXT, VALUES), st.sampled_from([None, 0, 2]))
+@given(
+    st.dictionaries(TEXT, VALUES, max_size=4),
+    st.dictionaries(TEXT, VALUES, max_size=4),
+    st.sampled_from([None, 0, 2]),
+)
 def test_set_members_does_what_update_does(
     before: dict[str, JSON], members: dict[str, JSON], indent: int | None
 ) -> None:

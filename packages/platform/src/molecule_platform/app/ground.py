@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from molecule_platform import logs
 from molecule_platform.bus.memory import MemoryBus
-from molecule_platform.bus.nats import NatsBus
 from molecule_platform.domain import credentials, principals
 from molecule_platform.keys.keyfile import Keychain, load_keychain
 from molecule_platform.keys.sealing import Keyring
@@ -20,7 +19,6 @@ from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services.bells import Bells
 from molecule_platform.settings import Settings
-from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_wire import ids
 
@@ -85,7 +83,7 @@ async def lay(settings: Settings, exits: AsyncExitStack) -> Ground:
     _make_data_dir(settings.data_dir)
     keychain = load_keychain(settings.data_dir, settings.secrets_encryption_key)
     admin_token = settings.admin_token or _admin_token(settings.data_dir / "admin.token")
-    bus: Bus = NatsBus(settings.nats_url) if settings.nats_url else MemoryBus()
+    bus = _bus(settings)
     await bus.start()
     exits.push_async_callback(bus.close)
     bells = Bells(bus)
@@ -98,9 +96,22 @@ async def lay(settings: Settings, exits: AsyncExitStack) -> Ground:
     return Ground(settings, storage, bells, clock, keychain, org_id, admin_token, ids.uuid7(), log)
 
 
+# The clients of NATS and PostgreSQL take half a second to import; the embedded default does without them.
+
+
+def _bus(settings: Settings) -> Bus:
+    if settings.nats_url is None:
+        return MemoryBus()
+    from molecule_platform.bus.nats import NatsBus
+
+    return NatsBus(settings.nats_url)
+
+
 async def _open_storage(settings: Settings, bells: Bells) -> Storage:
     url = settings.database_url
     if url is not None and url.startswith("postgresql"):
+        from molecule_platform.storage.postgres import PostgresStorage
+
         return await PostgresStorage.open(url, bells.ring)
     path = settings.data_dir / "molecule.db" if url is None else Path(url.removeprefix("sqlite:///"))
     return await SqliteStorage.open(path, bells.ring)

@@ -76,10 +76,11 @@ def _load(host: str | None, port: int | None, data_dir: Path | None, *, as_json:
 
 
 def _run(settings: Settings, wishes: Wishes) -> None:
-    from molecule_platform import app
     from molecule_platform.cli import serving
 
     listener = serving.listen(settings.bind_host, settings.port)
+    from molecule_platform import app  # takes a second, which a port in use need not cost
+
     try:
         with listener, asyncio.Runner(loop_factory=serving.loop_factory()) as runner:
             runner.run(_serve(settings, wishes, listener))

@@ -57,7 +57,7 @@ def main() -> None:
         agent_card={"name": "lead", "description": "Takes questions and shares out the work"},
         token_dir=os.environ.get("MOLECULE_TOKEN_DIR"),
         heartbeat_interval=5.0,
-        state_poll_interval=5.0,
+        state_poll_interval=2.0,
     )
     # The first start brings a token along. The client keeps it in the token directory for all later ones.
     if token := os.environ.get("MOLECULE_WORKSPACE_TOKEN"):

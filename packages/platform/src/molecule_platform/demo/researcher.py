@@ -65,7 +65,7 @@ def main() -> None:
         agent_card={"name": "researcher", "description": "Knows a few facts about a few things"},
         token_dir=os.environ.get("MOLECULE_TOKEN_DIR"),
         heartbeat_interval=5.0,
-        state_poll_interval=5.0,
+        state_poll_interval=2.0,
     )
     if token := os.environ.get("MOLECULE_WORKSPACE_TOKEN"):
         client.save_token(token)

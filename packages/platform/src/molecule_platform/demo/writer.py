@@ -35,7 +35,7 @@ def main() -> None:
         agent_card={"name": "writer", "description": "Turns facts into a short text"},
         token_dir=os.environ.get("MOLECULE_TOKEN_DIR"),
         heartbeat_interval=5.0,
-        state_poll_interval=5.0,
+        state_poll_interval=2.0,
     )
     if token := os.environ.get("MOLECULE_WORKSPACE_TOKEN"):
         client.save_token(token)

@@ -14,7 +14,7 @@ LEASE = timedelta(seconds=30)
 # After this long an event that could not be told is told no more.
 KEPT = timedelta(hours=24)
 
-_FIRST_DELAYS = (1.0, 5.0, 30.0, 120.0, 600.0)
+FIRST_DELAYS = (1.0, 5.0, 30.0, 120.0, 600.0)
 _LATER_DELAY = 3600.0
 _JITTER = 0.2
 
@@ -63,7 +63,7 @@ def seal_context(config_id: str) -> str:
 def retry_delay(failed_attempts: int, chance: float) -> float:
     """Seconds until the next try, spread by a fifth. `chance` is in [0, 1)."""
     place = failed_attempts - 1
-    base = _FIRST_DELAYS[place] if place < len(_FIRST_DELAYS) else _LATER_DELAY
+    base = FIRST_DELAYS[place] if place < len(FIRST_DELAYS) else _LATER_DELAY
     return base * (1 - _JITTER + 2 * _JITTER * chance)
 
 

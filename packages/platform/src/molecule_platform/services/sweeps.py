@@ -13,6 +13,7 @@ from molecule_platform.services import bells, journal, settlement
 from molecule_platform.services.courier import Courier
 from molecule_platform.services.loops import Loops
 
+LIVENESS_SECONDS = 5.0
 MOST_AT_ONCE = 200
 MOST_ORPHANS = 10_000
 
@@ -46,7 +47,7 @@ class Sweeps:
         loops.add("lease-reaper", 1.0, self.leases, exclusive=True)
         loops.add("dispatcher", 1.0, self.dispatch)
         loops.add("lost-leases", 5.0, self.lost)
-        loops.add("liveness", 5.0, self.liveness, exclusive=True)
+        loops.add("liveness", LIVENESS_SECONDS, self.liveness, exclusive=True)
 
     async def goodbye(self) -> None:
         """Tell the other replicas that this one stops."""
