@@ -4,9 +4,10 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("sdk", "sdk-alias", "skills", "runtime", "platform")
+PACKAGES = ("wire", "sdk", "sdk-alias", "skills", "runtime", "platform")
 DISTRIBUTIONS = {
-    "molecule-ai-sdk": ("molecule_wire", "molecule_agent", "molecule_plugin"),
+    "molecule-ai-wire": ("molecule_wire",),
+    "molecule-ai-sdk": ("molecule_agent", "molecule_plugin"),
     "molecule-sdk": (),
     "molecule-ai-skills": ("molecule_skill",),
     "molecule-ai-workspace-runtime": ("molecule_runtime",),

@@ -10,10 +10,15 @@ from pathlib import Path
 
 from scripts import live_platform, repository
 
-SDK_BRINGS = {
-    "molecule-ai-sdk", "requests", "pyyaml", "certifi", "charset-normalizer", "idna", "urllib3",
+BRINGS = {
+    "molecule-ai-wire": {"molecule-ai-wire"},
+    "molecule-ai-sdk": {
+        "molecule-ai-sdk", "molecule-ai-wire", "requests", "pyyaml", "certifi", "charset-normalizer", "idna",
+        "urllib3",
+    },
 }  # fmt: skip
 CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "molecule-ai-wire": (),
     "molecule-ai-sdk": (
         ("python", "-m", "molecule_agent", "--help"),
         ("python", "-m", "molecule_plugin", "--help"),
@@ -96,13 +101,14 @@ def check_import(distribution: str, environment: Path) -> None:
 
 
 def check_brought(uv: Path, distribution: str, environment: Path) -> None:
-    """The SDK brings requests, pyyaml and what they bring; no distribution brings the test tools."""
+    """Wire brings nothing, the SDK requests, pyyaml and what they bring; nobody brings the test tools."""
     listed = run(
         [str(uv), "pip", "list", "--format", "freeze", "--python", str(environment / "bin" / "python")]
     )
     brought = {line.split("==")[0].lower() for line in listed.splitlines()}
-    if distribution == "molecule-ai-sdk" and brought != SDK_BRINGS:
-        raise SmokeFailed(f"The SDK brings {sorted(brought)} instead of {sorted(SDK_BRINGS)}.")
+    if brought != BRINGS.get(distribution, brought):
+        wanted = sorted(BRINGS[distribution])
+        raise SmokeFailed(f"{distribution} brings {sorted(brought)} instead of {wanted}.")
     if "pytest" in brought:
         raise SmokeFailed(f"{distribution} brings pytest.")
 

@@ -58,9 +58,10 @@ def providers(package: str) -> set[str]:
     return {canonicalize_name(name) for name in [*installed, *ours]}
 
 
-def test_the_sdk_depends_on_requests_and_pyyaml_alone() -> None:
+def test_wire_depends_on_nothing_and_the_sdk_on_requests_and_pyyaml_beside_it() -> None:
     sdk = project("molecule-ai-sdk")
-    assert sdk["dependencies"] == ["requests>=2.31", "pyyaml>=6"]
+    assert project("molecule-ai-wire")["dependencies"] == []
+    assert sdk["dependencies"] == ["molecule-ai-wire==0.1.0", "requests>=2.31", "pyyaml>=6"]
     assert [Requirement(text).name for text in sdk["optional-dependencies"]["crypto"]] == ["cryptography"]
 
 
