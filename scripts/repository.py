@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("wire", "sdk", "sdk-alias", "skills", "runtime", "platform")
 DISTRIBUTIONS = {
-    "molecule-ai-wire": ("molecule_wire",),
+    "molecule-ai-wire": ("molecule_wire", "molecule_a2a"),
     "molecule-ai-sdk": ("molecule_agent", "molecule_plugin"),
     "molecule-sdk": (),
     "molecule-ai-skills": ("molecule_skill",),

@@ -7,6 +7,7 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts import live_platform, repository
 
@@ -41,6 +42,16 @@ for name in packages:
 """
 
 
+class Extra(NamedTuple):
+    """An extra, and the import packages that need it."""
+
+    name: str
+    packages: tuple[str, ...]
+
+
+EXTRAS = {"molecule-ai-wire": Extra("server", ("molecule_a2a",))}
+
+
 class SmokeFailed(Exception):
     """A wheel does not hold or bring what it should."""
 
@@ -52,9 +63,15 @@ def main(uv: Path) -> None:
         check_platform_wheel(wheels["molecule-ai-platform"])
         constraints = write_constraints(folder)
         for distribution, wheel in wheels.items():
-            environment = install(uv, wheel, folder / distribution, constraints)
-            check_import(distribution, environment)
+            environment = install(uv, str(wheel), folder / distribution, constraints)
             check_brought(uv, distribution, environment)
+            extra = EXTRAS.get(distribution)
+            if extra is not None:
+                check_import(distribution, environment, without=extra.packages)
+                environment = install(
+                    uv, f"{wheel}[{extra.name}]", folder / f"{distribution}-all", constraints
+                )
+            check_import(distribution, environment)
             for call in CALLS[distribution]:
                 run([str(environment / "bin" / call[0]), *call[1:]])
             print(f"{distribution}: installs alone, imports, runs")
@@ -86,17 +103,17 @@ def write_constraints(folder: Path) -> Path:
     return path
 
 
-def install(uv: Path, wheel: Path, environment: Path, constraints: Path) -> Path:
+def install(uv: Path, wheel: str, environment: Path, constraints: Path) -> Path:
     run([str(uv), "venv", "--quiet", "--python", sys.executable, str(environment)])
     target = ["--python", str(environment / "bin" / "python")]
-    source = ["--find-links", str(wheel.parent), "--constraint", str(constraints)]
-    run([str(uv), "pip", "install", "--quiet", *target, *source, str(wheel)])
+    source = ["--find-links", str(Path(wheel).parent), "--constraint", str(constraints)]
+    run([str(uv), "pip", "install", "--quiet", *target, *source, wheel])
     return environment
 
 
-def check_import(distribution: str, environment: Path) -> None:
+def check_import(distribution: str, environment: Path, without: tuple[str, ...] = ()) -> None:
     """Every module imports with nothing but what the wheel brings, and the packages know their version."""
-    packages = repository.DISTRIBUTIONS[distribution]
+    packages = [name for name in repository.DISTRIBUTIONS[distribution] if name not in without]
     run([str(environment / "bin" / "python"), "-I", "-c", IMPORT_ALL, distribution, *packages])
 
 

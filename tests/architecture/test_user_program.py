@@ -35,6 +35,6 @@ def test_a_users_program_is_clean_under_mypy_too(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("package", ["molecule_agent", "molecule_plugin", "molecule_wire"])
+@pytest.mark.parametrize("package", ["molecule_agent", "molecule_plugin", "molecule_wire", "molecule_a2a"])
 def test_every_package_of_the_sdk_says_that_it_is_typed(package: str) -> None:
-    assert (repository.ROOT / "packages" / "sdk" / "src" / package / "py.typed").exists()
+    assert [*repository.ROOT.glob(f"packages/*/src/{package}/py.typed")]

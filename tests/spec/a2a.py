@@ -126,7 +126,8 @@ class Caller:
 
     def result(self, operation: Operation, params: dict[str, Any]) -> Any:
         """The bare result of any operation."""
-        return _result(self.ask(operation, params), self.binding)
+        is_stream = operation is operations.SUBSCRIBE
+        return _result(self.ask(operation, params, stream=is_stream), self.binding)
 
     # The framings
 
@@ -182,13 +183,18 @@ class Caller:
 
     def _frames(self, answer: requests.Response) -> Iterator[Frame]:
         number: int | None = None
+        is_first = True
         for line in answer.iter_lines(chunk_size=None):
             name, _, value = line.partition(b": ")
             if name == b"id":
                 number = int(value)
             elif name == b"data":
-                yield self._frame(number, json.loads(value))
-                number = None
+                frame = self._frame(number, json.loads(value))
+                if is_first and "error" in frame.event:
+                    # What clients of 0.3 get for a task that they cannot join.
+                    raise Problem(answer.status_code, frame.event["error"])
+                yield frame
+                number, is_first = None, False
 
     def _frame(self, number: int | None, data: dict[str, Any]) -> Frame:
         if "error" in data:
@@ -214,7 +220,8 @@ def _query(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _result(answer: requests.Response, binding: Binding) -> Any:
-    body: Any = answer.json()
+    is_stream = answer.headers["Content-Type"] == "text/event-stream"
+    body: Any = json.loads(answer.text.removeprefix("data: ")) if is_stream else answer.json()
     if "error" in body:
         raise Problem(answer.status_code, body["error"])
     assert answer.status_code < 300, answer.text

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from molecule_agent import A2AServer, InboundMessage, PushDelivery, RemoteAgentClient
-from molecule_agent.a2a_server import admission, callers, door, turns, web
+from molecule_agent.a2a_server import admission, callers, door, web
 
 if TYPE_CHECKING:
     from .conftest import MakeClient  # noqa: TID252 - types only
@@ -446,34 +446,10 @@ def test_stopping_lets_running_handlers_answer() -> None:
     assert answers == [{"status": "ok", "result": "finished"}]
 
 
-def test_turns_that_are_old_or_too_many_are_forgotten_and_none_starts_while_stopping(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(turns, "REMEMBER_COUNT", 2)
-    known = turns.Turns(max_concurrency=4)
-    for number in range(4):
-        known.start(f"turn {number}", number, lambda: "done").wait(30)
-    assert [known.find(f"turn {number}") is not None for number in range(4)] == [False, False, True, True]
-    monkeypatch.setattr(turns, "REMEMBER_SECONDS", -1.0)
-    known.start("last", "last", lambda: "done").wait(30)
-    assert known.find("turn 3") is None
-    known.drain(5)
-    with pytest.raises(turns.AgentStopping):
-        known.start("too late", None, lambda: "done")
-
-
-def test_of_large_messages_fewer_turns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "REMEMBER_BYTES", 25)
-    known = turns.Turns(max_concurrency=4)
-    for number in range(4):
-        known.start(f"turn {number}", number, lambda: "done", size=10).wait(30)
-    assert [turn.name for turn in known.remembered()] == ["turn 2", "turn 3"]
-
-
 def test_a_server_being_stopped_sends_new_work_away(serve: MakeServer) -> None:
     server = serve(echo)
-    assert server._turns is not None
-    server._turns.drain(0)
+    assert server._runs is not None
+    server._runs.drain(0)
     response = post(server, send())
     assert (response.status_code, response.json()["code"]) == (503, "agent-stopping")
 

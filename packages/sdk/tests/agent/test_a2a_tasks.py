@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from molecule_agent import A2AServer, InboundMessage, PushDelivery, RemoteAgentClient
-from molecule_agent.a2a_server import tasks
+from molecule_agent.a2a_server import runs
 from molecule_agent.testing import FakePlatform, caller_token
 
 AGENT = "3f1c2d4e-5a6b-4c7d-8e9f-0a1b2c3d4e5f"
@@ -183,7 +183,7 @@ def test_a_stream_is_told_as_it_happens(serve: MakeServer, slow: Slow) -> None:
 def test_a_silent_stream_is_kept_alive(
     serve: MakeServer, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(runs, "KEEP_ALIVE_SECONDS", 0.05)
     told = stream(rpc(serve(slow), "SendStreamingMessage", {"message": message()}, stream=True))
     told.next()
     told.next()

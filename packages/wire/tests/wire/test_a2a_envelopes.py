@@ -172,7 +172,7 @@ def test_a_bad_envelope_is_refused_on_every_door(body: bytes, code: int) -> None
 
 
 def test_a_notification_is_refused_by_strict_doors() -> None:
-    error = _refused({"jsonrpc": "2.0", "method": "SendMessage"})
+    error = _refused({name: value for name, value in _send().items() if name != "id"})
     assert (error.code, error.rpc_id) == (-32600, None)
     assert "id" in error.message
 

@@ -12,7 +12,7 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import outbox, task_log
-from molecule_wire.a2a import convert
+from molecule_wire.a2a import convert, tasks
 
 
 def begin(tx: Transaction, message: Message, now: datetime) -> Task:
@@ -26,9 +26,7 @@ def begin(tx: Transaction, message: Message, now: datetime) -> Task:
         # The agent tells how its task goes on; until it does nobody else asks it.
         tx.tasks.change(known.key, message_id=message.id, look_at=None)
         return known
-    whole = task_log.folded(tx, known)
-    history = [*whole.get("history", []), _said(message)]
-    again = {**whole, "status": task_log.status_of("submitted", now), "history": history}
+    again = tasks.continued(task_log.folded(tx, known), _said(message), task_log.status_of("submitted", now))
     tx.tasks.change(known.key, message_id=message.id, look_at=None)
     event = task_log.event_of("task", again, message.id, "submitted")
     return task_log.append(tx, known.key, None, [event], now)
@@ -51,12 +49,7 @@ def _first(tx: Transaction, message: Message, now: datetime) -> Task:
     tx.tasks.insert(task)
     if message.task_state is None:
         tx.mailbox.show_task(message.id)
-    shown = {
-        "id": task.id,
-        "contextId": task.context_id,
-        "status": task_log.status_of("submitted", now),
-        "history": [_said(message)],
-    }
+    shown = tasks.begun(task.id, task.context_id, _said(message), task_log.status_of("submitted", now))
     began = task_log.append(
         tx, task.key, None, [task_log.event_of("task", shown, message.id, "submitted")], now
     )
@@ -74,5 +67,4 @@ def work_began(tx: Transaction, message: Message, now: datetime) -> Task | None:
 
 def _said(message: Message) -> dict[str, Any]:
     said = inbox.received_message(message)
-    modern: dict[str, Any] = said if message.dialect == "1.0" else convert.FROM_0_3.message(said)
-    return {**modern, "contextId": message.context_id, "taskId": message.task_id}
+    return said if message.dialect == "1.0" else convert.FROM_0_3.message(said)

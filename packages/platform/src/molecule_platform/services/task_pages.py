@@ -1,22 +1,18 @@
 """Lists of tasks, page by page: always the caller's own."""
 
-import hashlib
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import results
-from molecule_platform.domain.tasks import Task
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.ports.tasks import TaskFilter
 from molecule_platform.services import task_log
 from molecule_platform.services.rotation import TextSealing
 from molecule_platform.services.tasks import Asking
-from molecule_wire import JSON, JSONObject, times
-from molecule_wire.a2a import errors, task_lists
-
-_FILTERS = ("contextId", "status", "statusTimestampAfter")
+from molecule_wire import JSONObject
+from molecule_wire.a2a.server import paging
+from molecule_wire.a2a.server.paging import ListQuery
 
 
 @dataclass(frozen=True)
@@ -34,51 +30,37 @@ class TaskPages:
 
     def __init__(self, storage: Storage, sealing: TextSealing) -> None:
         self._storage = storage
-        self._sealing = sealing
+        self._seal = sealing
 
     async def page(self, asking: Asking, params: JSONObject) -> TaskPage:
         """A page of what checked params ask for, the newest status first. Raises -32602 for a false token."""
-        place = _binding(asking, params)
-        wanted = _filter(asking, params, self._before(params.get("pageToken"), place))
-        size = params.get("pageSize")
-        limit = size if isinstance(size, int) else task_lists.DEFAULT_PAGE
+        owner = ("task page", asking.principal.text, asking.workspace.id, asking.tenant)
+        query = paging.list_query(params, owner, self._seal)
+        wanted = _filter(asking, query)
 
         def work(tx: Transaction) -> TaskPage:
-            found = tx.tasks.page(wanted, limit + 1)
-            shown = found[:limit]
-            token = self._token(shown[-1], place) if len(found) > limit else ""
+            found = tx.tasks.page(wanted, query.limit + 1)
+            shown = found[: query.limit]
+            token = ""
+            if len(found) > query.limit:
+                last = shown[-1].status_at.isoformat(), shown[-1].id
+                token = paging.next_token(last, query, self._seal)
             whole = [task_log.folded(tx, task) for task in shown]
-            return TaskPage(whole, token, limit, tx.tasks.count(wanted))
+            return TaskPage(whole, token, query.limit, tx.tasks.count(wanted))
 
         return await self._storage.read(work)
 
-    def _token(self, last: Task, place: str) -> str:
-        return self._sealing.seal(json.dumps([last.status_at.isoformat(), last.id]), place)
 
-    def _before(self, token: JSON, place: str) -> tuple[datetime, str] | None:
-        if not isinstance(token, str) or not token:
-            return None
-        try:
-            at, task_id = json.loads(self._sealing.open(token, place))
-            return datetime.fromisoformat(at), task_id
-        except ValueError as problem:
-            sentence = "is not one that a page of this list gave you: begin again without it"
-            raise errors.invalid_params(errors.Violation("pageToken", sentence)) from problem
-
-
-def _filter(asking: Asking, params: JSONObject, before: tuple[datetime, str] | None) -> TaskFilter:
-    context, state, after = params.get("contextId"), task_lists.state_in(params), params.get(_FILTERS[2])
+def _filter(asking: Asking, query: ListQuery) -> TaskFilter:
+    before = None
+    if query.before is not None:
+        before = datetime.fromisoformat(query.before[0]), query.before[1]
     return TaskFilter(
         asking.workspace.id,
         owner=asking.principal.text,
         tenant=asking.tenant,
-        context_id=context if isinstance(context, str) and context else None,
-        states=() if state is None else (results.state_0_3(state),),
-        status_after=times.parse_time(after) if isinstance(after, str) and after else None,
+        context_id=query.context_id,
+        states=() if query.state is None else (results.state_0_3(query.state),),
+        status_after=query.after,
         before=before,
     )
-
-
-def _binding(asking: Asking, params: JSONObject) -> str:
-    asked = [asking.principal.text, asking.workspace.id, asking.tenant, *map(params.get, _FILTERS)]
-    return "task page|" + hashlib.sha256(json.dumps(asked).encode()).hexdigest()

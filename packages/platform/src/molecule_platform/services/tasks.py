@@ -14,12 +14,11 @@ from molecule_platform.services import delivery, task_log
 from molecule_platform.services.delivery import Delivery
 from molecule_wire.a2a import errors
 from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.server import resumption
 from molecule_wire.values import value
 
 SEE, STEER = "org.read", "org.send"
 """What somebody of the organisation needs for looking at a task, and for changing its course."""
-
-_NO_NUMBER = "Last-Event-ID"
 
 
 @value
@@ -187,24 +186,15 @@ def _rejoined(tx: Transaction, key: TaskKey, last_seen: str | None) -> Rejoined:
     task = _existing(tx, key)
     if last_seen is None:
         if task.is_over:
-            raise _over(task)
+            raise resumption.nothing_follows(task.state)
         return Rejoined(key, task_log.folded(tx, task), task.last_seq)
-    seen = _number(last_seen, task.last_seq)
+    seen = resumption.last_seen(last_seen, task.last_seq)
     if seen == task.last_seq and task.is_over:
-        raise _over(task)
+        raise resumption.nothing_follows(task.state)
     oldest = tx.tasks.oldest_seq(key)
     if seen < task.last_seq and (oldest is None or seen + 1 < oldest):
         return Rejoined(key, task_log.folded(tx, task), task.last_seq, is_all=task.is_over)
     return Rejoined(key, _thin(tx, task, seen), seen)
-
-
-def _number(last_seen: str, newest: int) -> int:
-    if not (last_seen.isascii() and last_seen.isdecimal() and len(last_seen) < 10):
-        raise errors.invalid_params(errors.Violation(_NO_NUMBER, "is the number of an event"))
-    if int(last_seen) > newest:
-        sentence = f"is beyond the last event of the task, which is {newest}"
-        raise errors.invalid_params(errors.Violation(_NO_NUMBER, sentence))
-    return int(last_seen)
 
 
 def _thin(tx: Transaction, task: Task, seen: int) -> dict[str, Any] | None:
@@ -212,8 +202,7 @@ def _thin(tx: Transaction, task: Task, seen: int) -> dict[str, Any] | None:
     status = _status_at(tx, task, seen) if seen else None
     if status is None:
         return None
-    named = {"id": task.id, "contextId": task.context_id, "status": status}
-    return {**named, "metadata": {"molecule.resumedAfter": seen}}
+    return resumption.resumed_task(task.id, task.context_id, status, seen)
 
 
 def _status_at(tx: Transaction, task: Task, seen: int) -> dict[str, Any] | None:
@@ -227,8 +216,3 @@ def _status_at(tx: Transaction, task: Task, seen: int) -> dict[str, Any] | None:
         return None
     (body,) = task_log.modern(found).values()
     return body["status"]
-
-
-def _over(task: Task) -> errors.A2AError:
-    sentence = f"The task is {task.state}: nothing follows, get it instead"
-    return errors.protocol_error(errors.UNSUPPORTED_OPERATION, sentence)

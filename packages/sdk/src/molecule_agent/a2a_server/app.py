@@ -2,12 +2,17 @@
 
 import hashlib
 from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
+from typing import cast
 from urllib.parse import urlsplit
 
-from molecule_agent.a2a_server import admission, asks, framing, payloads, tasks, turns, web
-from molecule_agent.a2a_server import card as cards
-from molecule_wire import JSONObject, jsontext
+from molecule_agent.a2a_server import admission, runs, web
+from molecule_wire import JSON, JSONObject, jsontext
 from molecule_wire.a2a import errors, operations
+from molecule_wire.a2a.server import requests, service
+from molecule_wire.a2a.server.bindings import Response
+from molecule_wire.a2a.server.card import ServedCard
+from molecule_wire.a2a.server.requests import RestPath
 
 LEGACY_PATH = "/a2a/inbound"
 
@@ -19,17 +24,14 @@ class App:
         self,
         *,
         admission: admission.Admission,
-        respond: payloads.Respond,
-        running: turns.Turns,
+        running: runs.Runs,
         inbound_url: str,
         card: Callable[[], JSONObject],
     ) -> None:
         self._admission = admission
-        self._respond = respond
-        self._turns = running
+        self._runs = running
         self._card = card
-        self._shelf = cards.Shelf()
-        self._tasks = tasks.Tasks(self._respond_with_parts, running)
+        self._served_card = ServedCard()
         self._rpc_paths = {"/", "/a2a", LEGACY_PATH, plain(urlsplit(inbound_url).path)}
 
     def methods(self, path: str) -> tuple[str, ...]:
@@ -38,7 +40,8 @@ class App:
             return ("POST",)
         if path in (*operations.CARD_PATHS, "/healthz"):
             return ("GET", "HEAD")
-        return asks.verbs_of(path)
+        verbs = [verb for known in requests.rest_paths(path) for verb in known.operation.verbs]
+        return tuple(dict.fromkeys(verbs))
 
     def answer(self, request: web.Incoming) -> web.Outgoing:
         """Answer one request."""
@@ -50,7 +53,9 @@ class App:
         if request.path == "/healthz":
             return web.answer(200, {"status": "ok"})
         if request.path in operations.CARD_PATHS:
-            return self._shelf.serve(self._card(), request)
+            tag, now = request.header("If-None-Match"), datetime.now(UTC)
+            shown = self._served_card.response(self._card(), tag, now)
+            return web.Outgoing(shown.status, shown.body, shown.headers)
         admitted = self._admission.admit(request)
         return admitted if isinstance(admitted, web.Outgoing) else self._give_work(admitted)
 
@@ -58,29 +63,23 @@ class App:
         try:
             if request.path == LEGACY_PATH:
                 return self._inbound(request)
-            return self._rpc(request) if request.path in self._rpc_paths else self._rest(request)
-        except turns.AgentBusy:
+            if request.path in self._rpc_paths:
+                return self._perform(request)
+            paths = requests.rest_paths(request.path)
+            return self._perform(request, next(one for one in paths if request.method in one.operation.verbs))
+        except runs.AgentBusy:
             return web.busy("the agent is at its capacity", "agent-busy")
-        except turns.AgentStopping:
+        except runs.AgentStopping:
             return web.busy("the agent is being stopped", "agent-stopping")
 
-    def _rpc(self, request: web.Incoming) -> web.Outgoing:
-        wrapping = framing.RpcFraming()
+    def _perform(self, request: web.Incoming, path: RestPath | None = None) -> web.Outgoing:
+        invocation = requests.read(path, request.body, request.headers, request.query)
+        if isinstance(invocation, Response):
+            return web.outgoing(invocation)
         try:
-            ask = asks.of_rpc(request)
-            wrapping = framing.RpcFraming(ask.request.id, ask.request.dialect)
-            return self._tasks.answer(ask)
+            return self._runs.perform(invocation, request)
         except errors.A2AError as problem:
-            if wrapping.rpc_id is None:
-                wrapping = framing.RpcFraming(problem.rpc_id, wrapping.dialect)
-            return wrapping.problem(problem)
-
-    def _rest(self, request: web.Incoming) -> web.Outgoing:
-        wrapping = asks.rest_framing(request)
-        try:
-            return self._tasks.answer(asks.of_rest(request, wrapping))
-        except errors.A2AError as problem:
-            return wrapping.problem(problem)
+            return web.outgoing(invocation.binding.error(problem, invocation.request.operation))
 
     def _inbound(self, request: web.Incoming) -> web.Outgoing:
         try:
@@ -89,25 +88,13 @@ class App:
             return web.refusal(400, f"bad request: {problem}")
         if not isinstance(body, dict):
             return web.refusal(400, "bad request: the body must be a JSON object")
-        return self._rpc(request) if "jsonrpc" in body else self._legacy(request, body)
+        return self._perform(request) if "jsonrpc" in body else self._legacy(request, body)
 
     def _legacy(self, request: web.Incoming, body: JSONObject) -> web.Outgoing:
-        key = _legacy_key(request, body)
-        turn = self._turns.start(
-            "a legacy request",
-            key,
-            lambda: payloads.json_ready(self._respond(body, request)),
-            size=len(request.body),
-        )
-        turn.wait()
-        if not turn.failure:
-            return web.answer(200, {"status": "ok", "result": turn.result})
-        if not turn.timed_out:
-            self._turns.forget(key)  # the platform tries again, and then the handler shall run again
-        return web.refusal(500, f"internal error: {turn.failure}")
-
-    def _respond_with_parts(self, payload: payloads.Payload, request: web.Incoming) -> object:
-        return payloads.json_ready(payloads.parts_of(self._respond(payload, request)))
+        result = self._runs.legacy(_legacy_key(request, body), body, request)
+        if isinstance(result, runs.Failure):
+            return web.refusal(500, f"internal error: {result.reference}")
+        return web.answer(200, {"status": "ok", "result": cast("JSON", result)})
 
 
 def plain(path: str) -> str:
@@ -119,4 +106,4 @@ def _legacy_key(request: web.Incoming, body: JSONObject) -> Hashable | None:
     named = body.get("idempotency_key")
     if isinstance(named, str) and named:
         return ("legacy", named, hashlib.sha256(request.body).digest())
-    return tasks.redelivery_key(request)
+    return service.redelivery_key(request.principal, request.headers)

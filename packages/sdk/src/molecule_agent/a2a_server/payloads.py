@@ -6,7 +6,8 @@ from typing import Any, TypeAlias, cast
 
 from molecule_agent.a2a_server import web
 from molecule_wire import JSON, JSONObject, jsontext
-from molecule_wire.a2a import convert, envelopes, parts, text
+from molecule_wire.a2a import envelopes, parts, text
+from molecule_wire.a2a.server.turns import Turn
 from molecule_wire.calls import values
 
 Payload: TypeAlias = dict[str, Any]
@@ -15,28 +16,21 @@ Respond: TypeAlias = Callable[[Payload, web.Incoming], Any]
 _TEXT_KEYS = ("text", "message", "result")
 
 
-def of_message(asked: envelopes.Request, request: web.Incoming, task_id: str, context_id: str) -> Payload:
+def of_message(asked: envelopes.Request, request: web.Incoming, turn: Turn) -> Payload:
     """The payload of an A2A message."""
-    message = message_1_0(asked)
+    message = turn.message
     envelope = values.object_of(jsontext.decode(asked.body))
     return {
-        "task_id": task_id,
-        "sender": values.text_of((request.caller or {}).get("principal") or envelope.get("sender")),
+        "task_id": turn.log.id,
+        "sender": request.principal or values.text_of(envelope.get("sender")),
         "message": text.text_of_message(message),
         "idempotency_key": request.header("X-Molecule-Message-Id")
         or values.text_of(envelope.get("idempotency_key")),
-        "context_id": context_id,
+        "context_id": turn.log.context_id,
         "parts": message.get("parts"),
         "caller": request.caller,
         "a2a": asked.params,
     }
-
-
-def message_1_0(asked: envelopes.Request) -> JSONObject:
-    """The message of a send, in 1.0."""
-    converter = convert.between(asked.dialect, "1.0")
-    message = asked.message or {}
-    return converter.message(message) if converter else message
 
 
 def parts_of(result: Any) -> list[JSON]:

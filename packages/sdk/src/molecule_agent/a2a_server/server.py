@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from molecule_agent import handlers, living, session
-from molecule_agent.a2a_server import admission, app, callers, card, door, payloads, turns, web
+from molecule_agent.a2a_server import admission, app, callers, door, payloads, runs, web
 from molecule_wire import JSONObject
+from molecule_wire.a2a.server.card import complete_card
 from molecule_wire.calls import InboundMessage, InboundSource, values
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class A2AServer:
         self._client: RemoteAgentClient | None = None
         self._own_runner = handlers.LoopThread()
         self._lock = threading.RLock()
-        self._turns: turns.Turns | None = None
+        self._runs: runs.Runs | None = None
         self._server: door.Server | None = None
         self._thread: threading.Thread | None = None
         if client is not None:
@@ -108,7 +109,7 @@ class A2AServer:
             if self._server is not None:
                 return
             self._admission.check_at_start()
-            self._turns = turns.Turns(self._max_concurrency, self._timeout)
+            self._runs = runs.Runs(self._respond, self._max_concurrency, self._timeout)
             self._server = door.Server(self.host, self.port, self._app().answer, self._max_body_bytes)
             self.port = int(self._server.server_address[1])
             arguments = {"poll_interval": 0.05}
@@ -120,8 +121,8 @@ class A2AServer:
     def stop(self, timeout: float = 5.0) -> None:
         """Take no more work, let running handlers finish for at most `timeout` seconds, close the door."""
         with self._lock:
-            server, running, thread = self._server, self._turns, self._thread
-            self._server = self._turns = self._thread = None
+            server, running, thread = self._server, self._runs, self._thread
+            self._server = self._runs = self._thread = None
         if server is None or running is None or thread is None:
             return
         running.drain(timeout)
@@ -133,11 +134,10 @@ class A2AServer:
         self._own_runner.close()
 
     def _app(self) -> app.App:
-        assert self._turns is not None
+        assert self._runs is not None
         return app.App(
             admission=self._admission,
-            respond=self._respond,
-            running=self._turns,
+            running=self._runs,
             inbound_url=self.inbound_url,
             card=self._card,
         )
@@ -145,7 +145,7 @@ class A2AServer:
     def _card(self) -> JSONObject:
         given = self._agent_card or (self._client.agent_card if self._client else {})
         public = self.inbound_url if urlsplit(self.inbound_url).scheme else self.url
-        return card.build(given, self.agent_id, public)
+        return complete_card(given, self.agent_id, public)
 
     def _respond(self, payload: payloads.Payload, request: web.Incoming) -> Any:
         session.traceparent.set(request.header("traceparent"))  # each turn has a context of its own
@@ -195,7 +195,7 @@ def _inbound_message(payload: payloads.Payload) -> InboundMessage:
         parts=parts if isinstance(parts, list) else [],
         deadline=_deadline.get() or None,
         caller=values.object_of(message.get("caller")) or None,
-        cancelled=turns.cancelled.get() or threading.Event(),
+        cancelled=runs.cancelled.get() or threading.Event(),
     )
 
 

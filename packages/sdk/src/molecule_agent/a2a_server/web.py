@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from molecule_wire import JSON, JSONObject
+from molecule_wire.a2a.server.bindings import Response
+from molecule_wire.calls import values
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,11 @@ class Incoming:
         """A header, or `""`."""
         return self.headers.get(name.lower(), "")
 
+    @property
+    def principal(self) -> str:
+        """The name of the caller who was verified, or `""`."""
+        return values.text_of((self.caller or {}).get("principal"))
+
 
 @dataclass(frozen=True)
 class Outgoing:
@@ -34,6 +41,11 @@ class Outgoing:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     close: bool = False
     stream: Iterator[bytes] | None = None
+
+
+def outgoing(response: Response) -> Outgoing:
+    """The answer that the A2A core made."""
+    return Outgoing(response.status, response.body, {"Content-Type": response.media})
 
 
 def answer(status: int, value: JSON, **headers: str) -> Outgoing:

@@ -46,7 +46,7 @@ def violations(
 
 def is_message(message: JSON) -> bool:
     """Whether a message has all that it must: what the answers of agents are held to."""
-    return isinstance(message, dict) and _is_made_of(message, _is_part)
+    return isinstance(message, dict) and _is_made_of(message, is_part)
 
 
 def _is_made_of(message: JSONObject, is_part: Callable[[JSON], bool]) -> bool:
@@ -138,12 +138,13 @@ def _parts(listed: JSON) -> Iterator[Violation]:
         yield Violation("message.parts", _REQUIRED if listed is None else "must be a list with a part in it")
         return
     for place, part in enumerate(listed):
-        if not _is_part(part):
+        if not is_part(part):
             sentence = "must hold exactly one of text, raw, url and data (0.3: a kind and its content)"
             yield Violation(f"message.parts[{place}]", sentence)
 
 
-def _is_part(part: JSON) -> bool:
+def is_part(part: JSON) -> bool:
+    """Whether a part holds exactly one content, in either version."""
     if not isinstance(part, dict):
         return False
     contents = part.keys() & _CONTENTS

@@ -163,7 +163,11 @@ def _request(
         return request, filled
     if lenient and operation in _SENDS:
         request = _with_filled_message(request, filled)
-    return checked(request, operation, lenient=lenient), filled
+    request = checked(request, operation, lenient=lenient)
+    if "id" not in envelope:
+        # After method and params: what is wrong with them helps more than that nobody could be told.
+        raise _invalid_request("Notifications are not supported: give the request an id")
+    return request, filled
 
 
 def _head(envelope: JSONObject, body: bytes, version: str | None, lenient: bool) -> Request:
@@ -173,7 +177,7 @@ def _head(envelope: JSONObject, body: bytes, version: str | None, lenient: bool)
     params = envelope.get("params")
     if operation is None:
         params = params if isinstance(params, dict) else None
-    return Request(envelope["id"], method, operation, dialect, _checked_params(params), body)
+    return Request(envelope.get("id"), method, operation, dialect, _checked_params(params), body)
 
 
 def _absent_from_envelope(envelope: JSONObject) -> JSONObject:
@@ -188,9 +192,7 @@ def _absent_from_envelope(envelope: JSONObject) -> JSONObject:
 def _checked_method(envelope: JSONObject) -> str:
     if envelope.get("jsonrpc") != "2.0":
         raise _invalid_request('The member jsonrpc must be "2.0"')
-    if "id" not in envelope:
-        raise _invalid_request("Notifications are not supported: give the request an id")
-    if not _is_id(envelope["id"]):
+    if not _is_id(envelope.get("id")):
         raise _invalid_request("The id of a request must be a string, a number or null")
     method = envelope.get("method")
     if not isinstance(method, str) or not method:

@@ -96,6 +96,20 @@ def fold(current: JSONObject | None, event: JSONObject) -> JSONObject:
     return _UPDATES[name](current, body)
 
 
+def begun(task_id: str, context_id: str | None, message: JSONObject, status: JSONObject) -> JSONObject:
+    """The task with which a message begins."""
+    said: JSONObject = {**message, "taskId": task_id, "contextId": context_id}
+    return {"id": task_id, "contextId": context_id, "status": status, "history": [said]}
+
+
+def continued(task: JSONObject, message: JSONObject, status: JSONObject) -> JSONObject:
+    """The task with one more message, after what the agent had asked: only a whole Task can tell that."""
+    asked = task["status"].get("message") if isinstance(task["status"], dict) else None
+    said: JSONObject = {**message, "taskId": task["id"], "contextId": task.get("contextId")}
+    history: list[JSON] = [*_items(task, "history"), *([asked] if asked else []), said]
+    return {**task, "status": status, "history": history}
+
+
 def _only_member(event: JSONObject) -> tuple[str, JSONObject]:
     present = [name for name in ("task", "message", "statusUpdate", "artifactUpdate") if name in event]
     body = event[present[0]] if len(present) == 1 else None

@@ -20,8 +20,8 @@ from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import operations
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.errors import A2AError
-
-_UNREAD = PlatformFraming(None, "1.0")
+from molecule_wire.a2a.server.bindings import JsonRpcBinding
+from molecule_wire.a2a.server.requests import Invocation
 
 
 class A2aDoor:
@@ -43,21 +43,27 @@ class A2aDoor:
 
     async def handle(self, call: Call) -> Reply:
         """Answer one JSON-RPC request; whatever goes wrong comes back as an error object with its id."""
-        framing = _UNREAD
         try:
-            request = await asks.rpc_request(self._authority, call, lenient=True)
-            framing = PlatformFraming(request.id, request.dialect)
-            if request.operation in asks.SENDS and replies.is_reply(call.principal, request.role):
-                return await self._reply(call, request, framing)
-            if request.operation is None:
-                return await self._relay(call, request, framing)
-            ask = await asks.ask_of(self._authority, call, request, framing, request.dialect)
-            return await self._serve(ask)
+            invocation = await asks.json_rpc(self._authority, call, lenient=True)
         except A2AError as problem:
-            framing = PlatformFraming(problem.rpc_id, framing.dialect) if framing.rpc_id is None else framing
-            return framing.problem(problem, call.request_id)
+            return PlatformFraming(JsonRpcBinding(problem.rpc_id, "1.0")).problem(problem, call.request_id)
+        except Refusal as refusal:
+            return PlatformFraming(JsonRpcBinding(None, "1.0")).refusal(refusal, call.request_id)
+        framing = PlatformFraming(invocation.binding)
+        try:
+            return await self._perform(call, invocation, framing)
+        except A2AError as problem:
+            return framing.problem(problem, call.request_id, invocation.request.operation)
         except Refusal as refusal:
             return framing.refusal(refusal, call.request_id)
+
+    async def _perform(self, call: Call, invocation: Invocation, framing: PlatformFraming) -> Reply:
+        request = invocation.request
+        if request.operation in asks.SENDS and replies.is_reply(call.principal, request.role):
+            return await self._reply(call, request, framing)
+        if request.operation is None:
+            return await self._relay(call, request, framing)
+        return await self._serve(await asks.ask_of(self._authority, call, invocation, framing))
 
     async def _reply(self, call: Call, request: Request, framing: PlatformFraming) -> Reply:
         authorisation.permit(call.principal, ANSWERERS, None, None)

@@ -2,27 +2,29 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from molecule_platform.api.calls import Call
 from molecule_platform.api.nouns.a2a import Binding, who_may
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.gateway.doors.framing import Framing, Headers
-from molecule_platform.gateway.doors.speech import Speech
 from molecule_platform.services.authority import Authority
 from molecule_platform.services.tasks import Asking
-from molecule_wire.a2a import envelopes, errors, extensions, operations, rest, versions
+from molecule_wire.a2a import extensions
 from molecule_wire.a2a.envelopes import Request
-from molecule_wire.a2a.push_configs import Spelling
+from molecule_wire.a2a.errors import A2AError
+from molecule_wire.a2a.server import requests
+from molecule_wire.a2a.server.bindings import RestBinding
+from molecule_wire.a2a.server.renderer import Renderer
+from molecule_wire.a2a.server.requests import SENDS as SENDS
+from molecule_wire.a2a.server.requests import Invocation, RestPath
 from molecule_wire.values import value
 
-SENDS = (operations.SEND, operations.STREAM)
 HOLD_MOST_SECONDS = 1800.0
 TIMEOUT_MOST_SECONDS = 86_400
 READ_ON_LOOP_BYTES = 256 * 1024
 _PRINTABLE = re.compile(r"[\x20-\x7e]{1,255}")
-_JSON = ("application/json", "")
 _WISHED = frozenset({"x-timeout", "prefer", "idempotency-key", "x-molecule-queue"})
 _WAIT = re.compile(r"wait=(\d{1,5})")
 
@@ -32,17 +34,25 @@ class Ask:
     """One operation that somebody asks for, and how it is answered."""
 
     call: Call
-    request: Request
+    invocation: Invocation
     framing: Framing
-    speech: Speech
     workspace: Workspace
-    tenant: str = ""
     extensions: tuple[str, ...] = ()
+
+    @property
+    def request(self) -> Request:
+        """The request that was read."""
+        return self.invocation.request
+
+    @property
+    def renderer(self) -> Renderer:
+        """What the caller reads."""
+        return self.invocation.renderer
 
     @property
     def asking(self) -> Asking:
         """Who asks, and where."""
-        return Asking(self.call.principal, self.workspace, self.tenant)
+        return Asking(self.call.principal, self.workspace, self.invocation.tenant)
 
     @property
     def echoed(self) -> Headers:
@@ -66,30 +76,21 @@ class Wishes:
     never_queue: bool
 
 
-def version_of(call: Call) -> str:
-    """The version that a request names."""
-    in_query = call.arrival.first("A2A-Version") if call.query else None
-    return versions.named(call.headers.get("a2a-version"), in_query)
+async def json_rpc(authority: Authority, call: Call, *, lenient: bool) -> Invocation:
+    """What a JSON-RPC request asks for. Raises A2AError that knows the request's id."""
+    read = partial(requests.read_json_rpc, call.raw, call.headers, _last_of_each(call), lenient=lenient)
+    return requests.json_rpc(await _read(authority, call, read))
 
 
-def check_content_type(headers: Mapping[str, str]) -> None:
-    """Refuse a body that says it is no JSON, before anybody reads it."""
-    given = headers.get("content-type", "")
-    if given in _JSON:
-        return
-    media = given.partition(";")[0].strip().lower()
-    if media not in _JSON and not media.endswith("+json"):
-        raise errors.protocol_error(errors.CONTENT_TYPE_NOT_SUPPORTED)
+async def rest(authority: Authority, call: Call, bound: Binding, binding: RestBinding) -> Invocation:
+    """What a path of the HTTP+JSON binding asks for. Raises A2AError."""
+    path = RestPath(bound.operation, bound.dialect, call.path)
+    read = partial(requests.read_rest, path, call.raw, call.headers, _last_of_each(call))
+    return requests.of_rest(await _read(authority, call, read), path, binding)
 
 
-def rpc_request(authority: Authority, call: Call, *, lenient: bool) -> Awaitable[Request]:
-    """The JSON-RPC request."""
-    return _read(authority, call, partial(_rpc_request, call, lenient))
-
-
-def rest_request(authority: Authority, call: Call, binding: Binding) -> Awaitable[Request]:
-    """The request that a path of the HTTP+JSON binding stands for."""
-    return _read(authority, call, partial(_rest_request, call, binding))
+def _last_of_each(call: Call) -> Mapping[str, str]:
+    return {name: values[-1] for name, values in call.query.items()} if call.query else {}
 
 
 async def _read(authority: Authority, call: Call, reading: Callable[[], Request]) -> Request:
@@ -99,52 +100,22 @@ async def _read(authority: Authority, call: Call, reading: Callable[[], Request]
     """
     try:
         return reading() if len(call.raw) <= READ_ON_LOOP_BYTES else await asyncio.to_thread(reading)
-    except errors.A2AError:
+    except A2AError:
         await authority.same_org(call.principal, call.path["id"])
         raise
 
 
-def _rpc_request(call: Call, lenient: bool) -> Request:
-    check_content_type(call.headers)
-    return envelopes.parse_request(call.raw, version=version_of(call), lenient=lenient)
-
-
-def _rest_request(call: Call, binding: Binding) -> Request:
-    versions.negotiate(version_of(call), binding.dialect, lenient=False)
-    if call.raw:
-        check_content_type(call.headers)
-    query = {name: values[-1] for name, values in call.query.items()}
-    return rest.parse_request(rest.Asked(binding.operation, binding.dialect, call.path, query, call.raw))
-
-
-def rest_media(call: Call) -> str:
-    """The type in which a caller of the HTTP+JSON binding is answered."""
-    return rest.media(call.headers.get("accept", ""))
-
-
-async def ask_of(
-    authority: Authority, call: Call, request: Request, framing: Framing, spelling: Spelling
-) -> Ask:
+async def ask_of(authority: Authority, call: Call, invocation: Invocation, framing: Framing) -> Ask:
     """All that is known of an operation before it is done, for whoever may ask the agent for it.
 
     Which tasks it has for them is decided by each task.
     """
-    operation = request.operation
+    operation = invocation.request.operation
     admission = await authority.admit(
         call.principal, who_may(operation), call.path["id"], to_send=operation in SENDS
     )
     assert admission.workspace is not None
-    speech = Speech(spelling, envelopes.history_length(request))
-    asked = extensions.asked(call.headers)
-    return Ask(call, request, framing, speech, admission.workspace, _tenant(call, request), asked)
-
-
-def _tenant(call: Call, request: Request) -> str:
-    """The tenant, which path and body may both name but not differently."""
-    in_path = call.path.get("tenant", "")
-    if in_path and request.tenant not in ("", in_path):
-        raise errors.invalid_params(errors.Violation("tenant", "is not the one that the path names"))
-    return in_path or request.tenant
+    return Ask(call, invocation, framing, admission.workspace, extensions.asked(call.headers))
 
 
 def wishes(call: Call, request: Request, default_hold: float | None) -> Wishes:

@@ -10,10 +10,12 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.gateway.doors.asks import Ask
-from molecule_platform.gateway.doors.framing import Headers, RpcFrames, traced
+from molecule_platform.gateway.doors.framing import Framing, Headers, traced
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import envelopes, text
 from molecule_wire.a2a.errors import A2AError
+from molecule_wire.a2a.operations import Operation
+from molecule_wire.a2a.server.bindings import JsonRpcBinding
 
 WAKING_SECONDS = 15
 
@@ -22,17 +24,16 @@ _TOLD_BESIDE = ("delivery_confirmed", "busy", "retry_after", "native_session")
 _CODE_OF_RPC = {-32700: "invalid-json", -32600: "invalid-request", -32602: "invalid-request"}
 
 
-class PlatformFraming(RpcFrames):
+class PlatformFraming(Framing):
     """JSON-RPC with an HTTP status for every error, and with the facts of it beside the envelope."""
 
-    def reply(self, result: bytes, headers: Headers = ()) -> Reply:
-        """A whole response."""
-        return Reply(self.envelope(result), 200, headers)
+    __slots__ = ()
 
-    def problem(self, problem: A2AError, request_id: str) -> Reply:
+    def problem(self, problem: A2AError, request_id: str, operation: Operation | None = None) -> Reply:
         """An error of the protocol, with the HTTP status it has on this path."""
+        assert isinstance(self.binding, JsonRpcBinding)
         told = traced(problem, request_id)
-        body: dict[str, Any] = envelopes.error_envelope(self.rpc_id, told, self.dialect)
+        body: dict[str, Any] = envelopes.error_envelope(self.binding.rpc_id, told, self.binding.dialect)
         body["request_id"] = request_id
         code = _CODE_OF_RPC.get(problem.code) if problem.of_peer else problem.metadata.get("code")
         code = code or _CODE_OF_RPC.get(problem.code)
@@ -40,7 +41,8 @@ class PlatformFraming(RpcFrames):
 
     def refusal(self, refusal: Refusal, request_id: str) -> Reply:
         """A refusal of the platform."""
-        return errors.jsonrpc(refusal, request_id, self.rpc_id)
+        assert isinstance(self.binding, JsonRpcBinding)
+        return errors.jsonrpc(refusal, request_id, self.binding.rpc_id)
 
 
 def ended(ask: Ask, message: Message, headers: Headers) -> Reply:
@@ -58,8 +60,8 @@ def ended(ask: Ask, message: Message, headers: Headers) -> Reply:
 
 def _mirrored(ask: Ask, message: Message) -> bytes:
     """The answer; in 0.3 simple readers look for text in `result.parts` only, so a task repeats it there."""
-    result = ask.speech.result(message.result or b"null", message.dialect)
-    if ask.speech.spelling != "0.3" or b'"task"' not in result:
+    result = ask.renderer.stored(message.result or b"null", message.dialect)
+    if ask.renderer.spelling != "0.3" or b'"task"' not in result:
         return result
     value: JSON = jsontext.decode(result)
     if not isinstance(value, dict) or value.get("kind") != "task" or "parts" in value:
@@ -72,7 +74,7 @@ def _mirrored(ask: Ask, message: Message) -> bytes:
 def queued(ask: Ask, message: Message, task: dict[str, Any], depth: int, headers: Headers) -> Reply:
     """The message is safe and waits: a task that can be asked about, and where."""
     target = ask.workspace
-    result = jsontext.decode(ask.speech.task_result(task))
+    result = jsontext.decode(ask.renderer.event({"task": task}))
     body: dict[str, Any] = envelopes.result_envelope(ask.request.id, result) | {
         "queued": True,
         "status": "queued",

@@ -45,7 +45,7 @@ class Sending:
         inline = None
         if config is not None:
             modern = push_configs.from_0_3(config) if request.dialect == "0.3" else config
-            dialect = "1.0" if ask.speech.spelling == "1.0" else "0.3"
+            dialect = "1.0" if ask.renderer.spelling == "1.0" else "0.3"
             inline = await self._configs.take_inline(ask.call.principal, modern, dialect)
         return Submission(
             ask.call.principal,
@@ -56,7 +56,7 @@ class Sending:
             hold_seconds=wishes.hold_seconds,
             never_queue=wishes.never_queue,
             traceparent=ask.call.arrival.traceparent,
-            tenant=ask.tenant,
+            tenant=ask.invocation.tenant,
             extensions=",".join(ask.extensions) or None,
             request_id=ask.call.request_id,
             repeat_by_reference=by_reference,
@@ -114,11 +114,11 @@ class Sending:
         result = message.result if message.status == "answered" else None
         # The history of a task that the platform keeps is in the log, not in the agent's answer.
         is_ours = not dispatch.speaks_tasks(ask.workspace)
-        if result is not None and not (is_ours and ask.speech.tells_history):
-            return ask.speech.result(result, message.dialect)
+        if result is not None and not (is_ours and ask.renderer.shows_history):
+            return ask.renderer.stored(result, message.dialect)
         task = await self._tasks.of_message(message)
         if result is not None:
-            return ask.speech.result(result, message.dialect, (task or {}).get("history"))
+            return ask.renderer.stored(result, message.dialect, (task or {}).get("history"))
         if task is None:
             raise responses.error_of(message)
-        return ask.speech.task_result(task)
+        return ask.renderer.event({"task": task})

@@ -5,14 +5,15 @@ from molecule_platform.api.nouns.a2a import BINDINGS
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.gateway.doors import asks
 from molecule_platform.gateway.doors.asks import Ask
-from molecule_platform.gateway.doors.framing import RestFraming, RpcFraming
+from molecule_platform.gateway.doors.framing import Framing
 from molecule_platform.gateway.doors.sending import REPLAYED, Sending
 from molecule_platform.gateway.doors.task_operations import TaskOperations
 from molecule_platform.services.authority import Authority
 from molecule_wire.a2a import operations
 from molecule_wire.a2a.errors import A2AError
-
-_UNREAD = RpcFraming(None, "1.0")
+from molecule_wire.a2a.server import requests
+from molecule_wire.a2a.server.bindings import JsonRpcBinding
+from molecule_wire.a2a.server.requests import Invocation
 
 
 class StandardDoor:
@@ -32,29 +33,32 @@ class StandardDoor:
 
     async def rpc(self, call: Call) -> Reply:
         """One JSON-RPC request."""
-        framing = _UNREAD
         try:
-            request = await asks.rpc_request(self._authority, call, lenient=False)
-            framing = RpcFraming(request.id, request.dialect)
-            ask = await asks.ask_of(self._authority, call, request, framing, request.dialect)
-            return await self._serve(ask)
+            invocation = await asks.json_rpc(self._authority, call, lenient=False)
         except A2AError as problem:
-            framing = RpcFraming(problem.rpc_id, framing.dialect) if framing.rpc_id is None else framing
-            return framing.problem(problem, call.request_id)
+            return Framing(JsonRpcBinding(problem.rpc_id, "1.0")).problem(problem, call.request_id)
         except Refusal as refusal:
-            return framing.refusal(refusal, call.request_id)
+            return Framing(JsonRpcBinding(None, "1.0")).refusal(refusal, call.request_id)
+        return await self._perform(call, invocation)
 
     async def rest(self, call: Call) -> Reply:
         """One request of the HTTP+JSON binding."""
-        framing = RestFraming(asks.rest_media(call))
-        binding = BINDINGS[call.route.method, call.route.path]
+        binding = requests.rest_binding(call.headers)
+        bound = BINDINGS[call.route.method, call.route.path]
         try:
-            request = await asks.rest_request(self._authority, call, binding)
-            spelling = "1.0" if binding.dialect == "1.0" else "0.3 REST"
-            ask = await asks.ask_of(self._authority, call, request, framing, spelling)
-            return await self._serve(ask)
+            invocation = await asks.rest(self._authority, call, bound, binding)
         except A2AError as problem:
-            return framing.problem(problem, call.request_id)
+            return Framing(binding).problem(problem, call.request_id)
+        except Refusal as refusal:
+            return Framing(binding).refusal(refusal, call.request_id)
+        return await self._perform(call, invocation)
+
+    async def _perform(self, call: Call, invocation: Invocation) -> Reply:
+        framing = Framing(invocation.binding)
+        try:
+            return await self._serve(await asks.ask_of(self._authority, call, invocation, framing))
+        except A2AError as problem:
+            return framing.problem(problem, call.request_id, invocation.request.operation)
         except Refusal as refusal:
             return framing.refusal(refusal, call.request_id)
 
@@ -71,4 +75,4 @@ class StandardDoor:
         if not message.is_open:
             return ask.framing.reply(await self._sending.ended_task(ask, message), headers)
         _, task = await self._sending.delivery.show(message.id)
-        return ask.framing.reply(ask.speech.task_result(task), headers)
+        return ask.framing.reply(ask.renderer.event({"task": task}), headers)

@@ -13,13 +13,13 @@ from molecule_platform.api.exchange import Stream, pieces
 from molecule_platform.domain import responses, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.gateway.doors.asks import Ask
-from molecule_platform.gateway.doors.framing import streaming
 from molecule_platform.gateway.doors.task_lines import Before as Before
 from molecule_platform.gateway.doors.task_lines import Credential, TaskLines
 from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.identity import Identity
 from molecule_platform.services.task_streams import Begun, TaskStreams
 from molecule_platform.services.tasks import Rejoined, Tasks
+from molecule_wire.a2a.server.bindings import EVENT_STREAM, STREAM_HEADERS
 from molecule_wire.a2a.sse import KEEP_ALIVE
 
 FIRST_SECONDS = 15.0
@@ -48,7 +48,9 @@ class TaskFrames:
         """The stream of a task from where its follower comes in."""
         shown = b""
         if rejoined.shown is not None:
-            shown = ask.framing.frame(rejoined.number, ask.speech.task_result(rejoined.shown))
+            shown = ask.invocation.binding.event(
+                rejoined.number, ask.renderer.event({"task": rejoined.shown})
+            )
         begun = Begun(rejoined.key, rejoined.number + 1)
         return _reply(ask, self._lines(ask, begun, shown=shown, is_all=rejoined.is_all))
 
@@ -87,7 +89,7 @@ class TaskFrames:
 
     def _lines(self, ask: Ask, begun: Begun, **how: Any) -> TaskLines:
         credential = Credential(self._identity, ask.call.principal.credential)
-        return TaskLines(self._streams, self._tasks, ask.framing, ask.speech, credential, begun, **how)
+        return TaskLines(self._streams, self._tasks, ask.invocation, credential, begun, **how)
 
     async def _without_events(self, ask: Ask, message: Message) -> Reply:
         """A message that ended before anything was said of it."""
@@ -103,10 +105,9 @@ class TaskFrames:
 def _last_word(ask: Ask, message: Message) -> bytes:
     """The one frame of a message that ended without an event."""
     if message.status != "answered":
-        return ask.framing.problem_frame(responses.error_of(message))
-    return ask.framing.frame(1, ask.speech.task_result(results.snapshot(message, "1.0")))
+        return ask.invocation.binding.error_event(responses.error_of(message))
+    return ask.invocation.binding.event(1, ask.renderer.event({"task": results.snapshot(message, "1.0")}))
 
 
 def _reply(ask: Ask, lines: AsyncGenerator[bytes] | Stream) -> Reply:
-    headers, media = streaming(ask.echoed)
-    return Reply(headers=headers, content_type=media, stream=lines)
+    return Reply(headers=(*STREAM_HEADERS, *ask.echoed), content_type=EVENT_STREAM, stream=lines)

@@ -10,11 +10,10 @@ import msgspec
 from molecule_platform.domain import results, tasks
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
-from molecule_platform.gateway.doors.framing import Framing
-from molecule_platform.gateway.doors.speech import Speech
 from molecule_platform.services.identity import Identity
 from molecule_platform.services.task_streams import Begun, Follower, TaskStreams
 from molecule_platform.services.tasks import Tasks
+from molecule_wire.a2a.server.requests import Invocation
 from molecule_wire.a2a.sse import KEEP_ALIVE
 
 CHECK_SECONDS = 1.0
@@ -89,10 +88,9 @@ class TaskLines:
         "_doubtful",
         "_ended",
         "_follower",
-        "_framing",
+        "_invocation",
         "_message_id",
         "_prefix",
-        "_speech",
         "_streams",
         "_tasks",
     )
@@ -103,8 +101,7 @@ class TaskLines:
         self,
         streams: TaskStreams,
         tasks: Tasks,
-        framing: Framing,
-        speech: Speech,
+        invocation: Invocation,
         credential: Credential,
         begun: Begun,
         *,
@@ -115,8 +112,7 @@ class TaskLines:
     ) -> None:
         self._streams = streams
         self._tasks = tasks
-        self._framing = framing
-        self._speech = speech
+        self._invocation = invocation
         self._credential = credential
         self._begun: Begun | None = begun
         self._message_id = message_id
@@ -203,7 +199,8 @@ class TaskLines:
         before = self._before
         if before is not None and batch:
             if batch[0].kind != "task":
-                self._prefix = self._framing.frame(before.number, self._speech.task_result(before.whole))
+                shown = self._invocation.renderer.event({"task": before.whole})
+                self._prefix = self._invocation.binding.event(before.number, shown)
             self._before = None
         self._ended = end < len(batch)
         self._batch = batch[: end + 1]
@@ -214,17 +211,20 @@ class TaskLines:
         batch, self._batch = self._batch, ()
         if not batch:
             return prefix or (KEEP_ALIVE if self._follower.was_quiet() else b"")
-        frame, spoken = self._framing.frame, self._speech.event
-        if len(batch) == 1:
-            return prefix + frame(batch[0].seq, spoken(batch[0]))
         held, size = [prefix], 0
         for place, event in enumerate(batch, 1):
-            held.append(frame(event.seq, spoken(event)))
+            held.append(self._frame(event))
             size += len(held[-1])
             if size >= CHUNK_BYTES:
                 self._batch = batch[place:]
                 break
         return b"".join(held)
+
+    def _frame(self, event: TaskEvent) -> bytes:
+        invocation = self._invocation
+        is_task = event.kind == "task"
+        shown = invocation.renderer.stored_event(event.payload, event.dialect, is_task=is_task)
+        return invocation.binding.event(event.seq, shown)
 
 
 def state_of(event: TaskEvent) -> str:

@@ -58,12 +58,12 @@ class TaskOperations:
 
     async def _get(self, ask: Ask) -> Reply:
         task = await self._tasks.get(ask.asking, _name(ask))
-        return ask.framing.reply(ask.speech.task(task), ask.echoed)
+        return ask.framing.reply(ask.renderer.task(task), ask.echoed)
 
     async def _list(self, ask: Ask) -> Reply:
         params = ask.request.params
         page = await self._pages.page(ask.asking, params)
-        listed = ask.speech.page(
+        listed = ask.renderer.page(
             page.tasks,
             artifacts=params.get("includeArtifacts") is True,
             nextPageToken=page.next_token,
@@ -76,7 +76,7 @@ class TaskOperations:
         task = await self._tasks.find(ask.asking, _name(ask), STEER)
         await self._cancelling.cancel_task(ask.call.principal, task, ask.request.params)
         whole, _ = await self._tasks.whole(task.key)
-        return ask.framing.reply(ask.speech.task(whole), ask.echoed)
+        return ask.framing.reply(ask.renderer.task(whole), ask.echoed)
 
     async def _subscribe(self, ask: Ask) -> Reply:
         task = await self._tasks.find(ask.asking, _name(ask))
@@ -86,24 +86,24 @@ class TaskOperations:
     # Push configs
 
     async def _create_config(self, ask: Ask) -> Reply:
-        config = push_configs.given(ask.speech.spelling, ask.request.params)
-        dialect: Dialect = "1.0" if ask.speech.spelling == "1.0" else "0.3"
+        config = push_configs.given(ask.renderer.spelling, ask.request.params)
+        dialect: Dialect = "1.0" if ask.renderer.spelling == "1.0" else "0.3"
         made = await self._configs.create(ask.call.principal, _key(ask), config, dialect)
-        return _answer(ask, push_configs.shown(ask.speech.spelling, made))
+        return _answer(ask, push_configs.shown(ask.renderer.spelling, made))
 
     async def _get_config(self, ask: Ask) -> Reply:
-        config_id = push_configs.config_id(ask.speech.spelling, ask.request.params)
+        config_id = push_configs.config_id(ask.renderer.spelling, ask.request.params)
         found = await self._configs.get(ask.call.principal, _key(ask), config_id)
-        return _answer(ask, push_configs.shown(ask.speech.spelling, found))
+        return _answer(ask, push_configs.shown(ask.renderer.spelling, found))
 
     async def _list_configs(self, ask: Ask) -> Reply:
         found = await self._configs.list(ask.call.principal, _key(ask))
-        return _answer(ask, push_configs.listed(ask.speech.spelling, found))
+        return _answer(ask, push_configs.listed(ask.renderer.spelling, found))
 
     async def _delete_config(self, ask: Ask) -> Reply:
-        config_id = push_configs.config_id(ask.speech.spelling, ask.request.params)
+        config_id = push_configs.config_id(ask.renderer.spelling, ask.request.params)
         await self._configs.delete(ask.call.principal, _key(ask), config_id or "")
-        return _answer(ask, push_configs.deleted(ask.speech.spelling))
+        return _answer(ask, push_configs.deleted(ask.renderer.spelling))
 
     # The card
 
@@ -122,5 +122,5 @@ def _name(ask: Ask) -> str:
 
 def _key(ask: Ask) -> TaskKey:
     params: dict[str, Any] = ask.request.params
-    named = params.get("taskId") or (params.get("id") if ask.speech.spelling != "1.0" else "")
-    return TaskKey(ask.workspace.id, ask.tenant, str(named or ""))
+    named = params.get("taskId") or (params.get("id") if ask.renderer.spelling != "1.0" else "")
+    return TaskKey(ask.workspace.id, ask.invocation.tenant, str(named or ""))

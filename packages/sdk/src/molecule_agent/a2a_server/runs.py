@@ -1,0 +1,207 @@
+"""Threads around the A2A server core: each turn's handler runs in a thread of its own."""
+
+import contextvars
+import logging
+import os
+import threading
+from collections.abc import Callable, Generator, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from molecule_agent.a2a_server import payloads, web
+from molecule_wire import JSONObject
+from molecule_wire.a2a import operations, sse
+from molecule_wire.a2a.server import service
+from molecule_wire.a2a.server.bindings import EVENT_STREAM, STREAM_HEADERS
+from molecule_wire.a2a.server.requests import Invocation
+from molecule_wire.a2a.server.service import Retention, SendOutcome, Subscription, TaskService
+from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
+from molecule_wire.a2a.server.task_log import Owner, TaskLog
+from molecule_wire.a2a.server.turns import Turn
+
+Run: TypeAlias = Callable[[], Any]
+
+log = logging.getLogger("molecule_agent")
+
+cancelled: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar(
+    "molecule_cancelled", default=None
+)
+"""Set, in the thread of a handler, once nobody wants its result any more."""
+
+_LEGACY = Owner("\0legacy")
+
+
+class AgentBusy(Exception):
+    """As many handlers run as may."""
+
+
+class AgentStopping(Exception):
+    """The server is being stopped."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What others may know of an exception: class and reference."""
+
+    reference: str
+
+
+class Runs:
+    """Starts handlers, at most so many at once, and waits for what they say. One lock guards the core."""
+
+    def __init__(
+        self,
+        respond: payloads.Respond,
+        max_concurrency: int,
+        seconds: float | None = None,
+        retention: Retention | None = None,
+    ) -> None:
+        self._respond = respond
+        self._max = max_concurrency
+        self._lock = threading.RLock()
+        self._idle = threading.Condition(self._lock)
+        self._running = 0
+        self._stopping = False
+        self.service = TaskService(
+            lambda: datetime.now(UTC),
+            secret=os.urandom(32),
+            retention=retention,
+            turn_seconds=seconds,
+            admit=self._admit,
+        )
+
+    def perform(self, invocation: Invocation, request: web.Incoming) -> web.Outgoing:
+        """Do what is asked. Raises A2AError, AgentBusy or AgentStopping."""
+        with self._lock:
+            self._expire()
+            done = self.service.perform(invocation, request.principal, request.headers)
+            if isinstance(done, SendOutcome) and done.is_new:
+                payload = payloads.of_message(invocation.request, request, done.turn)
+                self._start(done.turn, lambda: self._parts(payload, request))
+        if isinstance(done, bytes):
+            return web.outgoing(invocation.binding.result(done))
+        if isinstance(done, Subscription):
+            return self._stream(EventStream(invocation, done))
+        return self._sent(invocation, done.turn)
+
+    def legacy(self, key: Hashable | None, body: JSONObject, request: web.Incoming) -> object:
+        """What the handler returned for a plain request, or a Failure."""
+        with self._lock:
+            turn = self.service.known(key)
+            if turn is None:
+                self._admit()
+                task = self.service.new_task(_LEGACY, {})
+                turn = self.service.begin(task, {}, key, size=len(request.body))
+                self._start(turn, lambda: payloads.json_ready(self._respond(body, request)), is_plain=True)
+        self._wait(turn)
+        if turn.expired:
+            return Failure(_reference("TimeoutError"))
+        if isinstance(turn.result, Failure):
+            self.service.forget(key)  # the platform tries again, and then the handler shall run again
+        return turn.result
+
+    def drain(self, seconds: float) -> None:
+        """Start nothing more and wait for what runs."""
+        with self._idle:
+            self._stopping = True
+            self._idle.wait_for(lambda: self._running == 0, seconds)
+
+    # Running a handler
+
+    def _admit(self) -> None:
+        if self._stopping:
+            raise AgentStopping
+        if self._running >= self._max:
+            raise AgentBusy
+
+    def _start(self, turn: Turn, run: Run, *, is_plain: bool = False) -> None:
+        self._running += 1
+        turn.work()
+        called_off = threading.Event()
+        turn.on_cancel.append(called_off.set)
+        target = contextvars.copy_context().run
+        arguments = (self._run, turn, run, called_off, is_plain)
+        threading.Thread(target=target, args=arguments, name="molecule-turn", daemon=True).start()
+
+    def _run(self, turn: Turn, run: Run, called_off: threading.Event, is_plain: bool) -> None:
+        cancelled.set(called_off)
+        try:
+            result = run()
+            self._end(turn, result, lambda: turn.complete(None if is_plain else result or None))
+        except Exception as error:
+            failure = Failure(_reference(type(error).__name__))
+            log.error("the handler failed on %s: %s", turn.log.id, failure.reference, exc_info=error)
+            self._end(turn, failure, lambda: turn.fail(f"internal error: {failure.reference}"))
+        finally:
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
+
+    def _end(self, turn: Turn, result: object, end: Callable[[], None]) -> None:
+        with self._lock:
+            if not turn.is_over:
+                turn.result = result
+                end()
+
+    def _parts(self, payload: payloads.Payload, request: web.Incoming) -> object:
+        return payloads.json_ready(payloads.parts_of(self._respond(payload, request)))
+
+    # Waiting for what it says
+
+    def _sent(self, invocation: Invocation, turn: Turn) -> web.Outgoing:
+        if invocation.request.operation is operations.STREAM:
+            return self._stream(EventStream(invocation, turn))
+        if invocation.request.blocking:
+            self._wait(turn)
+        with self._lock:
+            return web.outgoing(invocation.binding.result(service.result(invocation, turn)))
+
+    def _wait(self, turn: Turn) -> None:
+        with self._listening(turn.log) as changed:
+            while not turn.is_over:
+                changed.wait(turn.seconds_left())
+                self._expire()
+
+    def _stream(self, events: EventStream) -> web.Outgoing:
+        headers = {**dict(STREAM_HEADERS), "content-type": EVENT_STREAM}
+        return web.Outgoing(200, headers=headers, stream=self._frames(events))
+
+    def _frames(self, events: EventStream) -> Iterator[bytes]:
+        is_over = False
+        while not is_over:
+            with self._listening(events.log) as changed:
+                frames = events.take()
+                if not frames and not events.is_over:
+                    changed.wait(self._patience())
+                    self._expire()
+                    frames = events.take()
+                is_over = events.is_over
+            if frames or not is_over:
+                yield frames or sse.KEEP_ALIVE
+
+    def _patience(self) -> float:
+        """Until a stream says that it is still there, or until the first turn that runs is overdue."""
+        left = [turn.seconds_left() for turn in self.service.turns if not turn.is_over]
+        return min(KEEP_ALIVE_SECONDS, *(seconds for seconds in left if seconds is not None), 1e9)
+
+    def _expire(self) -> None:
+        for turn in self.service.turns:
+            if not turn.is_over:
+                turn.expire(f"internal error: {_reference('TimeoutError')}")
+
+    @contextmanager
+    def _listening(self, task: TaskLog) -> Generator[threading.Condition]:
+        """A condition that is told of every event of a task, with the lock held."""
+        with self._lock:
+            changed = threading.Condition(self._lock)
+            task.listeners.append(changed.notify_all)
+            try:
+                yield changed
+            finally:
+                task.listeners.remove(changed.notify_all)
+
+
+def _reference(name: str) -> str:
+    return f"{name} (ref {os.urandom(4).hex()})"

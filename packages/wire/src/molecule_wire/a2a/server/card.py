@@ -1,0 +1,67 @@
+"""The card that a server shows: 1.0 members with the 0.3 ones beside them, and nothing that it cannot do."""
+
+import hashlib
+from datetime import datetime
+from email.utils import format_datetime
+from typing import cast
+from urllib.parse import urlsplit
+
+from molecule_wire import JSON, JSONObject, jsontext
+from molecule_wire.a2a import cards
+from molecule_wire.values import value
+
+
+@value
+class CardResponse:
+    """The HTTP response to a request for the card: 200, or 304 for a copy that is still right."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+class ServedCard:
+    """The card as bytes, with the time since when it says this."""
+
+    def __init__(self) -> None:
+        self._tag = ""
+        self._since = ""
+
+    def response(self, card: JSONObject, if_none_match: str, now: datetime) -> CardResponse:
+        """The card, unless the caller has it already."""
+        body = jsontext.encode(card)
+        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        if tag != self._tag:
+            self._tag, self._since = tag, format_datetime(now, usegmt=True)
+        headers = {
+            "content-type": "application/json",
+            "etag": tag,
+            "last-modified": self._since,
+            "cache-control": "max-age=60",
+            "vary": "A2A-Version, Authorization",
+        }
+        return CardResponse(304, b"", headers) if tag in if_none_match else CardResponse(200, body, headers)
+
+
+def complete_card(given: JSONObject, agent_id: str, url: str) -> JSONObject:
+    """The agent's own card with what the protocol needs, and how it is reached.
+
+    JSON-RPC is where the platform delivers, HTTP+JSON below the root of the same address.
+    """
+    parts = urlsplit(url)
+    places = (("JSONRPC", url), ("HTTP+JSON", f"{parts.scheme}://{parts.netloc}"))
+    interfaces = [
+        {"url": place, "protocolBinding": binding, "protocolVersion": version}
+        for version in ("1.0", "0.3")
+        for binding, place in places
+    ]
+    others = [{"url": place, "transport": binding} for binding, place in places]
+    return {
+        **cards.read(given, agent_id),
+        "supportedInterfaces": cast("JSON", interfaces),
+        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
+        "url": url,
+        "preferredTransport": "JSONRPC",
+        "protocolVersion": "0.3.0",
+        "additionalInterfaces": cast("JSON", others),
+    }

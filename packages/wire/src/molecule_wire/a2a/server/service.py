@@ -1,0 +1,302 @@
+"""The operations of A2A on the tasks that one process keeps in memory.
+
+A transport reads a request, calls `perform`, and does what comes back: write a result, run a new turn, wait
+until a turn is over, follow a log. Nothing here waits.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from molecule_wire import JSONObject, ids, times
+from molecule_wire.a2a import convert, errors, operations, push_configs, tasks
+from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.server import paging, resumption
+from molecule_wire.a2a.server.paging import ListQuery, Place
+from molecule_wire.a2a.server.requests import SENDS, Headers, Invocation
+from molecule_wire.a2a.server.task_log import Owner, TaskLog
+from molecule_wire.a2a.server.turns import Now, Turn, new_status
+from molecule_wire.a2a.tasks import TaskState
+
+MESSAGE_ID_HEADER = "x-molecule-message-id"
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long, how many and how large turns that are over are remembered."""
+
+    seconds: float = 600.0
+    count: int = 1000
+    size: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class SendOutcome:
+    """What became of a send: a turn, which is to be run when it is new."""
+
+    turn: Turn
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A log to follow from after a number; before its events something may be shown."""
+
+    log: TaskLog
+    after: int
+    shown: JSONObject | None = None
+
+
+class TaskService:
+    """Finds tasks for those who own them, begins them, and goes on with those that wait."""
+
+    def __init__(
+        self,
+        now: Now,
+        *,
+        secret: bytes,
+        retention: Retention | None = None,
+        turn_seconds: float | None = None,
+        admit: Callable[[], None] = lambda: None,
+        new_id: Callable[[], str] = ids.uuid7,
+    ) -> None:
+        """`admit` is called before each new turn; what it raises refuses the message."""
+        self._now = now
+        self._retention = retention or Retention()
+        self._turn_seconds = turn_seconds
+        self._admit = admit
+        self._new_id = new_id
+        self._seal = _PageSeal(secret)
+        self._turns: OrderedDict[Hashable, tuple[Turn, str, datetime]] = OrderedDict()
+        self._logs: dict[str, TaskLog] = {}
+
+    def perform(
+        self, invocation: Invocation, principal: str, headers: Headers
+    ) -> bytes | SendOutcome | Subscription:
+        """Do what is asked for everything but the sends' waiting. Raises A2AError."""
+        owner, request = Owner(principal, invocation.tenant), invocation.request
+        operation = request.operation
+        if operation is None:
+            raise errors.protocol_error(errors.METHOD_NOT_FOUND)
+        if operation in SENDS:
+            return self.send(request, owner, headers)
+        if operation in push_configs.OPERATIONS:
+            raise errors.protocol_error(errors.PUSH_NOTIFICATION_NOT_SUPPORTED)
+        if operation is operations.LIST:
+            return self._list(invocation, owner)
+        if operation is operations.EXTENDED_CARD:
+            raise errors.protocol_error(errors.UNSUPPORTED_OPERATION)
+        log = self._found(request.task_id or "", owner, headers)
+        if operation is operations.SUBSCRIBE:
+            return subscription(log, headers.get("last-event-id"))
+        if operation is operations.CANCEL:
+            self._cancel(log)
+        return invocation.renderer.task(log.show())
+
+    # Sending
+
+    def send(self, request: Request, owner: Owner, headers: Headers) -> SendOutcome:
+        """Begin a task, go on with one that waits, or find the turn that this message has already."""
+        key, fingerprint = _key(request, owner, headers)
+        known = self.known(key, fingerprint)
+        if known is not None:
+            return SendOutcome(known, is_new=False)
+        message = _message_1_0(request)
+        waiting = self._waiting(request, owner, headers) if request.task_id else None
+        self._admit()
+        log = waiting or self.new_task(owner, message, request.context_id)
+        if waiting is not None:
+            status = new_status(TaskState.SUBMITTED, self._now())
+            log.append({"task": tasks.continued(log.whole, message, status)})
+        return SendOutcome(self.begin(log, message, key, fingerprint, len(request.body)), is_new=True)
+
+    def known(self, key: Hashable | None, fingerprint: str = "") -> Turn | None:
+        """The turn of a message that came before, unless it was called off or failed and may be repeated.
+
+        Raises an error of the platform when another message was sent under the same key.
+        """
+        self._forget_old()
+        found = None if key is None else self._turns.get(key)
+        if found is None or found[0].cancelled or found[0].retry:
+            return None
+        if found[1] != fingerprint:
+            sentence = "this Idempotency-Key was used for another message"
+            raise errors.gateway_error("idempotency-conflict", sentence, existing_id=found[0].log.id)
+        return found[0]
+
+    def begin(
+        self, log: TaskLog, message: JSONObject, key: Hashable | None, fingerprint: str = "", size: int = 0
+    ) -> Turn:
+        """A new turn on a log, remembered under the key of its message."""
+        now = self._now()
+        deadline = None if self._turn_seconds is None else now + timedelta(seconds=self._turn_seconds)
+        turn = Turn(log, message, self._now, deadline)
+        turn.size = size
+        self._turns[turn if key is None else key] = (turn, fingerprint, now)
+        self._logs[log.id] = log
+        return turn
+
+    def forget(self, key: Hashable | None) -> None:
+        """Let the next delivery of a message run again."""
+        self._turns.pop(key, None)
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Every turn that is remembered."""
+        return [turn for turn, _, _ in self._turns.values()]
+
+    def new_task(self, owner: Owner, message: JSONObject, context_id: str | None = None) -> TaskLog:
+        """The log of a task that begins with a message."""
+        log = TaskLog(self._new_id(), context_id or self._new_id(), owner)
+        status = new_status(TaskState.SUBMITTED, self._now())
+        log.append({"task": tasks.begun(log.id, log.context_id, message, status)})
+        return log
+
+    def _waiting(self, request: Request, owner: Owner, headers: Headers) -> TaskLog:
+        """The task that a message goes on with. Raises what keeps it from going on."""
+        log = self._found(request.task_id or "", owner, headers)
+        if request.context_id not in (None, log.context_id):
+            sentence = "is not the context of the task: leave it out, or send the task's own"
+            raise errors.invalid_params(errors.Violation("message.contextId", sentence))
+        if not log.waits:
+            sentence = "This task takes no further message: send a new one without its taskId"
+            raise errors.protocol_error(errors.UNSUPPORTED_OPERATION, sentence)
+        return log
+
+    # Tasks
+
+    def _found(self, task_id: str, owner: Owner, headers: Headers) -> TaskLog:
+        """The task, if it is the caller's; for anybody else there is none.
+
+        The platform names it by its own id of the message until it was told the task's.
+        """
+        self._forget_old()
+        log = self._logs.get(task_id)
+        if log is None and task_id == headers.get(MESSAGE_ID_HEADER):
+            known = self._turns.get(redelivery_key(owner.principal, headers))
+            log = None if known is None else known[0].log
+        if log is None or log.owner != owner or log.answer is not None:
+            raise errors.protocol_error(errors.TASK_NOT_FOUND)
+        return log
+
+    def _cancel(self, log: TaskLog) -> None:
+        running = [turn for turn in self.turns if turn.log is log and not turn.is_over]
+        if log.is_over:
+            raise errors.protocol_error(errors.TASK_NOT_CANCELABLE)
+        if running:
+            running[-1].cancel()
+        else:
+            Turn(log, {}, self._now).cancel()
+
+    def _list(self, invocation: Invocation, owner: Owner) -> bytes:
+        params = invocation.request.params
+        query = paging.list_query(params, owner, self._seal)
+        logs = [log for log in self._logs.values() if log.owner == owner and _fits(log, query)]
+        logs.sort(key=_place, reverse=True)
+        left = [log for log in logs if query.before is None or _place(log) < query.before]
+        shown = left[: query.limit]
+        more = len(left) > query.limit
+        return invocation.renderer.page(
+            [log.show() for log in shown],
+            artifacts=params.get("includeArtifacts") is True,
+            nextPageToken=paging.next_token(_place(shown[-1]), query, self._seal) if more else "",
+            pageSize=query.limit,
+            totalSize=len(logs),
+        )
+
+    def _forget_old(self) -> None:
+        """Forget turns that are over and old, or more than are remembered; tasks go with their last turn."""
+        kept, size = self._retention, 0
+        oldest = self._now() - timedelta(seconds=kept.seconds)
+        for newer, (key, (turn, _, begun_at)) in enumerate(reversed(list(self._turns.items()))):
+            size += turn.size
+            too_much = newer >= kept.count or size > kept.size
+            if turn.is_over and (begun_at < oldest or too_much):
+                del self._turns[key]
+                if not any(other.log is turn.log for other in self.turns):
+                    self._logs.pop(turn.log.id, None)
+
+
+def result(invocation: Invocation, turn: Turn) -> bytes:
+    """The result of a send as it stands. Raises `agent-busy` when the message may be delivered again."""
+    if turn.retry:
+        raise errors.gateway_error("agent-busy", "the agent failed and asks for the message again")
+    log = turn.log
+    if log.answer is not None:
+        return invocation.renderer.event({"message": log.answer})
+    return invocation.renderer.event({"task": log.show()})
+
+
+def subscription(log: TaskLog, last_event_id: str | None) -> Subscription:
+    """Where a follower of a log comes in."""
+    if not last_event_id:
+        if log.is_over:
+            raise resumption.nothing_follows(log.state)
+        return Subscription(log, log.number, log.show())
+    seen = resumption.last_seen(last_event_id, log.number)
+    if log.is_over and seen == log.number:
+        raise resumption.nothing_follows(log.state)
+    if seen == 0 and log.oldest == 1:
+        return Subscription(log, 0)
+    if seen + 1 < log.oldest:
+        return Subscription(log, log.number, log.show())
+    shown = resumption.resumed_task(log.id, log.context_id, log.as_of(seen), seen)
+    return Subscription(log, seen, shown)
+
+
+def redelivery_key(principal: str, headers: Headers) -> Hashable | None:
+    """What is equal on each delivery of one message by the platform."""
+    row = headers.get(MESSAGE_ID_HEADER)
+    return ("row", principal, row) if row else None
+
+
+def _key(request: Request, owner: Owner, headers: Headers) -> tuple[Hashable | None, str]:
+    """By what a repetition of a send is known, and what must be the same in it."""
+    row = redelivery_key(owner.principal, headers)
+    named = headers.get("idempotency-key")
+    if row is not None or not named:
+        return row, ""
+    said = json.dumps([request.method, request.params], sort_keys=True)
+    return ("key", owner, named), hashlib.sha256(said.encode()).hexdigest()
+
+
+def _message_1_0(request: Request) -> JSONObject:
+    converter = convert.between(request.dialect, "1.0")
+    message = request.message or {}
+    return converter.message(message) if converter else message
+
+
+def _place(log: TaskLog) -> Place:
+    return str(log.status["timestamp"]), log.id
+
+
+def _fits(log: TaskLog, query: ListQuery) -> bool:
+    if log.answer is not None or query.context_id not in (None, log.context_id):
+        return False
+    if query.state not in (None, log.state):
+        return False
+    return query.after is None or times.parse_time(_place(log)[0]) > query.after
+
+
+class _PageSeal:
+    """See `paging.TokenSeal`: a keyed hash before the text."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def seal(self, text: str, bound_to: str, /) -> str:
+        return base64.urlsafe_b64encode(self._hash(text.encode(), bound_to) + text.encode()).decode()
+
+    def open(self, token: str, bound_to: str, /) -> str:
+        raw = base64.b64decode(token, altchars=b"-_", validate=True)
+        if not hmac.compare_digest(raw[:32], self._hash(raw[32:], bound_to)):
+            raise ValueError("not a token of ours")
+        return raw[32:].decode()
+
+    def _hash(self, said: bytes, bound_to: str) -> bytes:
+        return hmac.new(self._secret, bound_to.encode() + b"\n" + said, hashlib.sha256).digest()

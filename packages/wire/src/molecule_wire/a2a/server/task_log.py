@@ -1,0 +1,156 @@
+"""The event log of one task: 1.0 events, numbered from 1, and the task that they add up to."""
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from molecule_wire import JSON, JSONObject
+from molecule_wire.a2a import tasks
+
+MOST_EVENTS = 10_000
+"""How many events are kept for replay; whoever has seen fewer is shown the whole task instead."""
+
+
+class Owner(NamedTuple):
+    """Whose task it is: for anybody else it does not exist."""
+
+    principal: str = ""
+    tenant: str = ""
+
+
+class TaskLog:
+    """Appends events that the protocol allows. Chunks that nobody has read yet are put together."""
+
+    def __init__(self, task_id: str, context_id: str, owner: Owner) -> None:
+        self.id = task_id
+        self.context_id = context_id
+        self.owner = owner
+        self.listeners: list[Callable[[], None]] = []
+        self.answer: JSONObject | None = None
+        """The Message with which the agent answered instead of a task."""
+        self._events: list[JSONObject] = []
+        self._dropped = 0
+        self._read = 0
+        self._whole: JSONObject | None = None
+        self._before_last: JSONObject | None = None
+
+    @property
+    def whole(self) -> JSONObject:
+        """The task as it stands."""
+        assert self._whole is not None, "a log begins with a task"
+        return self._whole
+
+    @property
+    def number(self) -> int:
+        """The number of the newest event."""
+        return self._dropped + len(self._events)
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest event that is still kept."""
+        return self._dropped + 1
+
+    @property
+    def state(self) -> tasks.TaskState:
+        """The state of the task."""
+        return tasks.state_of(self.whole)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event can follow."""
+        return self.answer is not None or self.state in tasks.TERMINAL
+
+    @property
+    def waits(self) -> bool:
+        """Whether the task waits for its caller."""
+        return self.answer is None and self.state in tasks.INTERRUPTED
+
+    @property
+    def is_told(self) -> bool:
+        """Whether anybody was told of the task."""
+        return self._read > 0
+
+    @property
+    def status(self) -> JSONObject:
+        """The newest status."""
+        return cast("JSONObject", self.whole["status"])
+
+    def append(self, event: JSONObject) -> None:
+        """Add an event. Raises EventRefused when the protocol does not allow it here."""
+        if self.answer is not None:
+            raise tasks.EventRefused("event-after-message", "the task was answered with a Message")
+        joined = self._joined(event)
+        if joined is not None:
+            self._whole = tasks.fold(self._before_last, joined)
+            self._events[-1] = joined
+        else:
+            self._before_last, self._whole = self._whole, tasks.fold(self._whole, event)
+            self._events.append(event)
+            self._drop_oldest()
+        self._notify()
+
+    def answer_with(self, message: JSONObject) -> None:
+        """End with a Message in place of a task, of which nobody was told yet."""
+        if self.is_told or self.is_over:
+            raise tasks.EventRefused("message-after-task", "the caller was told of a task already")
+        self.answer = message
+        self._notify()
+
+    def after(self, number: int) -> list[tuple[int, JSONObject]]:
+        """The events after a number."""
+        if self.answer is not None:
+            return [] if number else [(1, {"message": self.answer})]
+        self._read = max(self._read, self.number)
+        start = max(number - self._dropped, 0)
+        return list(enumerate(self._events[start:], start=self._dropped + start + 1))
+
+    def as_of(self, number: int) -> JSONObject:
+        """The status after an event that is still kept."""
+        status: JSONObject = self.status
+        for event in reversed(self._events[: number - self._dropped]):
+            (body,) = event.values()
+            if isinstance(body, dict) and isinstance(body.get("status"), dict):
+                return cast("JSONObject", body["status"])
+        return status
+
+    def show(self) -> JSONObject:
+        """The task as it stands, for a caller that is told of it now: no Message can follow."""
+        self._read = max(self._read, 1)
+        return self.whole
+
+    def _joined(self, event: JSONObject) -> JSONObject | None:
+        """The last event with the text of this one, when both are chunks of one text and nobody saw it."""
+        if not self._events or self._read >= self.number:
+            return None
+        last, chunk = self._events[-1].get("artifactUpdate"), event.get("artifactUpdate")
+        if not isinstance(last, dict) or not isinstance(chunk, dict) or not chunk.get("append"):
+            return None
+        before, after = last.get("artifact"), chunk.get("artifact")
+        if not isinstance(before, dict) or not isinstance(after, dict) or last.get("lastChunk"):
+            return None
+        text = _only_text(before), _only_text(after)
+        same = {**before, "parts": None} == {**after, "parts": None}
+        if not same or text[0] is None or text[1] is None or "metadata" in chunk:
+            return None
+        artifact: JSONObject = {**before, "parts": [{"text": text[0] + text[1]}]}
+        ended: JSONObject = {"lastChunk": True} if chunk.get("lastChunk") else {}
+        return {"artifactUpdate": {**last, "artifact": artifact, **ended}}
+
+    def _drop_oldest(self) -> None:
+        if len(self._events) > MOST_EVENTS:
+            half = MOST_EVENTS // 2
+            del self._events[:half]
+            self._dropped += half
+
+    def _notify(self) -> None:
+        for listener in tuple(self.listeners):
+            listener()
+
+
+def _only_text(artifact: JSONObject) -> str | None:
+    """The text of an artifact that has one text part and nothing beside it."""
+    parts: JSON = artifact.get("parts")
+    only = parts[0] if isinstance(parts, list) and len(parts) == 1 else None
+    if not isinstance(only, dict) or only.keys() != {"text"}:
+        return None
+    text = only["text"]
+    return text if isinstance(text, str) else None
