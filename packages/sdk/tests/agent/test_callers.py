@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from molecule_agent import A2AServer, RemoteAgentClient, errors
 from molecule_agent.a2a_server import callers
-from molecule_agent.a2a_server.callers import Callers, KeysUnavailable, PlatformKeys, SeenIds
+from molecule_agent.a2a_server.callers import Callers, KeysUnavailable, PlatformKeys
 from molecule_wire import assertions
+from molecule_wire.caller_keys import KEYS_PATH
 
 AGENT = "3f1c2d4e-5a6b-4c7d-8e9f-0a1b2c3d4e5f"
 PLATFORM = "http://platform.example"
@@ -91,8 +92,11 @@ def test_a_good_assertion_says_who_calls(platform: Signatory) -> None:
     caller = checker(platform).caller(platform.token(), PLATFORM, body=BODY, row="row-1")
     assert caller == {
         "principal": "workspace:peer-1",
+        "name": "Peer",
         "org": "org-1",
         "message_id": "m1",
+        "row": "row-1",
+        "context_id": "c1",
         "delegation": {"id": "d1", "depth": 1},
     }
 
@@ -183,52 +187,38 @@ def test_any_other_text_is_refused_and_breaks_nothing(text: str) -> None:
         assertions.parse(text)
 
 
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [
-        (b"", ""),
-        (b"[1]", ""),
-        (BODY, "m1"),
-        (b'{"message":{"messageId":"m1"}}', "m1"),
-        (b'{"message":"text","task_id":"t"}', ""),
-        (b'{"params":{"message":{"messageId":7}}}', ""),
-    ],
-)
-def test_where_the_id_of_the_message_is_read(body: bytes, named: str) -> None:
-    assert callers.message_id_in(body) == named
-
-
 def test_where_either_id_is_missing_they_are_not_compared(platform: Signatory) -> None:
     check = checker(platform)
     assert check.caller(platform.token(), PLATFORM, body=b"{}")
     assert check.caller(platform.token(mid=..., row=...), PLATFORM, body=BODY, row="row-1")
 
 
-# The platform's keys
+# The platform's keys, over threads; the policy itself is tested in molecule_wire
 
 
 class Fetching:
-    """A platform whose document can change or be away, and a clock."""
+    """A platform whose document can be away, or held back until the test lets it go, and a clock."""
 
     def __init__(self, *signatories: Signatory) -> None:
         self.documents: list[Any] = [one.document() for one in signatories]
         self.asked: list[str] = []
         self.away = False
         self.now = 0.0
+        self.asked_for = threading.Event()
+        self.let_go = threading.Event()
+        self.let_go.set()
         self.keys = PlatformKeys(self.fetch, lambda: self.now)
 
     def fetch(self, url: str) -> Any:
         self.asked.append(url)
+        self.asked_for.set()
+        assert self.let_go.wait(30)
         if self.away:
             raise requests.ConnectionError
         return self.documents[0] if len(self.documents) == 1 else self.documents.pop(0)
 
     def has(self, kid: str) -> bool:
-        try:
-            self.keys.named(kid, PLATFORM)
-        except assertions.AssertionRefused:
-            return False
-        return True
+        return kid in self.keys.for_key(kid, PLATFORM).keys
 
 
 def test_keys_are_fetched_once_for_five_minutes() -> None:
@@ -262,6 +252,8 @@ def test_while_the_platform_is_away_its_keys_are_good_for_an_hour() -> None:
     fetching.away = True
     fetching.now = 3599
     assert fetching.has("k1")
+    with pytest.raises(KeysUnavailable):
+        fetching.has("k2")
     fetching.now = 3600
     with pytest.raises(KeysUnavailable):
         fetching.has("k1")
@@ -279,41 +271,60 @@ def test_a_platform_that_is_away_is_not_asked_at_each_call() -> None:
     assert len(fetching.asked) == 1
 
 
-def test_without_an_issuer_it_is_the_platform_s_origin() -> None:
-    signatory = Signatory(issuer=None)
-    keys = PlatformKeys(lambda _url: signatory.document())
-    assert keys.named("k1", "https://platform.example:8443/prefix")[1] == "https://platform.example:8443"
+def test_while_one_thread_fetches_those_whose_key_is_known_do_not_wait() -> None:
+    fetching = Fetching(Signatory("k1"))
+    assert fetching.has("k1")
+    fetching.now = 300
+    fetching.asked_for.clear()
+    fetching.let_go.clear()
+    slow = threading.Thread(target=lambda: fetching.has("k1"))
+    slow.start()
+    assert fetching.asked_for.wait(30)
+    assert fetching.has("k1"), "in this thread, while the other one still fetches"
+    assert slow.is_alive()
+    fetching.let_go.set()
+    slow.join(30)
+    assert len(fetching.asked) == 2
+
+
+def test_threads_without_a_key_wait_for_the_one_fetch_of_another() -> None:
+    fetching, outcomes = Fetching(Signatory("k1")), list[bool]()
+    fetching.let_go.clear()
+    threads = [threading.Thread(target=lambda: outcomes.append(fetching.has("k1"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert fetching.asked_for.wait(30)
+    assert outcomes == []
+    fetching.let_go.set()
+    for thread in threads:
+        thread.join(30)
+    assert outcomes == [True] * 4
+    assert len(fetching.asked) == 1
+
+
+def test_a_fetch_that_breaks_in_an_unforeseen_way_keeps_nobody_waiting() -> None:
+    def fetch(_url: str) -> Any:
+        raise MemoryError
+
+    keys = PlatformKeys(fetch, lambda: 0.0)
+    with pytest.raises(MemoryError):
+        keys.for_key("k1", PLATFORM)
+    with pytest.raises(KeysUnavailable):
+        keys.for_key("k1", PLATFORM)
 
 
 def test_another_platform_has_other_keys() -> None:
     asked: list[str] = []
     keys = PlatformKeys(lambda url: asked.append(url) or Signatory().document())
-    keys.named("k1", PLATFORM)
-    keys.named("k1", "http://other.example")
+    keys.for_key("k1", PLATFORM)
+    keys.for_key("k1", "http://other.example")
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize("document", [None, [], {}, {"keys": 7}, {"keys": [7, {}, {"kty": "OKP"}]}])
-def test_a_document_without_keys_has_none(document: Any) -> None:
-    with pytest.raises(assertions.AssertionRefused, match="no such key"):
-        PlatformKeys(lambda _url: document).named("k1", PLATFORM)
-
-
-def test_a_key_that_is_none_makes_the_document_unreadable() -> None:
-    key = Signatory().jwk() | {"x": "AAAA"}
+def test_a_document_that_is_none_says_nothing_about_an_assertion(platform: Signatory) -> None:
+    check = Callers(AGENT, PlatformKeys(lambda _url: {"error": "a proxy's own words"}), lambda: NOW)
     with pytest.raises(KeysUnavailable):
-        PlatformKeys(lambda _url: {"keys": [key]}).named("k1", PLATFORM)
-
-
-def test_used_ids_are_forgotten_when_they_expire_and_never_grow_without_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(callers, "MOST_SEEN", 3)
-    seen = SeenIds()
-    assert [seen.use(name, 10, 0) for name in "aab"] == [True, False, True]
-    assert seen.use("a", 30, 10)
-    assert [seen.use(name, 30, 10) for name in "cdef"] == [True] * 4
-    assert len(seen._expires) == 3
+        check.caller(platform.token(), PLATFORM)
 
 
 # The server
@@ -327,9 +338,9 @@ def jwks(platform: Signatory) -> Iterator[str]:
     class Keys(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = json.dumps(platform.document()).encode()
-            self.send_response(200 if self.path == callers.KEYS_PATH else 302)
+            self.send_response(200 if self.path == KEYS_PATH else 302)
             self.send_header("Content-Length", str(len(body)))
-            self.send_header("Location", callers.KEYS_PATH)
+            self.send_header("Location", KEYS_PATH)
             self.end_headers()
             self.wfile.write(body)
 
@@ -386,6 +397,7 @@ def test_the_handler_is_told_who_was_verified_and_nothing_else_names_the_caller(
     assert answer.json()["result"]["status"]["state"] == "completed"
     assert got[0]["sender"] == "workspace:peer-1"
     assert got[0]["caller"]["principal"] == "workspace:peer-1"
+    assert got[0]["caller"]["name"] == "Peer"
     assert got[0]["caller"]["delegation"] == {"id": "d1", "depth": 1}
     again = post(server, X_Molecule_Caller=token, X_Molecule_Message_Id="row-1")
     assert (again.status_code, again.json()["code"]) == (401, "caller-assertion-invalid")

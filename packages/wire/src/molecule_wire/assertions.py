@@ -74,13 +74,33 @@ def check(claims: JSONObject, expected: Expected, now: float) -> str:
 
 
 def caller_of(claims: JSONObject) -> JSONObject:
-    """Who calls, as handlers are told."""
+    """Who calls and for what, as handlers are told: every claim that says something of the message itself.
+
+    `principal` and `name` are the caller's identity and display name, `message_id` is the id that the sender
+    gave the message and `row` the platform's. `delegation` is the delegation context (`id`, `root`, `depth`,
+    `calls_left`, `chain`) or `None`; its `id` is the `parent_delegation_id` of what is delegated further.
+    """
     return {
         "principal": claims.get("sub"),
+        "name": claims.get("name"),
         "org": claims.get("org"),
         "message_id": claims.get("mid"),
+        "row": claims.get("row"),
+        "context_id": claims.get("ctx"),
         "delegation": claims.get("delegation"),
     }
+
+
+def message_id_in(body: bytes) -> str:
+    """The id of the message that a request carries, over either binding; empty when it carries none."""
+    try:
+        shape = jsontext.decode(body)
+    except jsontext.NotJSON:
+        return ""
+    params = shape.get("params", shape) if isinstance(shape, dict) else None
+    message = params.get("message") if isinstance(params, dict) else None
+    named = message.get("messageId") if isinstance(message, dict) else None
+    return named if isinstance(named, str) else ""
 
 
 def expires_at(claims: JSONObject) -> float:
