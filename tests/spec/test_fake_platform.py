@@ -546,6 +546,21 @@ def loses_its_leases_to_a_pause(stage: Stage) -> None:
     assert len(stage.lease(agent)) == 1
 
 
+def takes_over_from_a_worker(stage: Stage) -> None:
+    agent = stage.join("agent")
+    for text in ("one", "two"):
+        stage.operator.send_user_message(agent, text)
+    [first] = stage.lease(agent, limit=1, worker="before")
+    [second] = stage.lease(agent, limit=1, worker="another")
+    again = {"id": agent, "agent_card": {"name": "agent"}, "replaces_worker": "before"}
+    stage.ok("POST", "/registry/register", agent, json=again)
+    [taken] = stage.lease(agent, worker="after")
+    assert (taken["message_id"], taken["attempt"]) == (first["message_id"], 1)
+    stage.settle(first, "answer", text="too late")
+    stage.settle(second, "answer", text="done")
+    stage.call("POST", "/registry/register", agent, json=again | {"replaces_worker": 7})
+
+
 def is_removed_with_mail(stage: Stage) -> None:
     agent = stage.join("agent")
     sent = stage.operator.send_user_message(agent, "one")
@@ -659,6 +674,7 @@ SCENARIOS: list[Scenario] = [
     keeps_its_lease,
     reports_progress,
     loses_its_leases_to_a_pause,
+    takes_over_from_a_worker,
     is_removed_with_mail,
     asks_the_inbox_wrongly,
 ]

@@ -136,6 +136,7 @@ def _application(body: shapes.Register) -> Application:
         enrolment_token=body.enrolment_token,
         recovery_secret=body.recovery_secret,
         dispatch_secret=body.dispatch_secret,
+        replaces_worker=body.replaces_worker,
     )
 
 

@@ -43,6 +43,14 @@ def taken(tx: Transaction, message: Message, now: datetime) -> None:
     settlement.moved(tx, message, now)
 
 
+def release_worker(tx: Transaction, workspace: Workspace, worker: str, now: datetime) -> None:
+    """Offer again, without counting an attempt, what a worker held that has ended and was replaced."""
+    for message in tx.mailbox.list_leased(workspace.id, ("inbox",)):
+        if message.worker == worker:
+            tx.mailbox.release(message.id, message.lease_epoch, now)
+            settlement.moved(tx, message, now)
+
+
 def settled(tx: Transaction, message: Message, outcome: Outcome, now: datetime) -> Message:
     """End a message whose lease was checked."""
     epoch = message.lease_epoch if message.status == "leased" else None

@@ -13,7 +13,7 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import DELIVERY_MODES, Workspace, check_choice, check_label
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import authority, bells, journal, restart_context
+from molecule_platform.services import authority, bells, inbox_leases, journal, restart_context
 from molecule_wire import ids, jsontext
 
 CARD_MOST_BYTES = 256 * 1024
@@ -32,6 +32,7 @@ class Application:
     enrolment_token: str | None = None
     recovery_secret: str | None = None
     dispatch_secret: str | None = None
+    replaces_worker: str | None = None
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,8 @@ class Registration:
         if after.status == workspace.status and after.agent_card != workspace.agent_card:
             journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=card)
         restart_context.tell(tx, workspace, after, now)
+        if application.replaces_worker:
+            inbox_leases.release_worker(tx, workspace, application.replaces_worker, now)
         tx.signal(bells.mail(workspace.id))
         return after
 

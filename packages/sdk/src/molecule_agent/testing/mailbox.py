@@ -153,6 +153,12 @@ class Mailbox:
         message.status = "accepted"
         self._without_lease(message)
 
+    def release_worker(self, workspace_id: str, worker: str) -> None:
+        """Give back what a worker held that has ended and was replaced."""
+        for message in self.of(workspace_id):
+            if message.status == "leased" and message.worker == worker:
+                self.release(message)
+
     def fail(self, message: Message, error: JSONObject, delay: float | None) -> None:
         """Give up on this attempt: it is offered again later, or ends as a dead letter."""
         if not error["retryable"] or message.attempts >= message.max_attempts:

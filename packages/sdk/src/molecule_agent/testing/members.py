@@ -42,6 +42,7 @@ _REGISTER = Shape(
                 "enrolment_token",
                 "recovery_secret",
                 "dispatch_secret",
+                "replaces_worker",
             ),
             "str | null",
         ),
@@ -139,6 +140,8 @@ class Members:
         workspace.liveness_expires_at = self._clock.time() + LIVENESS_SECONDS
         if workspace.status in (*_WAITING, *ALIVE):
             workspace.status = "online"
+        if worker := bodies.text(body, "replaces_worker"):
+            self._mailbox.release_worker(workspace.id, worker)
 
     # Being there
 

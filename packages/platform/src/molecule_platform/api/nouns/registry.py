@@ -21,6 +21,7 @@ class Register(Body):
     enrolment_token: str | None = None
     recovery_secret: str | None = None
     dispatch_secret: str | None = None
+    replaces_worker: str | None = None
 
 
 class Registered(Shape):
