@@ -9,7 +9,17 @@ import pytest
 
 from molecule_agent import RemoteAgentClient
 from molecule_wire import JSON
-from molecule_wire.calls import Reply, Request, a2a, activity, inbox, plugins, registry, workspaces
+from molecule_wire.calls import (
+    Reply,
+    Request,
+    a2a,
+    activity,
+    delegations,
+    inbox,
+    plugins,
+    registry,
+    workspaces,
+)
 from molecule_wire.calls import platform as platform_calls
 from tests.spec.platforms import Platform, message
 
@@ -21,9 +31,15 @@ PEER = "7b8c9d0e-1f2a-4b3c-9d4e-5f6a7b8c9d0e"
 MESSAGE = "01890a5d-ac96-7000-8000-00000000000a"
 ACTIVITY = "01890a5d-ac96-7000-8000-00000000000b"
 DELEGATION = "01890a5d-ac96-7000-8000-00000000000d"
+PARENT = "01890a5d-ac96-7000-8000-00000000000e"
+CURSOR = "Zm9ybWF0LW9ubHktbm90LWEtcmVhbC1jdXJzb3ItZWU"
 LEASE = "Zm9ybWF0LW9ubHktbm90LWEtcmVhbC1sZWFzZS1jY2M"
 RECOVERY = "Zm9ybWF0LW9ubHktbm90LWEtcmVhbC1zZWNyZXQtYmI"
 ADDRESS = "https://agent.example.org"
+
+
+def golden(name: str) -> dict[str, Any]:
+    return json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def members(body: JSON) -> set[str]:
@@ -39,12 +55,16 @@ def read_state(reply: Reply) -> object:
 READERS: dict[str, Callable[[Reply], object]] = {
     "activity": activity.read_rows,
     "answer-peer": workspaces.read_nothing,
+    "change-workspace": workspaces.read_object,
+    "choose-model": workspaces.read_object,
     "delegate": workspaces.read_object,
+    "delegate-further": workspaces.read_object,
     "discover": registry.read_discovery,
     "get-delegation": workspaces.read_object,
     "get-task": a2a.read_envelope,
     "health": platform_calls.read_time,
-    "heartbeat": workspaces.read_nothing,
+    "heartbeat": registry.read_heartbeat,
+    "heartbeat-runtime": registry.read_heartbeat,
     "inbox-ack": workspaces.read_nothing,
     "inbox-answer": workspaces.read_nothing,
     "inbox-extend": inbox.read_extended,
@@ -53,6 +73,8 @@ READERS: dict[str, Callable[[Reply], object]] = {
     "inbox-peek": inbox.read_peeked,
     "inbox-progress": inbox.read_progress,
     "inbox-release": workspaces.read_nothing,
+    "list-delegations": delegations.read_page,
+    "log-activity": workspaces.read_nothing,
     "notify": workspaces.read_nothing,
     "peers": registry.read_peers,
     "plugin-download": plugins.read_delivered,
@@ -60,6 +82,7 @@ READERS: dict[str, Callable[[Reply], object]] = {
     "plugin-report": workspaces.read_nothing,
     "plugin-revocations": workspaces.read_object,
     "register": registry.read_registration,
+    "register-runtime": registry.read_registration,
     "register-with-proof": registry.read_registration,
     "secrets": workspaces.read_secrets,
     "send-message": a2a.read_envelope,
@@ -114,9 +137,8 @@ class Stage:
             self.agent.fetch_inbound()
         elif name == "get-task":
             self.real[MESSAGE] = self.post(self.agent, self.peer, "three")
-        elif name == "get-delegation":
-            made = self.agent.delegate("index the docs", self.peer.workspace_id)
-            self.real[DELEGATION] = str(made["delegation_id"])
+        elif name in ("get-delegation", "delegate-further", "list-delegations"):
+            self.prepare_delegations()
         elif name.startswith("plugin-"):
             shelf = self.platform.data_dir / "plugins" / "my-plugin"
             shelf.mkdir(parents=True, exist_ok=True)
@@ -126,6 +148,17 @@ class Stage:
             )
         elif name == "notify":
             self.real[MESSAGE] = self.platform.send(self.agent.workspace_id, "four").json()["message_id"]
+
+    def prepare_delegations(self) -> None:
+        """Two that the agent gave, one that it was given, and the cursor to the second page of them."""
+        for task in ("one", "index the docs"):
+            made = self.agent.delegate(task, self.peer.workspace_id)
+            self.real[DELEGATION] = str(made["delegation_id"])
+        path = f"/workspaces/{self.peer.workspace_id}/delegations"
+        asked = {"target_id": self.agent.workspace_id, "task": "keep the docs in order"}
+        self.real[PARENT] = self.platform.ok("POST", path, json=asked)["delegation_id"]
+        request = delegations.list_page(self.agent.workspace_id, role="any", limit=1)
+        self.real[CURSOR] = self.agent._perform(request, delegations.read_page).next_cursor
 
     def caller(self, name: str) -> RemoteAgentClient:
         """Who makes the call: with its token, unless the call is there to get one."""
@@ -151,7 +184,7 @@ def test_every_golden_call_is_tried_unless_its_route_is_not_served_yet() -> None
 
 @pytest.mark.parametrize("name", READERS)
 def test_the_platform_takes_the_call_and_the_sdk_reads_its_reply(stage: Stage, name: str) -> None:
-    example = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    example = golden(name)
     stage.prepare(name)
     replies: list[Reply] = []
 
@@ -160,6 +193,29 @@ def test_the_platform_takes_the_call_and_the_sdk_reads_its_reply(stage: Stage, n
         return READERS[name](reply)
 
     stage.caller(name)._perform(stage.request(example), read)
-    accepted = [golden["reply"]["body"] for golden in example["replies"] if golden["reply"]["status"] < 300]
+    accepted = [one["reply"]["body"] for one in example["replies"] if one["reply"]["status"] < 300]
     known = [members(body) for body in accepted if members(body)]
     assert not known or any(shape <= members(replies[0].body) for shape in known), replies[0].body
+
+
+@pytest.mark.parametrize("name", ["delegate", "get-task", "send-message"])
+def test_a_post_that_is_safe_to_repeat_is_known_for_the_first(stage: Stage, name: str) -> None:
+    stage.prepare(name)
+    request = stage.request(golden(name))
+    assert request.repeatable
+    first, second = (stage.agent._perform(request, workspaces.read_object) for _ in range(2))
+    for member in ("delegation_id", "message_id", "result"):
+        assert first.get(member) == second.get(member) or member not in second
+    waiting = inbox.peek(stage.peer.workspace_id)
+    assert len(stage.peer._perform(waiting, inbox.read_peeked).messages) == 1
+
+
+def test_no_other_post_claims_to_be_safe_to_repeat() -> None:
+    examples = {name: golden(name)["request"] for name in READERS}
+    claimed = {name for name, request in examples.items() if request["idempotent"]}
+    assert {name for name in claimed if examples[name]["method"] in ("POST", "PATCH")} == {
+        "delegate",
+        "delegate-further",
+        "get-task",
+        "send-message",
+    }

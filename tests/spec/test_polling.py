@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 import requests
 
-from molecule_agent import CursorLostError, InboundMessage, InboxDelivery, PollDelivery, RemoteAgentClient
+from molecule_agent import (
+    ConflictError,
+    CursorLostError,
+    InboundMessage,
+    InboxDelivery,
+    PollDelivery,
+    RemoteAgentClient,
+)
 from molecule_wire.a2a import text
+from molecule_wire.calls import inbox, registry, workspaces
 from tests.spec.platforms import Platform
 
 pytestmark = pytest.mark.both_engines
@@ -214,3 +222,42 @@ def test_a_worker_that_hung_up_is_given_nothing(platform: Platform) -> None:
     platform.send(client.workspace_id, "x", headers={"Prefer": "respond-async"})
     leased = platform.ok("POST", lease, token=client.load_token(), json={"wait": 20})
     assert [item["lease"]["attempt"] for item in leased["messages"]] == [1]
+
+
+def test_an_agent_that_restarts_takes_over_what_its_last_worker_held(platform: Platform) -> None:
+    client = platform.join("a")
+    for words in ("one", "two"):
+        platform.send(client.workspace_id, words, headers={"Prefer": "respond-async"})
+
+    def leased(worker: str) -> list[InboundMessage]:
+        request = inbox.lease(client.workspace_id, limit=1, wait=0, lease=3600, worker=worker)
+        return client._perform(request, inbox.read_leased).messages
+
+    def answered(message: InboundMessage) -> None:
+        assert message.lease is not None
+        token = message.lease.token
+        request = inbox.answer(client.workspace_id, message.message_id, text="done", lease_token=token)
+        client._perform(request, workspaces.read_nothing)
+
+    [held_before], [held_by_another] = leased("before"), leased("another")
+    assert leased("after") == []
+    again = registry.register(client.workspace_id, "", client.agent_card, replaces_worker="before")
+    assert client._perform(again, registry.read_registration).applied
+    [taken] = leased("after")
+    assert taken.lease is not None
+    assert (taken.message_id, taken.lease.attempt) == (held_before.message_id, 1), "no attempt is counted"
+    with pytest.raises(ConflictError, match="lease-lost"):
+        answered(held_before)
+    answered(held_by_another)
+    answered(taken)
+
+
+def test_only_the_workspace_itself_can_replace_a_worker(platform: Platform) -> None:
+    client, other = platform.join("a"), platform.join("b")
+    platform.send(client.workspace_id, "one", headers={"Prefer": "respond-async"})
+    request = inbox.lease(client.workspace_id, limit=1, wait=0, lease=3600, worker="w")
+    assert len(client._perform(request, inbox.read_leased).messages) == 1
+    claim = {"id": client.workspace_id, "agent_card": {"name": "x"}, "replaces_worker": "w"}
+    assert platform.ok("POST", "/registry/register", "", json=claim)["applied"] is False
+    assert platform.call("POST", "/registry/register", other.load_token(), json=claim).status_code == 403
+    assert client._perform(request, inbox.read_leased).messages == []

@@ -1,13 +1,15 @@
 """An agent behind the SDK's own server, called through the gateway."""
 
 import json
+import queue
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import requests
 
-from molecule_agent import InboundMessage, PushDelivery, RemoteAgentClient
+from molecule_agent import InboundMessage, InboxDelivery, PushDelivery, RemoteAgentClient
+from molecule_wire.calls import delegations, workspaces
 from tests.spec.platforms import Engine, Platform
 
 
@@ -53,6 +55,9 @@ def test_a_message_reaches_the_handler_with_its_sender(platform: Platform, serve
     assert got.deadline is not None
     assert got.caller is not None
     assert got.caller["principal"] == f"workspace:{peer.workspace_id}"
+    assert (got.caller["name"], got.peer_name) == ("peer", "peer")
+    assert got.caller["row"] == got.message_id
+    assert got.caller["delegation"] is None
 
 
 def test_a_stream_passes_the_gateway_event_by_event(platform: Platform, served: Served) -> None:
@@ -69,3 +74,69 @@ def test_a_stream_passes_the_gateway_event_by_event(platform: Platform, served: 
     assert next(iter(events[0])) == "task"
     assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert events[-1]["statusUpdate"]["status"]["message"]["parts"] == [{"text": "re: hi"}]
+
+
+def test_the_delegation_context_reaches_the_handler_the_next_hop_and_its_handler(platform: Platform) -> None:
+    asker, middle, last = (platform.join(name) for name in ("asker", "middle", "last"))
+    seen: queue.Queue[InboundMessage] = queue.Queue()
+
+    def pass_on(message: InboundMessage, client: RemoteAgentClient) -> str:
+        seen.put(message)
+        assert message.caller is not None
+        context: Any = message.caller["delegation"]
+        request = delegations.delegate(
+            client.workspace_id,
+            last.workspace_id,
+            "the second half",
+            idempotency_key=message.message_id,
+            parent_delegation_id=context["id"],
+        )
+        return str(client._perform(request, workspaces.read_object)["delegation_id"])
+
+    def finish(message: InboundMessage, _client: RemoteAgentClient) -> str:
+        seen.put(message)
+        return "done"
+
+    server = middle.start_a2a_server(pass_on, host="127.0.0.1")
+    middle.register()
+    try:
+        first = str(asker.delegate("the whole", middle.workspace_id)["delegation_id"])
+        pushed = seen.get(timeout=30)
+        assert InboxDelivery(last, wait=20).run_once(finish) == 1
+        pulled = seen.get(timeout=30)
+    finally:
+        server.stop()
+    ids = [asker.workspace_id, middle.workspace_id, last.workspace_id]
+    whole = platform.ok("GET", f"/delegations/{first}?wait=20")
+    second = whole["result"]["text"]
+    assert pushed.caller is not None
+    assert pushed.caller["name"] == "asker"
+    assert pushed.caller["delegation"] == {
+        "id": first,
+        "root": first,
+        "depth": 1,
+        "calls_left": 63,
+        "chain": ids[:2],
+    }
+    assert pulled.caller is not None
+    assert (pulled.caller["name"], pulled.caller["principal"]) == ("middle", f"workspace:{ids[1]}")
+    assert pulled.caller["org"] == pushed.caller["org"]
+    assert pulled.caller["delegation"] == {
+        "id": second,
+        "root": first,
+        "depth": 2,
+        "calls_left": 62,
+        "chain": ids,
+    }
+    assert platform.ok("GET", f"/delegations/{second}")["parent_delegation_id"] == first
+
+
+def test_a_person_is_named_to_an_agent_however_its_messages_come(platform: Platform, served: Served) -> None:
+    poller = platform.join("poller")
+    got: list[InboundMessage] = []
+    platform.send(served.client.workspace_id, "hi")
+    platform.send(poller.workspace_id, "hi", headers={"Prefer": "respond-async"})
+    InboxDelivery(poller, wait=20).run_once(lambda message, _client: got.append(message))
+    for caller in (served.got[0].caller, got[0].caller):
+        assert caller is not None
+        assert (caller["principal"], caller["name"]) == ("user:admin", "admin")

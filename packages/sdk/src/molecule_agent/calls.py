@@ -41,11 +41,8 @@ class PlatformCalls(ABC):
     _stray_404s: int = 0
 
     @abstractmethod
-    def _perform(self, request: Request, read: Callable[[Reply], T], *, repeatable: bool = False) -> T:
-        """Send a request with the workspace's credentials and read its answer.
-
-        A POST is sent again, where the retry policy says so, only if it is `repeatable`.
-        """
+    def _perform(self, request: Request, read: Callable[[Reply], T]) -> T:
+        """Send a request with the workspace's credentials, again by the retry rule, and read its answer."""
 
     @abstractmethod
     def _persist_token_again(self) -> None:
@@ -162,7 +159,7 @@ class PlatformCalls(ABC):
         request = delegations.delegate(
             self.workspace_id, target_id, task, idempotency_key=key, timeout=timeout
         )
-        return self._perform(request, workspaces.read_object, repeatable=True)
+        return self._perform(request, workspaces.read_object)
 
     def get_delegation(self, delegation_id: str) -> JSONObject:
         """One delegation of this workspace, with its outcome once it has one."""

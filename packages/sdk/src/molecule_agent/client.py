@@ -306,12 +306,10 @@ class RemoteAgentClient(sending.Sending):
         return self._auth_headers() | self._tenant_headers() | extra
 
     def _wait_before(self, repeat: int, refused: requests.Response | None) -> float:
-        told = "" if refused is None else responses.header(refused, "Retry-After")
-        # A date to come back at is one of the platform's clock, which ours need not agree with.
-        there = None if refused is None else retries.moment_of(responses.header(refused, "Date"))
-        now = self._clock.time() if there is None else there
+        names = ("Retry-After", "Date")
+        told, date = ("" if refused is None else responses.header(refused, name) for name in names)
         chance = random.random()  # noqa: S311 - it spreads retries, no secret
-        return retries.wait_before(self._retry, repeat, told, now=now, chance=chance)
+        return retries.wait_before(self._retry, repeat, told, date, now=self._clock.time(), chance=chance)
 
     def _adopt_token_other_than(self, used: str | None) -> bool:
         """After a 401: another process, or thread, of this agent may have a newer token."""

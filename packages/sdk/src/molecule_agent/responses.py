@@ -11,7 +11,7 @@ from molecule_wire.calls import plugins, values
 
 T = TypeVar("T")
 
-_HEADERS = ("Retry-After", "X-Request-Id", "Date", *plugins.HEADERS.values())
+_HEADERS = ("Retry-After", "X-Request-Id", "X-Next-Cursor", "Date", *plugins.HEADERS.values())
 
 
 class SessionLike(Protocol):

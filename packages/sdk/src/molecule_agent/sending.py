@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar, cast
 from urllib.parse import urlencode
 
@@ -10,7 +11,7 @@ import requests
 from molecule_agent import calls, errors, responses
 from molecule_agent import session as sessions
 from molecule_wire import JSONObject
-from molecule_wire.calls import Reply, Request, RetryPolicy, a2a
+from molecule_wire.calls import Reply, Request, RetryPolicy, a2a, retry
 from molecule_wire.calls.values import DEFAULT_TIMEOUT
 
 GET_MAX_RETRIES = 3
@@ -41,8 +42,8 @@ class Sending(calls.PlatformCalls):
     def _request_headers(self, **extra: str) -> dict[str, str]:
         """The headers of every call to the platform, and those of this one."""
 
-    def _perform(self, request: Request, read: Callable[[Reply], T], *, repeatable: bool = False) -> T:
-        return responses.read(self._authenticated(lambda: self._send(request, repeatable)), read)
+    def _perform(self, request: Request, read: Callable[[Reply], T]) -> T:
+        return responses.read(self._authenticated(lambda: self._send(request)), read)
 
     def _authenticated(self, send: Callable[[], requests.Response]) -> requests.Response:
         used = self.load_token()
@@ -52,22 +53,24 @@ class Sending(calls.PlatformCalls):
             return send()
         return response
 
-    def _send(self, request: Request, repeatable: bool) -> requests.Response:
+    def _send(self, request: Request) -> requests.Response:
         headers = self._request_headers(**request.headers)
         if request.method == "GET":
             return self._get(request, headers=headers)
-        if request.method == "DELETE":
-            return self._delete(request, headers=headers)
-        repeats = self._retry.max_retries if repeatable else 0
-        return self._repeat(lambda: self._post(request, headers=headers), repeats)
+        if request.method == "POST":
+            return self._repeat(request, lambda: self._post(request, headers=headers))
+        # A session of somebody's own needs only the methods that the calls it makes have.
+        name = request.method.lower()
+        method: object = getattr(self._session, name, None)
+        if not callable(method):
+            raise errors.ConfigurationError(f"the session given to the client has no method {name}")
+        url, body = self.platform_url + request.path, {} if request.json is None else {"json": request.json}
 
-    def _delete(self, request: Request, *, headers: Mapping[str, str]) -> requests.Response:
-        delete: object = getattr(self._session, "delete", None)
-        if not callable(delete):
-            raise errors.ConfigurationError("the session given to the client has no method delete")
-        with errors.translated():
-            url = self.platform_url + request.path
-            return cast(requests.Response, delete(url, headers=headers, timeout=request.timeout))
+        def send() -> requests.Response:
+            with errors.translated():
+                return cast(requests.Response, method(url, headers=headers, timeout=request.timeout, **body))
+
+        return self._repeat(request, send)
 
     def _download(self, request: Request) -> requests.Response:
         """Ask for a body that may be large: it is not read yet, and must be closed."""
@@ -80,7 +83,7 @@ class Sending(calls.PlatformCalls):
                     url, headers=headers, params=params, timeout=request.timeout, stream=True
                 )
 
-        return self._authenticated(lambda: self._repeat(send, self._retry.max_retries))
+        return self._authenticated(lambda: self._repeat(request, send))
 
     def _post(self, request: Request, *, headers: Mapping[str, str], url: str = "") -> requests.Response:
         url = url or self.platform_url + request.path
@@ -107,34 +110,41 @@ class Sending(calls.PlatformCalls):
         headers: Mapping[str, str] | None = None,
         max_retries: int = GET_MAX_RETRIES,
     ) -> requests.Response:
-        return self._repeat(lambda: self._session.get(url, headers=headers or {}, timeout=10.0), max_retries)
+        def send() -> requests.Response:
+            return self._session.get(url, headers=headers or {}, timeout=10.0)
 
-    def _repeat(self, send: Callable[[], requests.Response], max_retries: int) -> requests.Response:
-        for repeat in range(1, max_retries + 1):
+        return self._repeat(Request("GET", url), send, replace(self._retry, max_retries=max_retries))
+
+    def _repeat(
+        self, request: Request, send: Callable[[], requests.Response], policy: RetryPolicy | None = None
+    ) -> requests.Response:
+        policy, repeat = policy or self._retry, 1
+        while True:
             response = None
             try:
                 response = send()
             except (requests.ConnectionError, requests.Timeout):
-                if not self._retry.connection_errors:
+                if not retry.may_repeat(policy, request, repeat, None):
                     raise
             else:
-                if response.status_code not in self._retry.statuses:
+                if not retry.may_repeat(policy, request, repeat, response.status_code):
                     return response
             responses.drop(response)
             self._clock.sleep(self._wait_before(repeat, response))
-        return send()
+            repeat += 1
 
     def _post_message(self, url: str, request: Request) -> JSONObject:
         if sessions.origin_of(url) != sessions.origin_of(self.platform_url):
             response = self._post(request, headers=request.headers, url=url)
             return responses.read(response, a2a.read_envelope)
-        # Only on the platform path is the same message sent twice still one message.
-        repeats = self._retry.max_retries if url == self.platform_url + request.path else 0
+        if url != self.platform_url + request.path:
+            # Only on the platform path is the same message sent twice still one message.
+            request = request._replace(idempotent=False)
 
         def send() -> requests.Response:
             return self._post(request, headers=self._request_headers(**request.headers), url=url)
 
-        response = self._authenticated(lambda: self._repeat(send, repeats))
+        response = self._authenticated(lambda: self._repeat(request, send))
         return responses.read(response, a2a.read_envelope)
 
 

@@ -112,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._write(answer)
 
-    do_POST = do_DELETE = do_GET
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

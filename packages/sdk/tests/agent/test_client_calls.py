@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
 import requests
@@ -12,7 +13,7 @@ import requests
 from molecule_agent import RemoteAgentClient, RetryPolicy, errors, make_idempotency_key
 from molecule_agent.handlers import LoopThread
 from molecule_agent.session import PlatformSession, origin_of, traceparent
-from molecule_wire.calls import InboundMessage, Lease
+from molecule_wire.calls import InboundMessage, Lease, plugins, workspaces
 
 if TYPE_CHECKING:
     from .conftest import Answer, FastClock, MakeClient, ScriptedPlatform  # noqa: TID252 - types only, never imported
@@ -378,6 +379,31 @@ def test_other_posts_are_never_sent_again(
     with pytest.raises(errors.UnavailableError):
         make_client(retry=RetryPolicy.resilient()).notify("hello")
     assert len(platform.seen) == 1
+
+
+def test_a_call_of_every_method_is_sent_and_repeated_by_the_one_rule(
+    platform: "ScriptedPlatform", make_client: "MakeClient", answer: "type[Answer]", clock: "FastClock"
+) -> None:
+    client = make_client(clock=clock, retry=RetryPolicy.resilient())
+    done = answer(200, {"status": "saved"})
+    platform.on("PUT", f"{ME}/model", answer(503), answer(drop=True), done)
+    platform.on("DELETE", f"{ME}/plugins/p", answer(429), done)
+    platform.on("PATCH", ME, answer(503), done)
+    put = workspaces.choose_model(WORKSPACE, "m")
+    assert client._perform(put, workspaces.read_object) == {"status": "saved"}
+    assert [seen.json for seen in platform.seen] == [{"model": "m"}] * 3
+    client._perform(plugins.forget(WORKSPACE, "p"), workspaces.read_nothing)
+    with pytest.raises(errors.UnavailableError):
+        client._perform(workspaces.change(WORKSPACE, {"role": "x"}), workspaces.read_nothing)
+    assert [seen.method for seen in platform.seen] == ["PUT"] * 3 + ["DELETE"] * 2 + ["PATCH"]
+    assert platform.seen[-1].json == {"role": "x"}
+
+
+def test_a_session_without_a_method_is_told_which_one_it_lacks(make_client: "MakeClient") -> None:
+    session = MagicMock(spec=["get", "post"])
+    client = make_client(session=session)
+    with pytest.raises(errors.ConfigurationError, match="no method patch"):
+        client._perform(workspaces.change(WORKSPACE, {"role": "x"}), workspaces.read_nothing)
 
 
 def test_a_date_to_come_back_at_is_read_by_the_clock_of_whoever_wrote_it(

@@ -164,6 +164,17 @@ def test_a_call_through_the_platform_is_repeated_with_the_identical_body(
     assert first == second == third
 
 
+def test_at_another_address_of_the_platform_a_message_is_sent_once(
+    platform: "ScriptedPlatform", make_client: "MakeClient", answer: "type[Answer]", clock: "FastClock"
+) -> None:
+    client = make_client(clock=clock, retry=RetryPolicy.resilient())
+    platform.ok(*DISCOVER, {"url": f"{platform.url}/agents/peer-1/"})
+    platform.on("POST", "/agents/peer-1/", answer(503, {}), answer(200, HELLO))
+    platform.ok(*PROXY, HELLO)
+    assert client.call_peer("peer-1", "hi") == HELLO
+    assert len(platform.requests("POST", "/agents/peer-1/")) == 1
+
+
 def test_asking_waits_for_an_open_task_with_growing_pauses(
     platform: "ScriptedPlatform", make_client: "MakeClient", answer: "type[Answer]", clock: "FastClock"
 ) -> None:

@@ -32,17 +32,22 @@ def read_state(reply: Reply) -> object:
 CALLS: dict[str, tuple[Callable[..., Request], Callable[[Reply], object]]] = {
     "register": (registry.register, registry.read_registration),
     "register-with-proof": (registry.register, registry.read_registration),
-    "heartbeat": (registry.heartbeat, workspaces.read_nothing),
+    "register-runtime": (registry.register, registry.read_registration),
+    "heartbeat": (registry.heartbeat, registry.read_heartbeat),
+    "heartbeat-runtime": (registry.heartbeat, registry.read_heartbeat),
     "update-card": (registry.update_card, workspaces.read_nothing),
     "peers": (registry.peers, registry.read_peers),
     "discover": (registry.discover, registry.read_discovery),
     "state": (workspaces.state, read_state),
     "secrets": (workspaces.secrets, workspaces.read_secrets),
     "whoami": (workspaces.show, workspaces.read_object),
+    "change-workspace": (workspaces.change, workspaces.read_object),
+    "choose-model": (workspaces.choose_model, workspaces.read_object),
     "send-message": (a2a.send, a2a.read_envelope),
     "answer-peer": (a2a.answer, workspaces.read_nothing),
     "get-task": (a2a.get_task, a2a.read_envelope),
     "activity": (activity.fetch, activity.read_rows),
+    "log-activity": (activity.log, workspaces.read_nothing),
     "notify": (activity.notify, workspaces.read_nothing),
     "inbox-lease": (inbox.lease, inbox.read_leased),
     "inbox-peek": (inbox.peek, inbox.read_peeked),
@@ -54,7 +59,9 @@ CALLS: dict[str, tuple[Callable[..., Request], Callable[[Reply], object]]] = {
     "inbox-progress": (inbox.progress, inbox.read_progress),
     "health": (platform.health, platform.read_time),
     "delegate": (delegations.delegate, workspaces.read_object),
+    "delegate-further": (delegations.delegate, workspaces.read_object),
     "get-delegation": (delegations.show, workspaces.read_object),
+    "list-delegations": (delegations.list_page, delegations.read_page),
     "plugin-download": (plugins.download, plugins.read_delivered),
     "plugin-report": (plugins.report, workspaces.read_nothing),
     "plugin-forget": (plugins.forget, workspaces.read_nothing),
@@ -90,7 +97,8 @@ def test_the_arguments_of_a_call_become_its_request(name: str) -> None:
     example = golden(name)
     request = CALLS[name][0](**example["arguments"])
     made = request._asdict() | {"params": dict(request.params), "headers": dict(request.headers)}
-    assert made == example["request"]
+    # An example says for every call whether it is safe to repeat, whatever makes it so.
+    assert made | {"idempotent": request.repeatable} == example["request"]
 
 
 @each_row(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_wire import JSON
+from molecule_wire import JSON, assertions
 from molecule_wire.calls import (
     CallFailed,
     InboundMessage,
@@ -16,6 +16,7 @@ from molecule_wire.calls import (
     Reply,
     a2a,
     activity,
+    delegations,
     failures,
     inbound,
     inbox,
@@ -44,6 +45,8 @@ def test_no_body_makes_a_reader_fail_in_another_way_than_a_refusal(body: JSON, s
         registry.read_registration,
         registry.read_peers,
         registry.read_discovery,
+        registry.read_heartbeat,
+        delegations.read_page,
         workspaces.read_secrets,
         activity.read_rows,
         inbox.read_leased,
@@ -114,6 +117,39 @@ def test_a_leased_item_takes_what_its_row_lacks_from_the_item() -> None:
     assert read is not None
     assert read.lease == Lease("t", 0.0, 1, 0)
     assert (read.message_id, read.source_id, read.text, read.context_id) == ("m", "peer", "hi", "c")
+
+
+def test_a_leased_item_names_its_caller_as_an_assertion_does() -> None:
+    context: JSON = {"id": "d", "root": "r", "depth": 2, "calls_left": 9, "chain": ["a", "b"]}
+    item: dict[str, JSON] = {
+        "id": "row",
+        "org_id": "org",
+        "caller": "user:ann",
+        "caller_name": "Ann",
+        "client_message_id": "m1",
+        "message_id": "row-1",
+        "context_id": "c",
+        "delegation_context": context,
+        "lease": {"token": "t"},
+    }
+    read = inbound.parse_leased(item)
+    claims: dict[str, JSON] = {
+        "sub": "user:ann",
+        "name": "Ann",
+        "org": "org",
+        "mid": "m1",
+        "row": "row-1",
+        "ctx": "c",
+        "delegation": context,
+    }
+    assert read is not None
+    assert read.caller == assertions.caller_of(claims)
+
+
+def test_a_row_that_names_no_caller_has_none() -> None:
+    read = inbound.parse_row({"id": "row", "data": {"peer_name": "ops"}})
+    assert read is not None
+    assert read.caller is None
 
 
 @pytest.mark.parametrize(
@@ -204,6 +240,15 @@ def test_optional_members_are_sent_only_when_given() -> None:
     assert activity.fetch("me").timeout == 15.0
     assert inbox.peek("me").params == {"limit": "10"}
     assert registry.peers("me").params == {}
+    assert activity.notify("me", "hi", type="delegation_result").json == {
+        "message": "hi",
+        "type": "delegation_result",
+    }
+    assert activity.log("me", "agent_log").json == {"activity_type": "agent_log"}
+    page = delegations.list_page("me", status="failed", limit=1000)
+    assert page.params == {"role": "source", "limit": "200", "status": "failed"}
+    plain = registry.register("me", "", {"name": "a"})
+    assert plain.json == {"id": "me", "url": registry.NO_INBOUND, "agent_card": {"name": "a"}}
 
 
 def test_an_accepted_answer_of_a_peer_that_is_no_object_is_a_failure() -> None:

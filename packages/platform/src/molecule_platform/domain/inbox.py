@@ -86,7 +86,9 @@ def inbox_item(message: Message, row: dict[str, Any], lease_token: str | None) -
         "activity_id": message.activity_id,
         "kind": message.kind,
         "source": data["source"],
+        "org_id": message.org_id,
         "caller": message.caller,
+        "caller_name": message.caller_name,
         "peer_id": data["peer_id"],
         "peer_name": data["peer_name"],
         "peer_role": data["peer_role"],
@@ -97,6 +99,8 @@ def inbox_item(message: Message, row: dict[str, Any], lease_token: str | None) -
         "context_id": message.context_id,
         "task_id": message.task_id,
         "delegation": _delegation(message, received, data["text"]),
+        # What an agent with a URL finds signed in its assertion, also when a plain message passes work on.
+        "delegation_context": message.delegation,
         "deadline_at": times.format_time(message.deadline_at),
         "attempt": message.attempts,
     }

@@ -181,6 +181,7 @@ def start_for(
 def _inbound_message(payload: payloads.Payload) -> InboundMessage:
     message: JSONObject = payload
     source, source_id = _source(values.text_of(message.get("sender")))
+    caller = values.object_of(message.get("caller"))
     key = values.text_of(message.get("idempotency_key"))
     parts = message.get("parts")
     return InboundMessage(
@@ -189,12 +190,13 @@ def _inbound_message(payload: payloads.Payload) -> InboundMessage:
         source_id=source_id,
         text=values.text_of(message.get("message")) or values.text_of(message.get("text")),
         raw=message,
+        peer_name=values.text_of(caller.get("name")) if source == "peer_agent" else "",
         message_id=key,
         context_id=values.text_of(message.get("context_id")),
         task_id=values.text_of(message.get("task_id")),
         parts=parts if isinstance(parts, list) else [],
         deadline=_deadline.get() or None,
-        caller=values.object_of(message.get("caller")) or None,
+        caller=caller or None,
         cancelled=runs.cancelled.get() or threading.Event(),
     )
 

@@ -84,7 +84,10 @@ def inbox_item(message: Message, peer: Workspace | None, base: str, *, leased: b
         "parts": message.content["parts"],
         "context_id": message.context_id,
         "task_id": message.id,
+        "org_id": ORG_ID,
+        "caller_name": message.caller_name,
         "delegation": None,
+        "delegation_context": None,
         "deadline_at": moment(message.deadline_at),
         "attempt": message.attempts,
     }

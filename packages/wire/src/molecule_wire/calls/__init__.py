@@ -19,14 +19,17 @@ from molecule_wire.calls import (
     retry,
     workspaces,
 )
+from molecule_wire.calls.delegations import DelegationPage
 from molecule_wire.calls.inbound import InboundMessage, InboundSource, Lease
-from molecule_wire.calls.registry import PeerInfo, Registration
+from molecule_wire.calls.registry import HeartbeatAnswer, PeerInfo, Registration
 from molecule_wire.calls.retry import RetryPolicy
 from molecule_wire.calls.values import CallFailed, Reply, Request
 from molecule_wire.calls.workspaces import WorkspaceState
 
 __all__ = [
     "CallFailed",
+    "DelegationPage",
+    "HeartbeatAnswer",
     "InboundMessage",
     "InboundSource",
     "Lease",

@@ -28,7 +28,8 @@ def send(
         message["metadata"] = metadata
     headers = {"X-Workspace-ID": workspace_id, "Content-Type": "application/json"}
     body = _envelope(rpc_id, "message/send", {"message": message})
-    return values.Request("POST", proxy_path(target_id), headers=headers, json=body, timeout=timeout)
+    path = proxy_path(target_id)
+    return values.Request("POST", path, headers=headers, json=body, timeout=timeout, idempotent=True)
 
 
 def answer(
@@ -49,7 +50,8 @@ def get_task(workspace_id: str, target_id: str, task_id: str, *, rpc_id: str) ->
     """Ask how far a task of a peer is."""
     headers = {"X-Workspace-ID": workspace_id, "Content-Type": "application/json"}
     body = _envelope(rpc_id, "tasks/get", {"id": task_id})
-    return values.Request("POST", proxy_path(target_id), headers=headers, json=body, timeout=30.0)
+    path = proxy_path(target_id)
+    return values.Request("POST", path, headers=headers, json=body, timeout=30.0, idempotent=True)
 
 
 def read_envelope(reply: values.Reply) -> JSONObject:

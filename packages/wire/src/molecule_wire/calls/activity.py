@@ -1,4 +1,4 @@
-"""Calls of the activity log and of notify: read what came in, tell the people of the org."""
+"""Calls of the activity log and of notify: read what came in, log what was done, tell the org's people."""
 
 from molecule_wire import JSON, JSONObject
 from molecule_wire.calls import failures, inbound, values
@@ -33,15 +33,47 @@ def read_rows(reply: values.Reply) -> list[inbound.InboundMessage]:
     return [message for message in messages if message is not None]
 
 
+def log(
+    workspace_id: str,
+    activity_type: str,
+    *,
+    summary: str = "",
+    method: str = "",
+    target_id: str = "",
+    status: str = "",
+    error_detail: str = "",
+    duration_ms: int | None = None,
+    metadata: JSONObject | None = None,
+) -> values.Request:
+    """Log what the agent did; what is empty is not sent."""
+    body: JSONObject = {"activity_type": activity_type}
+    texts = {
+        "summary": summary,
+        "method": method,
+        "target_id": target_id,
+        "status": status,
+        "error_detail": error_detail,
+    }
+    body |= {name: value for name, value in texts.items() if value}
+    if duration_ms is not None:
+        body["duration_ms"] = duration_ms
+    if metadata:
+        body["metadata"] = metadata
+    return values.Request("POST", f"/workspaces/{values.segment(workspace_id)}/activity", json=body)
+
+
 def notify(
     workspace_id: str,
     text: str,
     *,
     attachments: list[JSONObject] | None = None,
     in_reply_to: str = "",
+    type: str = "",
 ) -> values.Request:
     """Tell the people of the org something; with `in_reply_to` it answers the message of a person."""
     body: JSONObject = {"message": text}
+    if type:
+        body["type"] = type
     if attachments:
         body["attachments"] = list[JSON](attachments)
     headers = {"Content-Type": "application/json"}

@@ -32,7 +32,11 @@ class Lease:
 
 @dataclass
 class InboundMessage:
-    """One message to the agent; `raw` is the row as the platform sent it."""
+    """One message to the agent; `raw` is the row as the platform sent it.
+
+    `caller` is who the platform says that calls, with the members of `molecule_wire.assertions.caller_of`,
+    however the message came; the activity log tells neither the organisation nor the delegation context.
+    """
 
     activity_id: str
     source: InboundSource
@@ -78,6 +82,7 @@ def parse_row(row: JSONObject) -> InboundMessage | None:
         task_id=values.text_of(data.get("task_id")),
         parts=_parts(row),
         deadline=values.text_of(row.get("deadline_at")) or None,
+        caller=_caller(row, data),
     )
 
 
@@ -116,6 +121,22 @@ def _source(named: str, source_id: str) -> InboundSource:
     if source_id == "user":
         return "canvas_user"
     return "peer_agent" if source_id else "unknown"
+
+
+def _caller(row: JSONObject, data: JSONObject) -> JSONObject | None:
+    """The caller as an assertion would name it; the connection to the platform vouches for a row."""
+    principal = values.text_of(row.get("caller"))
+    if not principal:
+        return None
+    return {
+        "principal": principal,
+        "name": _first(row.get("caller_name"), row.get("peer_name"), data.get("peer_name")) or None,
+        "org": values.text_of(row.get("org_id")) or None,
+        "message_id": values.text_of(row.get("client_message_id")) or None,
+        "row": _first(row.get("message_id"), data.get("message_id")) or None,
+        "context_id": _first(row.get("context_id"), data.get("context_id")) or None,
+        "delegation": values.object_of(row.get("delegation_context")) or None,
+    }
 
 
 def _request_message(row: JSONObject) -> JSONObject:

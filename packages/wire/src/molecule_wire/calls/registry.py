@@ -1,7 +1,7 @@
 """Calls of the registry: register, heartbeat, card, peers, discovery."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from molecule_wire import JSON, JSONObject
@@ -10,6 +10,10 @@ from molecule_wire.calls import failures, values
 NO_INBOUND = "remote://no-inbound"
 TEXT_LIMIT = 1000
 DEFAULT_TIER = 2
+
+
+RuntimeState: TypeAlias = Literal["", "ok", "starting", "stopping", "wedged", "degraded", "auth_lost"]
+DeliveryMode: TypeAlias = Literal["push", "poll"]
 
 
 class Registration(NamedTuple):
@@ -22,6 +26,15 @@ class Registration(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Registration(applied={self.applied}, delivery_mode={self.delivery_mode!r})"
+
+
+class HeartbeatAnswer(NamedTuple):
+    """What the platform thinks of the agent; `server_time` is in seconds since the epoch, 0 when not told."""
+
+    workspace_status: str = ""
+    paused: bool = False
+    pending: int = 0
+    server_time: float = 0.0
 
 
 @dataclass
@@ -45,15 +58,23 @@ def register(
     enrolment_token: str = "",
     recovery_secret: str = "",
     dispatch_secret: str = "",
+    delivery_mode: DeliveryMode | None = None,
+    replaces_worker: str = "",
 ) -> values.Request:
-    """Announce the agent; a proof (enrolment token or recovery secret) is sent only when given."""
+    """Announce the agent; what is empty is not sent.
+
+    Enrolment token and recovery secret are proofs. The platform shows the dispatch secret when it calls the
+    agent. `replaces_worker` names the worker that leased messages before a restart: they are offered again.
+    """
     body: JSONObject = {"id": workspace_id, "url": url or NO_INBOUND, "agent_card": agent_card}
-    proofs = {
+    given = {
         "enrolment_token": enrolment_token,
         "recovery_secret": recovery_secret,
         "dispatch_secret": dispatch_secret,
+        "delivery_mode": delivery_mode,
+        "replaces_worker": replaces_worker,
     }
-    body |= {name: value for name, value in proofs.items() if value}
+    body |= {name: value for name, value in given.items() if value}
     return values.Request("POST", "/registry/register", json=body)
 
 
@@ -78,8 +99,14 @@ def heartbeat(
     sample_error: str = "",
     uptime_seconds: int = 0,
     runtime_metadata: JSONObject | None = None,
+    runtime_state: RuntimeState = "",
+    monthly_spend: float = 0.0,
 ) -> values.Request:
-    """Say that the agent lives and what it does; long texts are cut."""
+    """Say that the agent lives and what it does; long texts are cut.
+
+    `runtime_metadata` holds the capabilities and `idle_timeout_seconds`; leaving it out clears both. What the
+    agent has spent this month is in cents; 0 says nothing.
+    """
     body: JSONObject = {
         "workspace_id": workspace_id,
         "current_task": current_task[:TEXT_LIMIT],
@@ -90,7 +117,23 @@ def heartbeat(
     }
     if runtime_metadata is not None:
         body["runtime_metadata"] = runtime_metadata
+    if runtime_state:
+        body["runtime_state"] = runtime_state
+    if monthly_spend:
+        body["monthly_spend"] = monthly_spend
     return values.Request("POST", "/registry/heartbeat", json=body)
+
+
+def read_heartbeat(reply: values.Reply) -> HeartbeatAnswer:
+    """Read the answer to `heartbeat`."""
+    failures.check(reply)
+    body = reply.object
+    return HeartbeatAnswer(
+        workspace_status=values.text_of(body.get("workspace_status")),
+        paused=body.get("paused") is True,
+        pending=int(values.number_of(body.get("pending")) or 0),
+        server_time=values.moment_of(body.get("server_time")),
+    )
 
 
 def update_card(workspace_id: str, agent_card: JSONObject) -> values.Request:

@@ -1,9 +1,11 @@
-"""When to send again: a policy, and the wait before the next try. Clock and chance come from the caller."""
+"""Retry rule of all calls: whether to send again, and after how long. Clock and chance come from outside."""
 
 import math
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+
+from molecule_wire.calls import values
 
 
 @dataclass(frozen=True)
@@ -23,16 +25,31 @@ class RetryPolicy:
         return cls(statuses=frozenset({429, 502, 503, 504}), connection_errors=True)
 
 
-def wait_before(policy: RetryPolicy, retry: int, retry_after: str, *, now: float, chance: float) -> float:
-    """Return the seconds to wait before the `retry`-th repeat (from 1).
+def may_repeat(policy: RetryPolicy, request: values.Request, repeat: int, status: int | None) -> bool:
+    """Whether a request is sent again for the `repeat`-th time (from 1).
 
-    `retry_after` is the header's text, `now` the time as seconds since the epoch, `chance` in [0, 1).
+    `status` is that of the answer, `None` when the connection failed and nobody knows what became of it.
     """
-    told = seconds_of(retry_after, now=now)
+    if not request.repeatable or repeat > policy.max_retries:
+        return False
+    return policy.connection_errors if status is None else status in policy.statuses
+
+
+def wait_before(
+    policy: RetryPolicy, repeat: int, retry_after: str, date: str = "", *, now: float, chance: float
+) -> float:
+    """Return the seconds to wait before the `repeat`-th repeat (from 1).
+
+    `retry_after` and `date` are the texts of these headers of the answer, `now` is the time as seconds since
+    the epoch, `chance` in [0, 1).
+    """
+    # A date to come back at is one of the platform's clock, which ours need not agree with.
+    there = moment_of(date)
+    told = seconds_of(retry_after, now=now if there is None else there)
     if told is not None:
         return min(policy.cap, float(math.ceil(told)))
     spread = 1 + policy.jitter * (2 * chance - 1)
-    return min(policy.cap, policy.base * 2 ** (retry - 1) * spread)
+    return min(policy.cap, policy.base * 2 ** (repeat - 1) * spread)
 
 
 def seconds_of(retry_after: str, *, now: float | None = None) -> float | None:

@@ -7,9 +7,11 @@ from urllib.parse import quote
 
 from molecule_wire import JSON, JSONObject, times
 
-Method: TypeAlias = Literal["GET", "POST", "DELETE"]
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+
+_IDEMPOTENT_METHODS = frozenset({"GET", "PUT", "DELETE"})  # RFC 9110, 9.2.2
 
 DEFAULT_TIMEOUT = 10.0
 """Seconds to wait for an answer where a call does not say otherwise."""
@@ -18,7 +20,10 @@ DEFAULT_TIMEOUT = 10.0
 class Request(NamedTuple):
     """One request, complete but for the platform's address and the caller's credentials.
 
-    `path` is percent-encoded and starts with a slash; `headers` holds only what this call adds.
+    `path` is percent-encoded and starts with a slash; `headers` holds only what this call adds. `idempotent`
+    is set where a POST is so by construction: it only reads, or brings a key or an id by which the platform
+    knows the second for the first. A heartbeat, or an answer under a lease, would bear a repeat too; but who
+    sends those has a newer one to send, or a lease that says how long to go on.
     """
 
     method: Method
@@ -27,6 +32,12 @@ class Request(NamedTuple):
     headers: Mapping[str, str] = _NONE
     json: JSONObject | None = None
     timeout: float = DEFAULT_TIMEOUT
+    idempotent: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be sent again by somebody who does not know what became of the first."""
+        return self.idempotent or self.method in _IDEMPOTENT_METHODS
 
 
 class Reply(NamedTuple):

@@ -1,4 +1,4 @@
-"""Calls about one workspace: its state, its secrets, its row."""
+"""Calls about one workspace: its state, its secrets, its model, its row."""
 
 from dataclasses import dataclass
 
@@ -61,6 +61,16 @@ def read_secrets(reply: values.Reply) -> dict[str, str]:
 def show(workspace_id: str) -> values.Request:
     """Ask for the row of a workspace."""
     return values.Request("GET", f"/workspaces/{values.segment(workspace_id)}")
+
+
+def change(workspace_id: str, changes: JSONObject) -> values.Request:
+    """Change fields of a workspace; its own token may change `name`, `role` and `delivery_mode`."""
+    return values.Request("PATCH", f"/workspaces/{values.segment(workspace_id)}", json=changes)
+
+
+def choose_model(workspace_id: str, model: str) -> values.Request:
+    """Choose the model of a workspace; an empty one means the default."""
+    return values.Request("PUT", f"/workspaces/{values.segment(workspace_id)}/model", json={"model": model})
 
 
 def read_object(reply: values.Reply) -> JSONObject:
