@@ -15,7 +15,8 @@ from typing import Any, Protocol, TypeAlias
 import pytest
 import requests
 
-from molecule_agent.testing import FakePlatform
+from molecule_agent.testing import FakePlatform, mailbox
+from molecule_platform.domain import messages
 from molecule_platform.testing.github import GitHub, github
 from tests.spec import platforms
 from tests.spec.platforms import Platform, message
@@ -497,6 +498,27 @@ def gives_back(stage: Stage) -> None:
     stage.settle(again, "answer", text="with the new lease")
 
 
+def gives_back_again_and_again(stage: Stage) -> None:
+    agent = stage.join("agent")
+    sent = stage.operator.send_user_message(agent, "one")
+    for _ in range(4):
+        [item] = stage.lease(agent)
+        stage.settle(item, "release")
+    assert stage.lease(agent) == []
+    stage.outcome(sent)
+
+
+def gives_back_for_ever(stage: Stage) -> None:
+    agent = stage.join("agent")
+    sent = stage.operator.send_user_message(agent, "one")
+    leases = 0
+    while items := stage.lease(agent):
+        stage.settle(items[0], "release")
+        leases += 1
+    assert leases == 20
+    stage.outcome(sent)
+
+
 def keeps_its_lease(stage: Stage) -> None:
     agent = stage.join("agent")
     stage.operator.send_user_message(agent, "one")
@@ -671,6 +693,7 @@ SCENARIOS: list[Scenario] = [
     fails_until_its_attempts_are_used_up,
     waits_out_its_back_off,
     gives_back,
+    gives_back_again_and_again,
     keeps_its_lease,
     reports_progress,
     loses_its_leases_to_a_pause,
@@ -688,6 +711,17 @@ def test_the_fake_platform_says_what_the_real_one_says_to_an_agent_that(
     fake = FakeOperator()
     with fake.serve() as fake.url:
         assert play(scenario, fake) == expected
+
+
+def test_a_message_that_is_given_back_for_ever_ends_alike(
+    real: RealOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rules in (messages, mailbox):
+        monkeypatch.setattr(rules, "RELEASES_WITHOUT_PAUSE", 1000)
+    expected = play(gives_back_for_ever, real)
+    fake = FakeOperator()
+    with fake.serve() as fake.url:
+        assert play(gives_back_for_ever, fake) == expected
 
 
 @pytest.mark.parametrize("policy", ["lock", "float", "deny"])

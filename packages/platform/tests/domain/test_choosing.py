@@ -175,6 +175,12 @@ def test_the_delay_doubles_up_to_five_minutes_and_is_spread_by_a_fifth(attempt: 
     assert 0.8 * base <= messages.retry_delay(attempt, chance) <= 1.2 * base
 
 
+def test_what_is_given_back_waits_longer_each_time_but_not_for_the_first_few_times() -> None:
+    pauses = [messages.release_delay(number) for number in range(1, 15)]
+    assert pauses == [0, 0, 0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    assert messages.release_delay(1000) == 300
+
+
 def test_the_callers_own_deadline_stands_and_the_platform_s_counts_from_the_lease(
     make_message: MakeMessage,
 ) -> None:

@@ -190,7 +190,7 @@ class Rig:
         self.delivery = Delivery(storage, bells, clock, REPLICA, self.limits, self.desk, self.courier)
         self.cancelling = Cancelling(storage, clock, self.link, self.courier, self.desk, lambda _: None)
         self.replies = Replies(storage, clock, self.delivery, REPLICA)
-        self.inbox = Inbox(storage, bells, clock, lambda: 0.5)
+        self.inbox = Inbox(storage, bells, clock, lambda: 0.5, max_releases=6)
         self.activity = Activity(storage, bells, clock)
         self.secrets = SecretService(storage, clock, self.sealing, self.lives.restarts)
         self.directory = Directory(storage, clock)

@@ -12,6 +12,7 @@ import pytest
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
+from molecule_platform.domain.tasks import TaskKey
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services.inbox import LeaseWish
 from molecule_platform.services.inbox_answers import Answer
@@ -161,7 +162,7 @@ async def test_what_a_worker_that_hung_up_would_get_is_not_leased(rig: Rig) -> N
     for left in (lambda: True, lambda: next(gone)):
         await rig.inbox.lease(ada, BASE, LeaseWish(), 0, left)
         waiting = await rig.message(message.id)
-        assert (waiting.status, waiting.attempts) == ("accepted", 0)
+        assert (waiting.status, waiting.attempts, waiting.releases) == ("accepted", 0, 0)
 
 
 # Answering
@@ -305,6 +306,71 @@ async def test_a_release_gives_the_message_back_unstarted(rig: Rig) -> None:
     assert (message.status, message.attempts) == ("accepted", 0)
     [item] = await rig.lease(ada)
     assert item["lease"]["epoch"] == 2
+
+
+async def test_what_is_taken_and_given_back_waits_longer_each_time_and_ends_as_a_dead_letter(
+    rig: Rig,
+) -> None:
+    ada = await rig.agent()
+    message = (await rig.send(ada)).message
+    await rig.delivery.show(message.id)
+    for pause in (0, 0, 0, 2, 4, None):
+        [item] = await rig.lease(ada)
+        back = await rig.inbox.release(ada, message.id, item["lease"]["token"])
+        assert back.is_open == (pause is not None)
+        if pause:
+            assert back.not_before == rig.clock.now() + timedelta(seconds=pause)
+            rig.clock.advance(pause - 0.001)
+            assert await rig.lease(ada) == []
+            rig.clock.advance(0.001)
+    dead = await rig.message(message.id)
+    assert (dead.status, dead.dead_letter, dead.lease_epoch, dead.releases) == ("failed", True, 6, 6)
+    assert dead.error == {
+        "code": "released-too-often",
+        "message": "the agent took the message 6 times and gave it back each time without an outcome",
+        "retryable": False,
+    }
+    assert (await rig.delivery.outcome(message.id, 0)).status == "failed"
+    task = await rig.storage.read(lambda tx: tx.tasks.get(TaskKey(ada.id, "", message.task_id)))
+    assert task is not None
+    assert task.state == "failed"
+    assert await rig.lease(ada) == []
+
+
+async def test_while_it_pauses_nobody_gets_it_and_its_context_waits_with_it(rig: Rig) -> None:
+    ada = await rig.agent()
+    first = (await rig.send(ada, context="talk")).message
+    await rig.send(ada, context="talk")
+    for _ in range(4):
+        [item] = await rig.lease(ada, limit=1)
+        assert item["message_id"] == first.id
+        await rig.inbox.release(ada, first.id, item["lease"]["token"])
+    assert await rig.lease(ada) == []
+    rig.clock.advance(2)
+    assert [item["message_id"] for item in await rig.lease(ada, worker="w")][:1] == [first.id]
+
+
+async def test_releases_and_attempts_are_counted_apart(rig: Rig) -> None:
+    ada, name, token = await leased(rig)
+    await rig.inbox.release(ada, name, token)
+    [item] = await rig.lease(ada)
+    again = await rig.inbox.fail(ada, name, item["lease"]["token"], _failure(True), 0)
+    assert (again.attempts, again.releases) == (1, 1)
+    [item] = await rig.lease(ada)
+    back = await rig.inbox.release(ada, name, item["lease"]["token"])
+    assert (back.attempts, back.releases) == (1, 2)
+    [item] = await rig.lease(ada)
+    dead = await rig.inbox.fail(ada, name, item["lease"]["token"], _failure(True), 0)
+    assert (dead.status, (dead.error or {})["code"]) == ("failed", "skill-failed")
+
+
+async def test_what_the_platform_takes_back_is_not_counted(rig: Rig) -> None:
+    ada, name, _ = await leased(rig)
+    for _ in range(8):
+        await rig.lifecycle.pause(ada)
+        await rig.lifecycle.resume(ada)
+        assert len(await rig.lease(ada)) == 1
+    assert (await rig.message(name)).releases == 0
 
 
 async def test_an_extension_reaches_to_the_deadline_and_no_further(rig: Rig) -> None:

@@ -103,6 +103,22 @@ async def test_a_dead_letter_begins_anew_under_the_same_id(rig: Rig, mail: Messa
     assert ended.status == "answered"
 
 
+async def test_a_dead_letter_that_was_given_back_too_often_may_be_given_back_again(
+    rig: Rig, mail: Messages
+) -> None:
+    ada = await rig.agent()
+    message = (await rig.send(ada)).message
+    while (await rig.message(message.id)).is_open:
+        for item in await rig.lease(ada):
+            await rig.inbox.release(ada, message.id, item["lease"]["token"])
+        rig.clock.advance(5)
+    again = await mail.redeliver(ada, message.id)
+    assert (again.releases, again.not_before) == (0, None)
+    [item] = await rig.lease(ada)
+    back = await rig.inbox.release(ada, message.id, item["lease"]["token"])
+    assert (back.status, back.releases) == ("accepted", 1)
+
+
 async def test_a_failed_task_stays_failed_and_the_new_cycle_has_its_own(rig: Rig, mail: Messages) -> None:
     ada = await rig.agent()
     message = (await rig.send(ada)).message

@@ -60,6 +60,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         message_ttl_seconds=86400,
         mailbox_max_open=1000,
         message_max_attempts=5,
+        message_max_releases=20,
         max_delegation_depth=8,
         max_calls_per_root=64,
         remote_liveness_stale_after=90,

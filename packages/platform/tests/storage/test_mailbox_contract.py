@@ -177,6 +177,28 @@ async def test_a_released_lease_costs_no_attempt_and_leaves_no_trace_of_its_hold
     assert back.deadline_at == message.waits_until
 
 
+async def test_what_an_agent_gives_back_costs_no_attempt_but_is_counted_and_waits(
+    store: Store, make_message: MakeMessage
+) -> None:
+    message = make_message(target_id=store.ada.id)
+    at, again = message.created_at, message.created_at + MINUTE
+
+    def work(tx: Transaction) -> Message | None:
+        put(tx, message)
+        for number in (1, 2):
+            taken = lease(tx, message)
+            back = tx.mailbox.give_back(message.id, taken.lease_epoch, at, again)
+            assert back is not None
+            assert (back.releases, back.not_before) == (number, again)
+        tx.mailbox.release(message.id, lease(tx, message).lease_epoch, at)
+        return tx.mailbox.get(message.id)
+
+    back = await store.storage.write(work)
+    assert back is not None
+    assert (back.status, back.attempts, back.releases, back.lease_epoch) == ("accepted", 0, 2, 3)
+    assert (back.lease_kind, back.deadline_at) == (None, message.waits_until)
+
+
 async def test_a_failed_attempt_counts_waits_and_says_why(store: Store, make_message: MakeMessage) -> None:
     message = make_message(target_id=store.ada.id)
     again = message.created_at + MINUTE
@@ -202,6 +224,7 @@ async def test_an_older_epoch_changes_nothing_and_says_so(store: Store, make_mes
         current = lease(tx, message)
         assert not tx.mailbox.extend(message.id, old, at + MINUTE)
         assert not tx.mailbox.release(message.id, old, at)
+        assert tx.mailbox.give_back(message.id, old, at, at) is None
         assert not tx.mailbox.retry(message.id, old, at, at, "x", "x")
         assert tx.mailbox.settle(message.id, ANSWER, at, old) is None
         return current, tx.mailbox.get(message.id)

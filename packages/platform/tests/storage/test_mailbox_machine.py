@@ -45,6 +45,8 @@ class Row:
     status: str = "accepted"
     epoch: int = 0
     attempts: int = 0
+    releases: int = 0
+    not_before: datetime | None = None
     lease: tuple[str, str] | None = None
     expires_at: datetime | None = None
     steps: list[str] = field(default_factory=lambda: ["accepted"])
@@ -122,7 +124,7 @@ class Mailbox(RuleBasedStateMachine):
         assert (taken is not None) == (row.status == "accepted")
         if taken is not None:
             row.status, row.lease, row.expires_at = "leased", (kind, owner), until
-            row.epoch, row.attempts = row.epoch + 1, row.attempts + 1
+            row.epoch, row.attempts, row.not_before = row.epoch + 1, row.attempts + 1, None
             row.steps.append("leased")
 
     @precondition(lambda self: bool(self.rows))
@@ -147,6 +149,29 @@ class Mailbox(RuleBasedStateMachine):
 
     @precondition(lambda self: bool(self.rows))
     @rule(which=PICK, off=EPOCH)
+    def release_for_the_agent(self, which: int, off: int) -> None:
+        name, row = self.pick(which)
+        epoch, again = row.epoch + off, self.now + LEASE
+        back = self.ground.write(lambda tx: tx.mailbox.give_back(name, epoch, self.now, again))
+        assert (back is not None) == row.is_held_under(epoch)
+        if back is not None:
+            row.give_back("released", -1)
+            row.releases, row.not_before = row.releases + 1, again
+
+    @precondition(lambda self: bool(self.rows))
+    @rule(which=PICK)
+    def redeliver(self, which: int) -> None:
+        name, row = self.pick(which)
+        until = self.now + 1000 * LEASE
+        begun = self.ground.write(lambda tx: tx.mailbox.redeliver(name, self.now, until, name))
+        assert (begun is not None) == (row.status == "failed")
+        if begun is not None:
+            row.status, row.lease, row.not_before = "accepted", None, None
+            row.attempts = row.releases = 0
+            row.steps.append("accepted")
+
+    @precondition(lambda self: bool(self.rows))
+    @rule(which=PICK, off=EPOCH)
     def retry(self, which: int, off: int) -> None:
         name, row = self.pick(which)
         epoch = row.epoch + off
@@ -154,6 +179,7 @@ class Mailbox(RuleBasedStateMachine):
         assert done == row.is_held_under(epoch)
         if done:
             row.give_back("retry", 0)
+            row.not_before = self.now
 
     @precondition(lambda self: bool(self.rows))
     @rule(
@@ -165,7 +191,8 @@ class Mailbox(RuleBasedStateMachine):
         name, row = self.pick(which)
         epoch = None if off is None else row.epoch + off
         may = row.status in ("accepted", "leased") if epoch is None else row.is_held_under(epoch)
-        ended = self.ground.write(lambda tx: tx.mailbox.settle(name, Outcome(status), self.now, epoch))
+        outcome = Outcome(status, dead_letter=status == "failed")
+        ended = self.ground.write(lambda tx: tx.mailbox.settle(name, outcome, self.now, epoch))
         assert (ended is not None) == may
         if ended is not None:
             row.status, row.expires_at = status, None
@@ -189,6 +216,7 @@ class Mailbox(RuleBasedStateMachine):
         assert self.ground.write(work) == ran_out
         for name in ran_out:
             self.rows[name].give_back("retry", 0)
+            self.rows[name].not_before = self.now
 
     @rule(living=st.sampled_from(["r1", "r2"]))
     def lose_a_replica(self, living: str) -> None:
@@ -211,10 +239,17 @@ class Mailbox(RuleBasedStateMachine):
     def the_store_says_what_the_model_says(self) -> None:
         def work(tx: Transaction) -> dict[str, tuple[object, ...]]:
             found = ((name, tx.mailbox.get(name)) for name in self.rows)
-            return {n: (m.status, m.lease_epoch, m.attempts, m.lease_expires_at) for n, m in found if m}
+            return {
+                name: (m.status, m.lease_epoch, m.attempts, m.releases, m.lease_expires_at, m.not_before)
+                for name, m in found
+                if m
+            }
 
         kept = self.ground.run(self.ground.storage.read(work))
-        assert kept == {n: (r.status, r.epoch, r.attempts, r.expires_at) for n, r in self.rows.items()}
+        assert kept == {
+            name: (row.status, row.epoch, row.attempts, row.releases, row.expires_at, row.not_before)
+            for name, row in self.rows.items()
+        }
 
     def teardown(self) -> None:
         def work(tx: Transaction) -> list[str]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from molecule_agent import errors
 from molecule_wire.calls import InboundMessage
 
 if TYPE_CHECKING:
@@ -80,8 +81,16 @@ def resolve(result: Any, client: object = None) -> Any:
 
 
 def call(handler: MessageHandler, message: InboundMessage, client: "RemoteAgentClient") -> str | None:
-    """Run a handler for one message to its end."""
-    return resolve(handler(message, client), client)
+    """Run a handler for one message to its end.
+
+    Raises Fail when it returns what is no answer: another attempt would return the same.
+    """
+    result = resolve(handler(message, client), client)
+    if result is None or isinstance(result, str):
+        return result
+    name, kind = getattr(handler, "__qualname__", type(handler).__qualname__), type(result).__qualname__
+    sentence = f"the handler {name} returned a value of type {kind}, where only str or None can be sent"
+    raise errors.Fail(sentence)
 
 
 def _serve(loop: "asyncio.AbstractEventLoop") -> None:
@@ -124,8 +133,14 @@ class Work:
 work = Work()
 
 
-def log_failure(message: InboundMessage, error: Exception) -> str:
-    """Log what a handler raised; returns what others may know of it: its class and where to find the rest."""
+def failure_of(message: InboundMessage, error: Exception) -> errors.Fail:
+    """Log what a handler raised; returns what others may know of it, and whether it is tried again.
+
+    Of an exception that was not meant for the sender that is its class, and where to find the rest.
+    """
+    if isinstance(error, errors.Fail):
+        log.error("the handler failed on message %s: %s", message.activity_id, error.text)
+        return error
     name = f"{type(error).__name__} (ref {os.urandom(4).hex()})"
     log.error("the handler failed on message %s: %s", message.activity_id, name, exc_info=error)
-    return name
+    return errors.Fail(name, retry=True)

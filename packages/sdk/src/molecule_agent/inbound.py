@@ -136,10 +136,10 @@ class PollDelivery:
         try:
             answer = handlers.call(handler, message, self._client)
         except Exception as error:  # noqa: BLE001 - the cursor moves on whatever a handler does
-            name = handlers.log_failure(message, error)
-            self._report(message, error=name)
+            # Nor is one that asks for it tried again: the cursor is past it.
+            self._report(message, error=handlers.failure_of(message, error).text)
             return
-        if isinstance(answer, str) and answer.strip() and not message.is_reply:
+        if answer and answer.strip() and not message.is_reply:
             self._answer(message, answer)
         else:
             self._report(message)

@@ -21,6 +21,8 @@ DRAIN_SECONDS = 5.0
 RETRY_FIRST, RETRY_MOST = 0.2, 5.0
 MAX_WAIT, MIN_LEASE, MAX_LEASE, MAX_LIMIT = 60.0, 10.0, 3600.0, 100
 
+_REFUSALS = (errors.BadRequestError, errors.PayloadTooLargeError, errors.UnprocessableError)
+
 _Turn: TypeAlias = Callable[[leases.Held], bool]
 
 log = logging.getLogger("molecule_agent")
@@ -30,7 +32,8 @@ class InboxDelivery:
     """Leases messages, keeps the leases while the handler works, and settles them.
 
     A handler that raises gives its message back: the platform offers it again later, and puts it with the
-    dead letters when that never ends. A handler must therefore bear a repeat (`message.lease.attempt`).
+    dead letters when that never ends. A handler must therefore bear a repeat (`message.lease.attempt`). With
+    `raise Fail(text)` it ends the message instead.
     """
 
     def __init__(
@@ -173,10 +176,8 @@ class InboxDelivery:
         try:
             answer = handlers.call(handler, message, self._client)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises, the message is given back
-            name = handlers.log_failure(message, error)
-            return inbox.fail(
-                workspace_id, message.message_id, error=name, retryable=True, lease_token=held.token
-            )
+            failure = handlers.failure_of(message, error)
+            return self._failed(held, failure.text, retryable=failure.retry, delay=failure.delay)
         if answer is None or not answer.strip() or message.is_reply:
             return self._ack(held)
         return inbox.answer(workspace_id, message.message_id, text=answer, lease_token=held.token)
@@ -185,14 +186,36 @@ class InboxDelivery:
         message_id = held.message.message_id
         return inbox.ack(self._client.workspace_id, message_id, lease_token=held.token)
 
+    def _failed(
+        self, held: leases.Held, error: str, *, retryable: bool = False, delay: float | None = None
+    ) -> Request:
+        return inbox.fail(
+            self._client.workspace_id,
+            held.message.message_id,
+            error=error,
+            retryable=retryable,
+            lease_token=held.token,
+            delay_seconds=delay,
+        )
+
     def _settle(self, held: leases.Held, request: Request) -> None:
-        """Send the outcome; while the platform is away, keep trying for as long as the lease lives."""
+        """Send the outcome; while the platform is away, keep trying for as long as the lease lives.
+
+        An answer that the platform cannot take, because it is too large for instance, is a failure of the
+        message: the next attempt would bring the same.
+        """
         pause = RETRY_FIRST
+        refused = False
         while held.lives(self._client._clock.monotonic()):
             try:
                 self._client._perform(request, workspaces.read_nothing)
                 return
             except (errors.MoleculeError, requests.RequestException) as error:
+                if isinstance(error, _REFUSALS) and not refused:
+                    log.error("the answer to %s was refused: %s", held.message.message_id, error)
+                    request = self._failed(held, f"the platform refused the agent's answer: {error.message}")
+                    refused = True
+                    continue
                 if not self._may_pass(error):
                     log.warning("the result of %s is dropped: %s", held.message.message_id, error)
                     return

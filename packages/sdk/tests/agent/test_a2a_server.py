@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 import requests
 
-from molecule_agent import A2AServer, InboundMessage, PushDelivery, RemoteAgentClient
+from molecule_agent import A2AServer, Fail, InboundMessage, PushDelivery, RemoteAgentClient
 from molecule_agent.a2a_server import admission, callers, door, web
 
 if TYPE_CHECKING:
@@ -103,6 +103,33 @@ def test_an_exception_of_the_handler_is_told_by_its_class_alone(
     assert task["status"]["state"] == "failed"
     assert "internal error: KeyError" in task["status"]["message"]["parts"][0]["text"]
     assert "password" not in json.dumps(task)
+
+
+def test_a_failure_that_the_handler_names_is_told_in_its_words(serve: MakeServer) -> None:
+    def refusing(payload: Any) -> None:
+        raise Fail("no such customer")
+
+    server = serve(refusing)
+    assert post(server, {"x": 1}).json()["error"] == "no such customer"
+    task = post(server, send()).json()["result"]
+    assert task["status"]["state"] == "failed"
+    assert task["status"]["message"]["parts"][0]["text"] == "no such customer"
+
+
+@pytest.mark.parametrize("result", [{"text": "hi"}, 4, [], object()])
+def test_a_result_that_is_no_answer_fails_the_task_of_a_client_s_own_server(
+    result: Any, make_client: "MakeClient"
+) -> None:
+    def handler(message: InboundMessage, given: RemoteAgentClient) -> Any:
+        return result
+
+    server = make_client().start_a2a_server(handler, host="127.0.0.1", verify_callers=False)
+    try:
+        task = post(server, send()).json()["result"]
+    finally:
+        server.stop()
+    assert task["status"]["state"] == "failed"
+    assert f"handler returned a value of type {type(result).__name__}" in str(task["status"]["message"])
 
 
 @pytest.mark.parametrize("path", ["/", "/a2a", "/a2a/", "/a2a/inbound", "/a2a/inbound/"])
@@ -238,6 +265,22 @@ def test_a_failed_legacy_turn_runs_again_when_it_is_delivered_again(serve: MakeS
     server = serve(second_time_lucky)
     assert post(server, {"a": 1}, X_Molecule_Message_Id="row-1").status_code == 500
     assert post(server, {"a": 1}, X_Molecule_Message_Id="row-1").json()["result"] == "better"
+
+
+def test_a_handler_that_asks_for_another_try_is_given_the_message_again(serve: MakeServer) -> None:
+    answers: list[Any] = [Fail("not yet", retry=True), "now"]
+
+    def answer(_payload: dict[str, Any]) -> str:
+        said = answers.pop(0)
+        if isinstance(said, Fail):
+            raise said
+        return said
+
+    server = serve(answer)
+    refused = post(server, send(), X_Molecule_Message_Id="row-1")
+    assert (refused.status_code, refused.json()["error"]["data"][0]["reason"]) == (503, "AGENT_BUSY")
+    task = post(server, send(), X_Molecule_Message_Id="row-1").json()["result"]
+    assert task["status"]["message"]["parts"][0]["text"] == "now"
 
 
 def test_a_handler_that_takes_too_long_has_failed(serve: MakeServer) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from molecule_agent import InboundDelivery, InboundMessage, InboxDelivery, RemoteAgentClient, errors
+from molecule_agent import Fail, InboundDelivery, InboundMessage, InboxDelivery, RemoteAgentClient, errors
 from molecule_agent import inbox as inbox_module
 from molecule_agent import leases as leases_module
 
@@ -129,6 +129,104 @@ def test_a_handler_that_raises_gives_the_message_back_without_telling_its_secret
     reference = body["error"].partition("ref ")[2].rstrip(")")
     assert body == {"lease_token": "lease-1", "error": f"RuntimeError (ref {reference})", "retryable": True}
     assert reference in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("result", "kind"),
+    [
+        ({"text": "hi"}, "dict"),
+        (4, "int"),
+        (True, "bool"),
+        (b"hi", "bytes"),
+        (["hi"], "list"),
+        (object(), "object"),
+    ],
+)
+def test_a_result_that_is_no_answer_ends_the_message_and_names_the_handler_and_the_type(
+    result: Any,
+    kind: str,
+    inbox: "ScriptedPlatform",
+    delivery: InboxDelivery,
+    answer: "type[Answer]",
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Agent:
+        def reply(self, message: InboundMessage, client: RemoteAgentClient) -> Any:
+            return result
+
+    class AsyncAgent:
+        async def reply(self, message: InboundMessage, client: RemoteAgentClient) -> Any:
+            return result
+
+    for agent, name in ((Agent(), "Agent.reply"), (AsyncAgent(), "AsyncAgent.reply")):
+        inbox.on(*LEASE, answer(200, leased(item())))
+        assert delivery.run_once(agent.reply) == 1
+        body = inbox.requests(*settle("fail"))[-1].json
+        assert (body["lease_token"], body["retryable"]) == ("lease-1", False)
+        assert body["error"].endswith(
+            f"{name} returned a value of type {kind}, where only str or None can be sent"
+        )
+        assert body["error"] in caplog.text
+    assert inbox.requests(*settle("release")) == inbox.requests(*settle("ack")) == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (Fail("no such customer"), {"error": "no such customer", "retryable": False}),
+        (Fail("the shop is closed", retry=True), {"error": "the shop is closed", "retryable": True}),
+        (
+            Fail("come back later", retry=True, delay=90),
+            {"error": "come back later", "retryable": True, "delay_seconds": 90},
+        ),
+        (Fail(""), {"error": "the agent could not handle the message", "retryable": False}),
+    ],
+)
+def test_a_handler_may_say_itself_how_a_message_fails(
+    failure: Fail,
+    told: dict[str, Any],
+    inbox: "ScriptedPlatform",
+    delivery: InboxDelivery,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def handler(message: InboundMessage, client: RemoteAgentClient) -> str:
+        raise failure
+
+    assert delivery.run_once(handler) == 1
+    assert inbox.requests(*settle("fail"))[0].json == {"lease_token": "lease-1", **told}
+    assert told["error"] in caplog.text
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_an_answer_that_the_platform_cannot_take_is_a_failure_of_the_message(
+    status: int,
+    inbox: "ScriptedPlatform",
+    delivery: InboxDelivery,
+    answer: "type[Answer]",
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    inbox.on(*settle("answer"), answer(status, {"error": "at most 16 MiB", "code": "payload-too-large"}))
+    assert delivery.run_once(echo) == 1
+    assert inbox.requests(*settle("fail"))[0].json == {
+        "lease_token": "lease-1",
+        "error": "the platform refused the agent's answer: at most 16 MiB",
+        "retryable": False,
+    }
+    assert len(inbox.requests(*settle("answer"))) == 1
+    assert "the answer to m1 was refused" in caplog.text
+
+
+def test_an_outcome_that_the_platform_never_takes_is_dropped(
+    inbox: "ScriptedPlatform",
+    delivery: InboxDelivery,
+    answer: "type[Answer]",
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for verb in ("answer", "fail"):
+        inbox.on(*settle(verb), answer(400, {"error": "no", "code": "invalid-request"}))
+    assert delivery.run_once(echo) == 1
+    assert [len(inbox.requests(*settle(verb))) for verb in ("answer", "fail")] == [1, 1]
+    assert "the result of m1 is dropped" in caplog.text
 
 
 @pytest.mark.usefixtures("quick_looks")

@@ -8,7 +8,14 @@ from unittest.mock import MagicMock
 import pytest
 import requests
 
-from molecule_agent import InboundDelivery, InboundMessage, PollDelivery, PushDelivery, RemoteAgentClient
+from molecule_agent import (
+    Fail,
+    InboundDelivery,
+    InboundMessage,
+    PollDelivery,
+    PushDelivery,
+    RemoteAgentClient,
+)
 
 if TYPE_CHECKING:
     from .conftest import Answer, MakeClient, ScriptedPlatform  # noqa: TID252 - types only
@@ -80,6 +87,38 @@ def test_outcomes_are_reported_where_the_sender_waits_for_one(
     assert body["retryable"] is False
     assert body["error"].startswith("RuntimeError (ref ")
     assert "secret" not in body["error"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "result", "told"),
+    [
+        (Fail("no such customer"), None, "no such customer"),
+        (Fail("the shop is closed", retry=True), None, "the shop is closed"),
+        (None, {"text": "hi"}, "handler returned a value of type dict, where only str or None can be sent"),
+        (None, 4, "handler returned a value of type int, where only str or None can be sent"),
+    ],
+)
+def test_a_failure_that_the_handler_names_and_a_result_that_is_no_answer_end_the_message(
+    raised: Fail | None,
+    result: Any,
+    told: str,
+    platform: "ScriptedPlatform",
+    client: RemoteAgentClient,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    platform.ok(*ACTIVITY, [row(1, data={"source": "canvas_user", "text": "hi", "message_id": "m1"})])
+    platform.ok("POST", f"{ME}/inbox/m1/fail", {"status": "failed"})
+
+    def handler(message: InboundMessage, client: RemoteAgentClient) -> Any:
+        if raised is not None:
+            raise raised
+        return result
+
+    assert PollDelivery(client).run_once(handler) == 1
+    body = platform.seen[-1].json
+    assert body["retryable"] is False
+    assert body["error"].endswith(told)
+    assert told in caplog.text
 
 
 def test_a_reply_that_cannot_be_sent_does_not_stop_the_others(

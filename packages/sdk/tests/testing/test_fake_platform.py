@@ -117,6 +117,41 @@ def test_a_failed_message_is_not_offered_before_its_back_off(
     assert delivery.run_once(handle) == 1
 
 
+def test_what_is_given_back_waits_longer_each_time_and_ends_as_a_dead_letter(
+    platform: FakePlatform, client: RemoteAgentClient
+) -> None:
+    sent = platform.send_user_message(client.workspace_id, "hello")
+    path = f"{URL}/workspaces/{client.workspace_id}/inbox"
+    headers = {"Authorization": f"Bearer {client.load_token()}"}
+    session, answers = platform.session(), list[dict[str, Any]]()
+    waited = 0
+    while not platform.outcome(sent).dead_letter:
+        for item in session.post(f"{path}/lease", json={}, headers=headers).json()["messages"]:
+            body = {"lease_token": item["lease"]["token"]}
+            answers.append(session.post(f"{path}/{sent}/release", json=body, headers=headers).json())
+        platform.advance(2)
+        waited += 2
+        assert waited < 3600
+    assert [answer["releases"] for answer in answers] == list(range(1, 21))
+    assert [answer["status"] for answer in answers] == ["accepted"] * 19 + ["failed"]
+    assert waited >= 2 + 4 + 8 + 16 + 32 + 64 + 128 + 256 + 8 * 300
+    assert platform.outcome(sent).error_code == "released-too-often"
+
+
+def test_a_pause_by_the_operator_is_no_release_by_the_agent(
+    platform: FakePlatform, client: RemoteAgentClient
+) -> None:
+    sent = platform.send_user_message(client.workspace_id, "hello")
+    path = f"{URL}/workspaces/{client.workspace_id}/inbox"
+    headers = {"Authorization": f"Bearer {client.load_token()}"}
+    for _ in range(25):
+        leased = platform.session().post(f"{path}/lease", json={}, headers=headers).json()["messages"]
+        assert [item["message_id"] for item in leased] == [sent]
+        platform.pause(client.workspace_id)
+        platform.resume(client.workspace_id)
+    assert platform.outcome(sent).status == "accepted"
+
+
 def test_a_lease_that_runs_out_is_offered_again(platform: FakePlatform, client: RemoteAgentClient) -> None:
     sent = platform.send_user_message(client.workspace_id, "hello")
     path = f"{URL}/workspaces/{client.workspace_id}/inbox"

@@ -121,6 +121,7 @@ _STATUS_OF_OUTCOME: Mapping[str, int] = MappingProxyType(
     {
         "no-reply": 504,
         "wake-failed": 503,
+        "released-too-often": 502,
         "turn-timeout": 504,
         "turn-stalled": 504,
         "run-interrupted": 500,

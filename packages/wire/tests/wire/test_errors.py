@@ -87,7 +87,7 @@ def test_a_body_with_an_unknown_code_is_refused() -> None:
 
 
 def test_every_outcome_has_a_status_for_whoever_waits_for_it() -> None:
-    assert {errors.status_of(code) for code in errors.OUTCOME_CODES} == {500, 503, 504}
+    assert {errors.status_of(code) for code in errors.OUTCOME_CODES} == {500, 502, 503, 504}
     assert errors.status_of("budget-exceeded") == 402
 
 

@@ -97,7 +97,7 @@ def _mail(ground: Ground, staff: Staff, directory: Directory, followers: Followe
     delivery = Delivery(storage, bells, clock, ground.replica_id, limits, staff.desk, staff.courier)
     replies = Replies(storage, clock, delivery, ground.replica_id)
     logbook = Logbook(storage, clock, staff.feed)
-    inbox = Inbox(storage, bells, clock, random.random)
+    inbox = Inbox(storage, bells, clock, random.random, ground.settings.message_max_releases)
     messages = Messages(storage, clock, delivery)
     progress = InboxProgress(storage, clock)
     tasks = Tasks(storage, clock, delivery)

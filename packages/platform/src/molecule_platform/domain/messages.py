@@ -1,7 +1,7 @@
 """A message in the mailbox: its states, who is next, when to try again, how it ends.
 
 accepted --lease--> leased --answer--> answered
-   ^                  |--- not retryable, or attempts used up --> failed
+   ^                  |--- not retryable, attempts used up, or given back too often --> failed
    '--- expiry, nack, retryable error, release, replica lost ---'
 accepted|leased --deadline--> expired        accepted|leased --cancel--> cancelled
 """
@@ -30,6 +30,7 @@ RAISED_AFTER = timedelta(minutes=10)
 RETRY_FIRST_SECONDS = 2.0
 RETRY_LONGEST_SECONDS = 300.0
 RETRY_JITTER = 0.2
+RELEASES_WITHOUT_PAUSE = 3
 REPEAT_WINDOW = timedelta(hours=24)
 REPLICA_UNSEEN = timedelta(seconds=5)
 
@@ -75,6 +76,7 @@ class Message:
     delegation_id: str | None = None
     parent_message_id: str | None = None
     attempts: int = 0
+    releases: int = 0
     not_before: datetime | None = None
     lease_epoch: int = 0
     lease_kind: str | None = None
@@ -178,6 +180,23 @@ def retry_delay(attempt: int, chance: float) -> float:
     """Seconds until the next try: doubling, capped, spread by a fifth. `chance` is in [0, 1)."""
     base = min(RETRY_LONGEST_SECONDS, RETRY_FIRST_SECONDS * 2.0 ** min(attempt - 1, 16))
     return base * (1 - RETRY_JITTER + 2 * RETRY_JITTER * chance)
+
+
+def release_delay(releases: int) -> float:
+    """Seconds until a message is offered again that its agent gave back for the `releases`-th time.
+
+    The first few cost nothing: a worker that is stopped gives back what it had taken beforehand, and the one
+    started in its place should get it at once. What comes back more often than a program is restarted comes
+    back because the program is broken.
+    """
+    doublings = releases - RELEASES_WITHOUT_PAUSE
+    return min(RETRY_LONGEST_SECONDS, 2.0 ** min(doublings, 16)) if doublings > 0 else 0.0
+
+
+def released_too_often(releases: int) -> Outcome:
+    """The outcome of a message that its agent takes again and again and never settles."""
+    sentence = f"the agent took the message {releases} times and gave it back each time without an outcome"
+    return failure("released-too-often", sentence)
 
 
 def running_deadline(message: Message, now: datetime) -> datetime:

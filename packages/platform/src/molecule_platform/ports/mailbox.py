@@ -154,7 +154,11 @@ class Mailbox(Protocol):
         ...
 
     def release(self, message_id: str, epoch: int, at: datetime) -> bool:
-        """Give a lease back without spending an attempt."""
+        """End a lease without spending an attempt: the platform's own doing, for which nobody pays."""
+        ...
+
+    def give_back(self, message_id: str, epoch: int, at: datetime, not_before: datetime) -> Message | None:
+        """End a lease for the agent that held it: it spends no attempt, but it is counted (`releases`)."""
         ...
 
     def retry(

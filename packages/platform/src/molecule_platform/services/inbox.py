@@ -42,11 +42,19 @@ class LeaseWish:
 class Inbox:
     """Hands out messages under leases and takes the answers back."""
 
-    def __init__(self, storage: Storage, bells: Bells, clock: Clock, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        bells: Bells,
+        clock: Clock,
+        chance: Callable[[], float],
+        max_releases: int,
+    ) -> None:
         self._storage = storage
         self._bells = bells
         self._clock = clock
         self._chance = chance
+        self._max_releases = max_releases
 
     # Handing out
 
@@ -93,8 +101,8 @@ class Inbox:
 
         leased = await self._bells.wait_for(bells.mail(workspace.id), look, wait)
         if leased and left():
-            for item in leased["messages"]:
-                await self.release(workspace, item["message_id"], item["lease"]["token"])
+            items = leased["messages"]
+            await self._storage.write(lambda tx: self._take_back(tx, workspace, items))
         return leased or await self._storage.read(lambda tx: inbox_items.shown(tx, workspace, base_url, []))
 
     async def _lease_if_any(
@@ -134,6 +142,14 @@ class Inbox:
                 break
         tx.signal(bells.EVENTS)
         return inbox_items.shown(tx, workspace, base_url, leased) if leased else None
+
+    def _take_back(self, tx: Transaction, workspace: Workspace, items: list[dict[str, Any]]) -> None:
+        """End leases that never reached their worker; that is no release of the agent's, and not counted."""
+        now = self._clock.now()
+        for item in items:
+            tx.mailbox.release(item["message_id"], item["lease"]["epoch"], now)
+            settlement.moved(tx, inbox_leases.addressed(tx, workspace, item["message_id"]), now)
+        tx.signal(bells.mail(workspace.id))
 
     # Taking back
 
@@ -198,18 +214,28 @@ class Inbox:
 
         return await self._storage.write(work)
 
-    async def release(self, workspace: Workspace, name: str, lease_token: str) -> None:
-        """Give a message back unstarted."""
+    async def release(self, workspace: Workspace, name: str, lease_token: str) -> Message:
+        """Give a message back without an outcome: it is offered again, later each time, but not for ever.
+
+        This spends no attempt, because an agent may have good reasons. The platform keeps count all the same:
+        a worker that breaks before it says anything would otherwise take the message until its deadline.
+        """
         now = self._clock.now()
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> Message:
             message = inbox_leases.addressed(tx, workspace, name)
             inbox_leases.check(message, lease_token)
-            tx.mailbox.release(message.id, message.lease_epoch, now)
-            settlement.moved(tx, message, now)
+            again_at = now + timedelta(seconds=messages.release_delay(message.releases + 1))
+            given_back = tx.mailbox.give_back(message.id, message.lease_epoch, now, again_at)
+            assert given_back is not None
+            if given_back.releases >= self._max_releases:
+                outcome = messages.released_too_often(given_back.releases)
+                return inbox_leases.settled(tx, given_back, outcome, now)
+            settlement.moved(tx, given_back, now)
             tx.signal(bells.mail(workspace.id))
+            return given_back
 
-        await self._storage.write(work)
+        return await self._storage.write(work)
 
     async def extend(self, workspace: Workspace, name: str, lease_token: str, seconds: float) -> Message:
         """Keep a lease longer, never past the deadline."""

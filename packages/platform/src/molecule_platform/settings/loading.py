@@ -52,6 +52,7 @@ class Settings:
     message_ttl_seconds: int
     mailbox_max_open: int
     message_max_attempts: int
+    message_max_releases: int
     max_delegation_depth: int
     max_calls_per_root: int
     remote_liveness_stale_after: int

@@ -224,6 +224,13 @@ SETTINGS: tuple[Setting, ...] = (
         "How often delivery of a message is attempted.",
     ),
     Setting(
+        "MESSAGE_MAX_RELEASES",
+        "message_max_releases",
+        parsers.whole(1, 1000),
+        "20",
+        "How often an agent may give a message back without an outcome.",
+    ),
+    Setting(
         "MAX_DELEGATION_DEPTH",
         "max_delegation_depth",
         parsers.whole(1, 64),

@@ -62,6 +62,7 @@ messages = Table(
     Column("delegation_id", Words),
     Column("parent_message_id", Words),
     Column("attempts", Integer, nullable=False),
+    Column("releases", Integer, nullable=False, server_default="0"),
     Column("not_before", UtcTime),
     Column("lease_epoch", Integer, nullable=False),
     Column("lease_kind", Words),

@@ -192,8 +192,14 @@ class SqlMailbox:
         return sql.EXTEND.first(self._connection, parameters) is not None
 
     def release(self, message_id: str, epoch: int, at: datetime) -> bool:
-        """Give a lease back without spending an attempt."""
+        """End a lease without spending an attempt."""
         return self._change(sql.RELEASE, "released", at, message_id=message_id, epoch=epoch) is not None
+
+    def give_back(self, message_id: str, epoch: int, at: datetime, not_before: datetime) -> Message | None:
+        """End a lease for the agent that held it, which is counted."""
+        return self._change(
+            sql.GIVE_BACK, "released", at, message_id=message_id, epoch=epoch, again_at=not_before
+        )
 
     def retry(
         self, message_id: str, epoch: int, at: datetime, not_before: datetime, code: str, sentence: str

@@ -156,7 +156,7 @@ LAPSED = _messages(
 # What only the way of a message makes of it.
 _LATER = {
     *("agent_task_id", "error", "finished_at", "lease_expires_at", "lease_token_hash", "not_before"),
-    *("reply_hash", "result", "seen_at", "worker"),
+    *("releases", "reply_hash", "result", "seen_at", "worker"),
 }
 INSERT = Prepared(insert(messages), names=[name for name in COLUMNS if name not in _LATER])
 RECORD = Prepared(insert(message_transitions), names=[c.name for c in message_transitions.c])
@@ -179,8 +179,12 @@ LEASE = _changing(
     )
 )
 EXTEND = _changing(update(messages).where(_ID, _HELD).values(lease_expires_at=bindparam("expires_at")))
-RELEASE = _changing(
-    update(messages).where(_ID, _HELD).values(status="accepted", attempts=column.attempts - 1, **_NO_LEASE)
+_RELEASED: dict[str, Any] = {"status": "accepted", "attempts": column.attempts - 1, **_NO_LEASE}
+RELEASE = _changing(update(messages).where(_ID, _HELD).values(_RELEASED))
+GIVE_BACK = _changing(
+    update(messages)
+    .where(_ID, _HELD)
+    .values({**_RELEASED, "releases": column.releases + 1, "not_before": bindparam("again_at")})
 )
 RETRY = _changing(
     update(messages)
@@ -202,6 +206,7 @@ REDELIVER = _changing(
             ),
             "status": "accepted",
             "attempts": 0,
+            "releases": 0,
             "task_id": bindparam("task"),
             "dead_letter": False,
             "cancel_requested": False,

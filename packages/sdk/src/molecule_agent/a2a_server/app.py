@@ -93,7 +93,7 @@ class App:
     def _legacy(self, request: web.Incoming, body: JSONObject) -> web.Outgoing:
         result = self._runs.legacy(_legacy_key(request, body), body, request)
         if isinstance(result, runs.Failure):
-            return web.refusal(500, f"internal error: {result.reference}")
+            return web.refusal(500, result.sentence)
         return web.answer(200, {"status": "ok", "result": cast("JSON", result)})
 
 

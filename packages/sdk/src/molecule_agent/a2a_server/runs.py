@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from molecule_agent import errors
 from molecule_agent.a2a_server import payloads, web
 from molecule_wire import JSONObject
 from molecule_wire.a2a import operations, sse
@@ -43,9 +44,10 @@ class AgentStopping(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """What others may know of an exception: class and reference."""
+    """What others may know of an exception: the text of a Fail, else class and reference."""
 
-    reference: str
+    sentence: str
+    retry: bool = False
 
 
 class Runs:
@@ -97,7 +99,7 @@ class Runs:
                 self._start(turn, lambda: payloads.json_ready(self._respond(body, request)), is_plain=True)
         self._wait(turn)
         if turn.expired:
-            return Failure(_reference("TimeoutError"))
+            return _failure(TimeoutError())
         if isinstance(turn.result, Failure):
             self.service.forget(key)  # the platform tries again, and then the handler shall run again
         return turn.result
@@ -131,9 +133,9 @@ class Runs:
             result = run()
             self._end(turn, result, lambda: turn.complete(None if is_plain else result or None))
         except Exception as error:
-            failure = Failure(_reference(type(error).__name__))
-            log.error("the handler failed on %s: %s", turn.log.id, failure.reference, exc_info=error)
-            self._end(turn, failure, lambda: turn.fail(f"internal error: {failure.reference}"))
+            failure = _failure(error)
+            log.error("the handler failed on %s: %s", turn.log.id, failure.sentence, exc_info=error)
+            self._end(turn, failure, lambda: turn.fail(failure.sentence, retry=failure.retry))
         finally:
             with self._idle:
                 self._running -= 1
@@ -189,7 +191,7 @@ class Runs:
     def _expire(self) -> None:
         for turn in self.service.turns:
             if not turn.is_over:
-                turn.expire(f"internal error: {_reference('TimeoutError')}")
+                turn.expire(_failure(TimeoutError()).sentence)
 
     @contextmanager
     def _listening(self, task: TaskLog) -> Generator[threading.Condition]:
@@ -203,5 +205,7 @@ class Runs:
                 task.listeners.remove(changed.notify_all)
 
 
-def _reference(name: str) -> str:
-    return f"{name} (ref {os.urandom(4).hex()})"
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, errors.Fail):
+        return Failure(error.text, error.retry)
+    return Failure(f"internal error: {type(error).__name__} (ref {os.urandom(4).hex()})")

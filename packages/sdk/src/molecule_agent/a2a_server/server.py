@@ -169,7 +169,7 @@ def start_for(
     """Start a server whose handler gets `(InboundMessage, client)`, and report its URL."""
 
     def answer(payload: payloads.Payload) -> Any:
-        return handler(_inbound_message(payload), client)
+        return handlers.call(handler, _inbound_message(payload), client)
 
     inbound_url = public_url or app.LEGACY_PATH
     server = A2AServer(client.workspace_id, inbound_url, answer, host, port, client=client, **options)

@@ -226,19 +226,14 @@ class Inbox:
         message = self._held(visit, body)
         asked_delay = None if delay is None else min(max(cast(float, delay), 0.0), DELAY_MOST)
         self._mailbox.fail(message, error, asked_delay)
-        again = moment_or_none(message.not_before)
-        stands: JSONObject = {
-            "status": message.status,
-            "attempts": message.attempts,
-            "next_attempt_at": again,
-        }
-        return Answered(200, stands)
+        return Answered(200, {**_standing(message), "attempts": message.attempts})
 
     def release(self, visit: Visit) -> Answered:
         """Give a message back unstarted."""
         body = bodies.read(visit.asked.body, _RELEASE)
-        self._mailbox.release(self._held(visit, body))
-        return Answered(200, {"status": "accepted"})
+        message = self._held(visit, body)
+        self._mailbox.give_back(message)
+        return Answered(200, {**_standing(message), "releases": message.releases})
 
     def _held(self, visit: Visit, body: JSONObject) -> Message:
         message = self._mailbox.addressed(visit.workspace, visit.name)
@@ -256,6 +251,11 @@ def _check_lease(message: Message, body: JSONObject) -> None:
         raise _lost(message, "a worker holds this message: show its lease_token")
     if given is not None and given != message.lease_token:
         raise _lost(message, "this lease is over: the message was offered again")
+
+
+def _standing(message: Message) -> JSONObject:
+    """Whether the message waits again, and until when."""
+    return {"status": message.status, "next_attempt_at": moment_or_none(message.not_before)}
 
 
 def _lost(message: Message, sentence: str) -> Refused:

@@ -2,7 +2,7 @@
 
 accepted --lease--> leased --answer--> answered
    ^                  |--- not retryable, or attempts used up --> failed, a dead letter
-   '--- lease ran out, failed, released
+   '--- lease ran out, failed, released (too often: failed, a dead letter)
 accepted|leased --deadline--> expired        accepted|leased --target removed--> cancelled
 """
 
@@ -19,6 +19,8 @@ RUNS_SECONDS = {"user": 7200.0, "workspace": 1800.0}
 PRIORITIES = {"user": 100, "workspace": 50}
 RAISED_AFTER_SECONDS = 600.0
 RETRY_LONGEST_SECONDS = 300.0
+RELEASES_WITHOUT_PAUSE = 3
+MAX_RELEASES = 20
 
 _CLASSES = (10, 20, 50, 100)
 
@@ -148,7 +150,7 @@ class Mailbox:
     # Taking back
 
     def release(self, message: Message) -> None:
-        """Give a message back unstarted; it costs no attempt."""
+        """End a lease without an outcome; it costs no attempt."""
         message.attempts -= 1
         message.status = "accepted"
         self._without_lease(message)
@@ -158,6 +160,21 @@ class Mailbox:
         for message in self.of(workspace_id):
             if message.status == "leased" and message.worker == worker:
                 self.release(message)
+
+    def give_back(self, message: Message) -> None:
+        """The same for the agent that held it, which is counted: later each time, and not for ever."""
+        message.releases += 1
+        self.release(message)
+        if message.releases >= MAX_RELEASES:
+            sentence = (
+                f"the agent took the message {message.releases} times"
+                " and gave it back each time without an outcome"
+            )
+            self.end(message, "failed", failure("released-too-often", sentence), dead_letter=True)
+            return
+        doublings = message.releases - RELEASES_WITHOUT_PAUSE
+        pause = min(RETRY_LONGEST_SECONDS, 2.0**doublings) if doublings > 0 else 0.0
+        message.not_before = self._clock.time() + pause
 
     def fail(self, message: Message, error: JSONObject, delay: float | None) -> None:
         """Give up on this attempt: it is offered again later, or ends as a dead letter."""

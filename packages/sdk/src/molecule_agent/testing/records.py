@@ -64,6 +64,7 @@ class Message:
     task_state: str | None = None
     attempts: int = 0
     max_attempts: int = 5
+    releases: int = 0
     not_before: float | None = None
     epoch: int = 0
     lease_token: str | None = field(default=None, repr=False)

@@ -84,7 +84,7 @@ def ack(workspace_id: str, message_id: str, *, lease_token: str | None = None) -
 
 
 def release(workspace_id: str, message_id: str, *, lease_token: str) -> values.Request:
-    """Give a message back that was never started; this costs no attempt."""
+    """Give a message back without an outcome; this costs no attempt, but the platform counts it."""
     return _settle(workspace_id, message_id, "release", _present(lease_token=lease_token))
 
 

@@ -141,9 +141,11 @@ class Failed(Shape):
 
 
 class Released(Shape):
-    """The message waits again."""
+    """Where the message stands after it was given back, and how often that has happened."""
 
     status: str
+    releases: int
+    next_attempt_at: str | None
 
 
 def _inbox(name: str, verb: str, body: type[NewBody], reply: type[Shape], summary: str) -> Route:

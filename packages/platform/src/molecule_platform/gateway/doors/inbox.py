@@ -120,13 +120,13 @@ class InboxDoors:
         delay = None if body.delay_seconds is None else min(max(body.delay_seconds, 0.0), DELAY_MOST)
         message = await self._inbox.fail(call.workspace, _name(call), body.lease_token, failure, delay)
         self._measures.attempt("retry" if message.is_open else "failed")
-        return Reply(_after_failure(message))
+        return Reply({**_standing(message), "attempts": message.attempts})
 
     async def release(self, call: Call) -> Reply:
         """Give a message back unstarted."""
         body: shapes.ReleaseMessage = call.body
-        await self._inbox.release(call.workspace, _name(call), body.lease_token)
-        return Reply({"status": "accepted"})
+        message = await self._inbox.release(call.workspace, _name(call), body.lease_token)
+        return Reply({**_standing(message), "releases": message.releases})
 
     async def redeliver(self, call: Call) -> Reply:
         """Give a dead letter all its attempts again."""
@@ -138,9 +138,10 @@ def _name(call: Call) -> str:
     return call.path["message_id"]
 
 
-def _after_failure(message: Message) -> dict[str, Any]:
-    again = None if message.not_before is None else times.format_time(message.not_before)
-    return {"status": message.status, "attempts": message.attempts, "next_attempt_at": again}
+def _standing(message: Message) -> dict[str, Any]:
+    """Whether the message waits again, and until when."""
+    again = message.not_before if message.is_open else None
+    return {"status": message.status, "next_attempt_at": None if again is None else times.format_time(again)}
 
 
 def _check_bounds(field: str, value: float, least: float, most: float) -> None:
