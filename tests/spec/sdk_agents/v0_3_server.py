@@ -1,6 +1,7 @@
 """An agent made with a2a-sdk 0.3, which speaks nothing newer. Runs in the environment of that SDK.
 
-`hi` gets one Message, `slow` a task that works until it is cancelled, anything else a task that repeats it.
+`hi` gets one Message, `slow` a task that works until it is cancelled, `ask` a question without words,
+anything else a task that repeats it.
 
 usage: python v0_3_server.py PORT
 """
@@ -28,8 +29,12 @@ class Echo(AgentExecutor):
             await event_queue.enqueue_event(new_agent_text_message("hello", context.context_id))
             return
         task = context.current_task or new_task(context.message)
-        await event_queue.enqueue_event(task)
+        if context.current_task is None:
+            await event_queue.enqueue_event(task)
         updates = TaskUpdater(event_queue, task.id, task.context_id)
+        if said == "ask":
+            await updates.update_status(TaskState.input_required, final=True)
+            return
         await updates.start_work()
         if said == "slow":
             await asyncio.sleep(SLOW_SECONDS)

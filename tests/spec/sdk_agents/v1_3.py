@@ -1,6 +1,7 @@
 """An agent made with a2a-sdk 1.3: JSON-RPC and HTTP+JSON, protocol 1.0 alone unless told to speak 0.3 too.
 
-`hi` gets one Message, `slow` a task that works until it is cancelled, anything else a task that repeats it.
+`hi` gets one Message, `slow` a task that works until it is cancelled, `ask` a question without words,
+anything else a task that repeats it.
 
 usage: python -m tests.spec.sdk_agents.v1_3 PORT [--compat]
 """
@@ -38,6 +39,9 @@ class Echo(AgentExecutor):
         context_id = known.context_id if known else context.context_id
         assert context_id is not None
         updates = TaskUpdater(event_queue, context.task_id, context_id)
+        if said == "ask":
+            await updates.requires_input()
+            return
         await updates.start_work()
         if said == "slow":
             await asyncio.sleep(SLOW_SECONDS)

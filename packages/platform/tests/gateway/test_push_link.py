@@ -297,26 +297,75 @@ async def test_what_comes_after_the_end_is_not_heard_however_the_bytes_are_cut(
     assert [one.state for one in told] == ["working", "completed"]
 
 
-async def test_a_0_3_agent_is_asked_what_it_said_while_nobody_listened(
-    agent: MisbehavingAgent, clock: FakeClock, make_message: MakeMessage, make_workspace: MakeWorkspace
-) -> None:
-    told: list[Said] = []
+@pytest.fixture
+async def follow(
+    agent: MisbehavingAgent,
+    clock: FakeClock,
+    make_message: MakeMessage,
+    make_workspace: MakeWorkspace,
+    told: list[Said],
+) -> AsyncIterator[Deliver]:
+    """Subscribe to a task of the agent's."""
+    outbound = Outbound(guard.agent_policy(("loopback",)))
+    link = PushLink(outbound, MOST_BYTES, clock.now, asserted)
 
     async def tell(said: Sequence[Said]) -> None:
         told.extend(said)
 
-    missed = {"kind": "task", "id": "t9", "contextId": "c", "status": {"state": "working"}}
-    agent.will_say(200, {"jsonrpc": "2.0", "id": 1, "result": missed})
-    agent.answers.append(stream("completed"))
-    card = {"capabilities": {"streaming": True}}
-    to = make_workspace(url=agent.url, delivery_mode="push", agent_card=card)
-    outbound = Outbound(guard.agent_policy(("loopback",)))
-    link = PushLink(outbound, MOST_BYTES, clock.now, asserted)
-    answer = await link.follow(Dispatch(to, make_message(), None, 5.0), "t9", tell)
+    async def once() -> Outcome:
+        card = {"capabilities": {"streaming": True}}
+        to = make_workspace(url=agent.url, delivery_mode="push", agent_card=card)
+        return await link.follow(Dispatch(to, make_message(), None, 5.0), "t9", tell)
+
+    yield once
     await outbound.close()
-    assert answer == Answered(task_state="completed")
-    assert [one.json["method"] for one in agent.received] == ["tasks/get", "tasks/resubscribe"]
+
+
+def will_show(agent: MisbehavingAgent, state: str) -> None:
+    task = {"kind": "task", "id": "t9", "contextId": "c", "status": {"state": state}}
+    agent.will_say(200, {"jsonrpc": "2.0", "id": 1, "result": task})
+
+
+async def test_the_task_of_a_0_3_agent_is_read_after_the_subscription_and_before_the_end(
+    agent: MisbehavingAgent, follow: Deliver, told: list[Said]
+) -> None:
+    agent.answers.append(stream("completed"))
+    will_show(agent, "working")
+    will_show(agent, "completed")
+    assert await follow() == Answered(task_state="completed")
+    methods = [one.json["method"] for one in agent.received]
+    assert methods == ["tasks/resubscribe", "tasks/get", "tasks/get"]
+    assert [(one.kind, one.state) for one in told] == [("task", "working"), ("task", "completed")]
+
+
+async def test_an_end_that_the_task_does_not_confirm_is_told_as_it_came(
+    agent: MisbehavingAgent, follow: Deliver, told: list[Said]
+) -> None:
+    agent.answers.append(stream("completed"))
+    will_show(agent, "working")
+    will_show(agent, "working")
+    assert await follow() == Answered(task_state="completed")
     assert [(one.kind, one.state) for one in told] == [("task", "working"), ("status", "completed")]
+
+
+async def test_a_question_in_the_task_of_a_subscriber_is_told_without_waiting_for_more(
+    agent: MisbehavingAgent, follow: Deliver, told: list[Said]
+) -> None:
+    agent.answers.append(stream())
+    will_show(agent, "input-required")
+    assert await follow() == Answered(task_state="input-required")
+    assert [(one.kind, one.state) for one in told] == [("task", "input-required")]
+
+
+async def test_a_gap_that_the_agent_does_not_close_is_marked_once(
+    agent: MisbehavingAgent, follow: Deliver, told: list[Said]
+) -> None:
+    agent.answers.append(stream("working", "completed"))
+    error = {"code": -32004, "message": "tasks are not shown here"}
+    agent.will_say(200, {"jsonrpc": "2.0", "id": 1, "error": error})
+    assert await follow() == Answered(task_state="completed")
+    metadata = [json.loads(one.payload).get("metadata") for one in told]
+    assert metadata == [{"molecule.gap": True}, None]
 
 
 EVENT = {"taskId": "t9", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}

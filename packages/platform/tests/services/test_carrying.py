@@ -134,6 +134,20 @@ async def test_a_stream_that_breaks_is_joined_again_without_gap_or_repeat(rig: R
     assert [event.seq for event in await log(rig, ada, "t1")] == [1, 2, 3, 4, 5, 6]
 
 
+async def test_a_task_shown_together_with_what_led_to_it_tells_nothing_twice(rig: Rig) -> None:
+    ada = await rig.agent(url=URL)
+    rig.link.in_one_piece = True
+    parts = [{"artifactId": "out", "parts": [{"text": "a"}, {"text": "b"}]}]
+    rig.link.answers = [
+        [task("submitted"), chunk("a")],
+        [chunk("b", append=True), task("completed", artifacts=parts)],
+    ]
+    message = await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
+    whole = json.loads(message.result or b"")["task"]
+    assert [part["text"] for part in whole["artifacts"][0]["parts"]] == ["a", "b"]
+    assert [event.kind for event in await log(rig, ada, "t1")] == ["task", "artifact", "artifact", "status"]
+
+
 async def test_what_breaks_the_order_of_events_fails_the_task_and_says_how(rig: Rig) -> None:
     ada = await rig.agent(url=URL)
     rig.link.answers = [[task("submitted"), chunk("b", append=True)]]
@@ -297,6 +311,56 @@ async def test_a_follow_up_answered_in_one_piece_is_told_in_the_same_commit(rig:
     await ended(rig, (await rig.send(ada, dialect="1.0", continues=waits)).message.id)
     after = await kept(rig, ada, "t1")
     assert (after.state, after.last_seq) == ("completed", 2)
+
+
+def question(words: str = "which?") -> Said:
+    """A task that waits, the same each time."""
+    said = {"messageId": "q", "role": "ROLE_AGENT", "parts": [{"text": words}]}
+    body = {"id": "t1", "contextId": "c1", "status": {"state": wire("input-required"), "message": said}}
+    return Said("task", json.dumps({"task": body}).encode(), "1.0", "t1", "c1", "input-required")
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_the_same_question_again_is_one_more_event(rig: Rig, streams: bool) -> None:
+    ada = await rig.agent(url=URL)
+    answered = Answered(question().payload, None, "input-required", "t1")
+    rig.link.answers = [[question()], [question()]] if streams else [answered, answered]
+    await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
+    waits = await kept(rig, ada, "t1")
+    second = await ended(rig, (await rig.send(ada, dialect="1.0", continues=waits)).message.id)
+    assert (second.status, second.task_state, second.attempts) == ("answered", "input-required", 1)
+    events = await log(rig, ada, "t1")
+    assert [(event.kind, event.message_id == second.id) for event in events] == [
+        ("task", False),
+        ("status", True),
+    ]
+
+
+async def test_a_question_that_was_told_before_a_crash_is_not_told_twice(
+    rig: Rig, eventually: Eventually
+) -> None:
+    ada = await rig.agent(url=URL)
+    await settled_as(rig, ada, question())
+    waits = await kept(rig, ada, "t1")
+    rig.link.free.clear()
+    sent = (await rig.send(ada, dialect="1.0", continues=waits)).message
+    await eventually(lambda: len(rig.link.carried) == 2)
+    # The question is written, and the process dies before the message is settled.
+    await rig.storage.write(lambda tx: Hearing(sent).record(tx, [question()], rig.clock.now()))
+    rig.link.answers = [[question()]]
+    rig.link.free.set()
+    await ended(rig, sent.id)
+    assert [event.kind for event in await log(rig, ada, "t1")] == ["task", "status"]
+
+
+async def test_an_old_question_shown_before_the_work_is_not_told(rig: Rig) -> None:
+    ada = await rig.agent(url=URL)
+    await settled_as(rig, ada, question())
+    waits = await kept(rig, ada, "t1")
+    rig.link.in_one_piece = True
+    rig.link.answers = [[question("an older one"), chunk("a"), status("completed")]]
+    await ended(rig, (await rig.send(ada, dialect="1.0", continues=waits)).message.id)
+    assert [event.kind for event in await log(rig, ada, "t1")] == ["task", "artifact", "status"]
 
 
 # What agents do wrong, and what time and crashes do

@@ -56,6 +56,46 @@ def test_the_same_task_again_says_nothing_new(task: dict[str, Any]) -> None:
     assert differences.difference(task, task) == []
 
 
+@given(task=snapshots())
+def test_a_status_that_was_said_again_is_told_again(task: dict[str, Any]) -> None:
+    update = {"taskId": "t", "contextId": "c", "status": task["status"]}
+    assert differences.difference(task, task, again=True) == [{"statusUpdate": update}]
+
+
+def _chunk(number: int, append: bool) -> dict[str, Any]:
+    artifact = {"artifactId": "a", "parts": [_part(str(number))]}
+    return {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": artifact, "append": append}}
+
+
+def _status(number: int) -> dict[str, Any]:
+    said = {"state": "TASK_STATE_WORKING", "message": _message([_part(str(number))])}
+    return {"statusUpdate": {"taskId": "t", "contextId": "c", "status": said}}
+
+
+@given(kinds=st.lists(st.sampled_from(["chunk", "status"]), max_size=8), data=st.data())
+def test_events_that_a_snapshot_shows_already_are_found_and_no_others(
+    kinds: list[str], data: st.DataObject
+) -> None:
+    log: list[Any] = [{"task": {"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_SUBMITTED"}}}]
+    log.append(_chunk(0, append=False))
+    log += [_chunk(n, append=True) if kind == "chunk" else _status(n) for n, kind in enumerate(kinds, 1)]
+    subscribed = data.draw(st.integers(2, len(log)))
+    read = data.draw(st.integers(subscribed, len(log)))
+    snapshot: Any = None
+    for event in log[:read]:
+        snapshot = tasks.fold(snapshot, event)
+    assert list(differences.unseen(snapshot, log[subscribed:])) == log[read:]
+
+
+def test_a_new_artifact_is_in_a_snapshot_only_as_a_whole() -> None:
+    status = {"state": "TASK_STATE_WORKING"}
+    artifacts: list[Any] = [{"artifactId": "a", "parts": [_part("0"), _part("1")]}]
+    snapshot: dict[str, Any] = {"id": "t", "contextId": "c", "status": status, "artifacts": artifacts}
+    again = [_chunk(1, append=False)]
+    assert differences.unseen(snapshot, again) == again
+    assert differences.unseen(snapshot, [_chunk(0, append=False), _chunk(1, append=True)]) == []
+
+
 def test_an_artifact_that_grew_is_told_by_what_was_added() -> None:
     known: dict[str, Any] = {
         "id": "t",

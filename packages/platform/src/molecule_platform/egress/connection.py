@@ -101,6 +101,11 @@ class Connection(asyncio.Protocol):
         while not (self.complete or self._has_head and (self._eager or self._unread > self._enough)):
             await self._news()
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether something of the body has come that nobody has taken yet."""
+        return bool(self._pieces)
+
     async def whole(self) -> bytes:
         """Wait until the rest of the body is here, and take it; or for the first bytes over the limit."""
         while not self.complete and self._unread <= self._enough:

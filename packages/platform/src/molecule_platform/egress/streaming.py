@@ -8,7 +8,7 @@ from typing import Self
 from molecule_platform.egress import heads
 from molecule_platform.egress.connection import Connection
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.egress.faults import AnswerTooLarge
+from molecule_platform.egress.faults import AnswerTooLarge, NoAnswer
 from molecule_platform.egress.heads import Way
 
 
@@ -22,13 +22,16 @@ def opened(
     most_bytes: int,
     method: str = "POST",
     whom: str = "the agent",
+    head_seconds: float | None = None,
 ) -> "Answer":
     """Use as `async with opened(...) as answer`: sends, and waits for the head of the answer.
 
+    `seconds` are for all of the answer, `head_seconds` for its head alone.
     Raises `guard.UnsafeUrl` or `UnsafeHeader` before anything is sent, `NoAnswer` when the other side fails.
     """
     way = outbound.way(url)
-    return Answer(outbound, way, heads.request(way, method, headers, data), seconds, most_bytes, whom)
+    request = heads.request(way, method, headers, data)
+    return Answer(outbound, way, request, seconds, most_bytes, whom, head_seconds)
 
 
 class Answer:
@@ -39,6 +42,7 @@ class Answer:
 
     __slots__ = (
         "_connection",
+        "_head_seconds",
         "_most_bytes",
         "_outbound",
         "_request",
@@ -54,7 +58,14 @@ class Answer:
     is_stream: bool
 
     def __init__(
-        self, outbound: Outbound, way: Way, request: bytes, seconds: float, most_bytes: int, whom: str
+        self,
+        outbound: Outbound,
+        way: Way,
+        request: bytes,
+        seconds: float,
+        most_bytes: int,
+        whom: str,
+        head_seconds: float | None,
     ) -> None:
         self._outbound = outbound
         self._way = way
@@ -62,6 +73,7 @@ class Answer:
         self._seconds = seconds
         self._most_bytes = most_bytes
         self._whom = whom
+        self._head_seconds = head_seconds
 
     async def __aenter__(self) -> Self:
         deadline = asyncio.get_running_loop().time() + self._seconds
@@ -69,7 +81,14 @@ class Answer:
         try:
             connection.ask(self._request, deadline, self._most_bytes, self._whom)
             self._request = b""
-            await connection.head()
+            if self._head_seconds is None:
+                await connection.head()
+            else:
+                async with asyncio.timeout(self._head_seconds):
+                    await connection.head()
+        except TimeoutError as problem:
+            connection.close()
+            raise NoAnswer(f"{self._whom} did not begin to answer in time", sent=True) from problem
         except BaseException:
             connection.close()
             raise
@@ -102,6 +121,11 @@ class Answer:
             if size > most_bytes:
                 raise AnswerTooLarge(f"{self._whom}'s answer is larger than {most_bytes} bytes")
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether a piece of the body waits to be taken."""
+        return self._connection.has_unread
 
     def piece(self) -> Awaitable[bytes]:
         """What has come of the body since the last piece; nothing at its end. Raises `NoAnswer`.

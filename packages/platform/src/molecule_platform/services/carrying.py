@@ -19,7 +19,7 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Said, Tell, Unanswered, Working
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
-from molecule_platform.services import bells, conclusions, hearing, settlement, task_log
+from molecule_platform.services import bells, hearing, settlement, task_log
 from molecule_platform.services.calling_off import LISTEN_SECONDS, CallingOff
 from molecule_platform.services.desk import Desk
 from molecule_platform.services.hearing import Hearing, Recorded
@@ -27,6 +27,7 @@ from molecule_platform.services.patience import Patience, last_sign_of_work
 from molecule_platform.services.task_log import Fenced
 from molecule_platform.services.task_streams import TaskStreams
 from molecule_wire import jsontext
+from molecule_wire.a2a import envelopes
 from molecule_wire.a2a.tasks import EventRefused
 
 STORAGE_RETRY_SECONDS = 1.0
@@ -160,8 +161,13 @@ class Carrier:
         else:
             reply = Working(heard.task_id)
         if isinstance(reply, Answered):
-            if not (self._may_be_old(heard.message, reply) and await self._is_old(heard.message, reply)):
+            if not self._may_be_old(heard.message, reply):
                 return reply
+            asked = self._dispatch(heard.message, workspace)
+            seen = await self._link.look(asked, reply.agent_task_id or heard.message.task_id)
+            if isinstance(seen, Unanswered) or seen.kind != "task":
+                return reply
+            await tell([seen])
             reply = Working(reply.agent_task_id)
         if isinstance(reply, Working):
             heard.ask_about(reply.task_id)
@@ -192,14 +198,12 @@ class Carrier:
         return reply
 
     def _may_be_old(self, message: Message, reply: Answered) -> bool:
-        """Whether the agent showed a task that waits, and may have waited before the message came."""
+        """Whether the agent, told not to wait, showed a task that may have waited before the message."""
         if reply.task_state not in tasks.INTERRUPTED or message.task_id == message.id:
             return False
-        return not self.calling_off.only_listens(message)
-
-    async def _is_old(self, message: Message, reply: Answered) -> bool:
-        """Whether it only showed that task as it was."""
-        return await self._storage.read(lambda tx: conclusions.is_old(tx, message, reply.result))
+        version = "1.0" if message.dialect == "1.0" else None
+        asked = envelopes.parse_request(message.body, version=version, lenient=True)
+        return not asked.blocking and not self.calling_off.only_listens(message)
 
     async def _renamed(self, message: Message) -> str | None:
         """The agent's name for the task that a message goes on with, if its sender knows another."""
@@ -240,7 +244,7 @@ class Carrier:
         """Hear a task out that the agent works on: by its stream, else by asking again and again."""
         looks, failures = 0, 0
         while not heard.is_settled or (heard.outlives_lease and not heard.is_over):
-            asked = self._dispatch(heard.message, workspace)
+            asked, written = self._dispatch(heard.message, workspace), heard.written
             heard.resume()
             reply = await self._link.follow(asked, heard.task_id or "", tell)
             if heard.is_settled:
@@ -256,7 +260,10 @@ class Carrier:
                 else:
                     failures = 0
                     await tell([seen])
-            if not heard.is_settled:
+            if isinstance(reply, Working) and heard.written > written:
+                # A stream that told something new was only cut: it is joined again at once.
+                looks = 0
+            elif not heard.is_settled:
                 await asyncio.sleep(tasks.look_delay(looks))
                 looks += 1
         return Answered(task_state=heard.state or "completed", agent_task_id=heard.task_id)

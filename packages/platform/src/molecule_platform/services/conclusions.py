@@ -27,15 +27,6 @@ def as_told(tx: Transaction, message: Message, result: bytes | None) -> bytes | 
     return jsontext.encode({"task": again} if message.dialect == "1.0" else convert.TO_0_3.task(again))
 
 
-def is_old(tx: Transaction, message: Message, result: bytes | None) -> bool:
-    """Whether an answer is the message's task just as it is known already."""
-    task, answered = task_log.task_of(tx, message), _task_in(result, message.dialect)
-    if task is None or answered is None:
-        return False
-    named = naming.under(task, answered)
-    return not differences.difference(task_log.folded(tx, task), named)
-
-
 def conclude(tx: Transaction, message: Message, now: datetime, *, told: bool = False) -> None:
     """Write the events that bring a message's task to where the message ended, unless they were told."""
     task = task_log.task_of(tx, message)
@@ -43,7 +34,7 @@ def conclude(tx: Transaction, message: Message, now: datetime, *, told: bool = F
         if not told:
             _conclude_first(tx, message, now)
         return
-    if not task.is_over and task.message_id == message.id:
+    if not told and not task.is_over and task.message_id == message.id:
         closing = _closing(tx, task, message, now)
         task = task_log.append(tx, task.key, None, closing, now) if closing else task
     if task.state in tasks.SETTLED and not (task.is_over and _is_kept(task)):
@@ -127,9 +118,11 @@ def _closing(tx: Transaction, task: Task, message: Message, now: datetime) -> li
         return [] if state == task.state else [task_log.status_event(task, state, now, message.id, words)]
     known = task_log.folded(tx, task)
     named = naming.under(task, answered)
+    # This answer was told by no event, so a question is one more, be it the same as before.
+    asks = machine.state_of(named) in machine.INTERRUPTED
     return [
         task_log.event_from(cast("dict[str, Any]", event), message.id)
-        for event in differences.difference(known, named)
+        for event in differences.difference(known, named, again=asks)
     ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from molecule_platform.domain import naming, tasks
+from molecule_platform.domain import folding, naming, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.ports.links import Said
@@ -33,6 +33,8 @@ class Hearing:
         self.message = message
         # The row may be answered while its task goes on: from then on only the reader counts.
         self.outlives_lease = False
+        # How many events this reader has written.
+        self.written = 0
         self._heard = _Heard(message, message.agent_task_id, resumed=message.agent_task_id is not None)
 
     @property
@@ -71,7 +73,7 @@ class Hearing:
         refused = None
         for one in said:
             try:
-                events += heard.events(tx, one, now)
+                events += heard.events(tx, one, events, now, is_last=one is said[-1])
             except EventRefused as problem:
                 if not events:
                     raise
@@ -83,6 +85,7 @@ class Hearing:
     def heard(self, recorded: "Recorded") -> None:
         """What was recorded is on disk."""
         self._heard = recorded.heard
+        self.written += len(recorded.events)
 
     def ask_about(self, task_id: str | None) -> None:
         """The agent named its task without saying anything new of it."""
@@ -124,6 +127,8 @@ class _Heard:
     task_id: str | None
     resumed: bool
     state: str | None = None
+    # The state that the events of this message told last, in this dispatch or before a crash.
+    told_state: str | None = None
     bare: Said | None = None
     task: Task | None = None
     artifacts: set[str] = field(default_factory=set[str])
@@ -137,8 +142,10 @@ class _Heard:
         """The name under which this reader appends."""
         return f"{self.message.id}/{self.message.lease_epoch}"
 
-    def events(self, tx: Transaction, said: Said, now: datetime) -> list[TaskEvent]:
-        """The events to append for one thing said."""
+    def events(
+        self, tx: Transaction, said: Said, before: Sequence[TaskEvent], now: datetime, *, is_last: bool
+    ) -> list[TaskEvent]:
+        """The events to append for one thing said, after those before it that are still to be written."""
         self._check(said)
         begins = self.task is None
         if begins:
@@ -149,8 +156,14 @@ class _Heard:
         if said.append and not self.artifacts.issuperset(said.artifact_ids):
             raise EventRefused("append-to-unknown-artifact", "the first chunk of this artifact never came")
         known_before = self.task.last_seq > 0
-        events = self._told(tx, said, known_before and (begins or self.resumed))
-        self._note(said)
+        if said.kind == "task" and known_before and (begins or self.resumed):
+            events = self._news(tx, said, before, is_last)
+            self.told_state = next((one.state for one in reversed(events) if one.state), self.told_state)
+        else:
+            payload = said.payload if self._is_named_right(said) else self._renamed(said)
+            events = [TaskEvent(said.kind, payload, said.dialect, 0, self.message.id, None, said.state)]
+            self.told_state = said.state or self.told_state
+        self._note(said, is_last)
         if begins and not known_before and said.kind != "task":
             events = [self._missing_task(now), *events]
         return events
@@ -203,19 +216,26 @@ class _Heard:
         if task.last_seq:
             listed: list[dict[str, Any]] = task_log.folded(tx, task).get("artifacts") or []
             self.artifacts |= {str(artifact.get("artifactId")) for artifact in listed}
+            self.told_state = self.told_state or task_log.state_told_by(tx, self.message)
         self.task = task
 
-    def _told(self, tx: Transaction, said: Said, known_before: bool) -> list[TaskEvent]:
+    def _news(
+        self, tx: Transaction, said: Said, before: Sequence[TaskEvent], is_last: bool
+    ) -> list[TaskEvent]:
+        """What the task as the agent shows it says that was not told yet."""
         assert self.task is not None
-        if said.kind == "task" and known_before:
-            known = task_log.folded(tx, self.task)
-            snapshot = naming.under(self.task, modern_task(said))
-            return [
-                task_log.event_from(cast("dict[str, Any]", event), self.message.id)
-                for event in differences.difference(known, snapshot)
-            ]
-        payload = said.payload if self._is_named_right(said) else self._renamed(said)
-        return [TaskEvent(said.kind, payload, said.dialect, 0, self.message.id, None, said.state)]
+        known = folding.fold_all(task_log.folded(tx, self.task), task_log.readable(before)) or {}
+        snapshot = naming.under(self.task, modern_task(said))
+        waits = said.state in tasks.INTERRUPTED
+        if waits and not is_last:
+            # The agent showed what it had asked before, and went on: that is no question to this message.
+            snapshot |= {"status": known["status"], "history": known.get("history")}
+        # A question is told once for each message that it answers, be it the same as before.
+        asks = waits and is_last and said.state != self.told_state
+        return [
+            task_log.event_from(cast("dict[str, Any]", event), self.message.id)
+            for event in differences.difference(known, snapshot, again=asks)
+        ]
 
     def _is_named_right(self, said: Said) -> bool:
         assert self.task is not None
@@ -230,8 +250,10 @@ class _Heard:
         named: Any = {member: naming.under(self.task, body)}
         return jsontext.encode(named if said.dialect == "1.0" else convert.TO_0_3.event(named))
 
-    def _note(self, said: Said) -> None:
-        self.state = said.state or self.state or "working"
+    def _note(self, said: Said, is_last: bool) -> None:
+        # A task that waits, and was only shown before the agent went on, waits no more.
+        was_shown = said.kind == "task" and said.state in tasks.INTERRUPTED and not is_last
+        self.state = "working" if was_shown else said.state or self.state or "working"
         self.artifacts.update(said.artifact_ids)
 
     def _bare(self, said: Said, now: datetime) -> list[TaskEvent]:

@@ -87,6 +87,20 @@ def events_after(tx: Transaction, key: TaskKey, after: int) -> list[TaskEvent]:
     return found
 
 
+def state_told_by(tx: Transaction, message: Message) -> str | None:
+    """The state that the events of a message told last; None when they told none."""
+    begun = tx.tasks.first_of(message.id)
+    if begun is None:
+        return None
+    key, first = begun
+    mine = [event for event in events_after(tx, key, first - 1) if event.message_id == message.id]
+    for value in readable([event for event in reversed(mine) if event.kind in ("task", "status")]):
+        (body,) = value.values()
+        with contextlib.suppress(machine.EventRefused):
+            return results.state_0_3(machine.state_of(body))
+    return None
+
+
 def modern(event: TaskEvent) -> Any:
     """An event as a 1.0 stream response."""
     value = jsontext.decode(event.payload)

@@ -1,17 +1,20 @@
-"""What a task's snapshot says that its events have not said yet.
+"""What a task's snapshot says that its events have not said yet, and the other way round.
 
 A reader that lost its stream asks for the task and goes on as if it had not: the difference, as events, makes
 the task it knew into the one it got.
 """
 
+from collections.abc import Sequence
+
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import tasks
 
 
-def difference(known: JSONObject, snapshot: JSONObject) -> list[JSONObject]:
+def difference(known: JSONObject, snapshot: JSONObject, *, again: bool = False) -> list[JSONObject]:
     """The 1.0 events that turn the known task into the snapshot: artifacts first, then the status.
 
-    What the user said meanwhile only a Task can tell: then there is one event, the whole of it.
+    What the user said meanwhile only a Task can tell: then there is one event, the whole of it. `again` tells
+    the status also where it is the known one: an agent may ask the same question twice.
     """
     if len(_words_of_user(snapshot)) > len(_words_of_user(known)):
         return [_retold(known, snapshot)]
@@ -20,13 +23,47 @@ def difference(known: JSONObject, snapshot: JSONObject) -> list[JSONObject]:
         for artifact in _listed(snapshot, "artifacts")
         if isinstance(artifact, dict) and (event := _artifact_event(known, artifact)) is not None
     ]
-    if _says(known) != _says(snapshot):
+    if again or _says(known) != _says(snapshot):
         update: JSONObject = {**_names(known), "status": snapshot["status"]}
         metadata = snapshot.get("metadata")
         if isinstance(metadata, dict) and metadata:
             update["metadata"] = metadata
         events.append({"statusUpdate": update})
     return events
+
+
+def unseen(snapshot: JSONObject, events: Sequence[JSONObject]) -> Sequence[JSONObject]:
+    """The events of a stream that are not in a snapshot which was read while they came.
+
+    Events have no numbers of their own: as many of the first ones as the snapshot ends with are in it.
+    """
+    seen = next(n for n in range(len(events), -1, -1) if _ends_with(snapshot, events[:n]))
+    return events[seen:]
+
+
+def _ends_with(snapshot: JSONObject, events: Sequence[JSONObject]) -> bool:
+    """Whether these may be the last events that made a task what it is."""
+    begun: set[JSON] = set()
+    pieces: dict[JSON, list[JSON]] = {}
+    status: JSONObject | None = None
+    for event in events:
+        update, changed = event.get("artifactUpdate"), event.get("statusUpdate")
+        artifact = update.get("artifact") if isinstance(update, dict) else None
+        if isinstance(update, dict) and isinstance(artifact, dict):
+            name, parts = artifact.get("artifactId"), _listed(artifact, "parts")
+            if not update.get("append"):
+                begun.add(name)
+                pieces.pop(name, None)
+            pieces[name] = [*pieces.get(name, []), *parts]
+        elif isinstance(changed, dict):
+            status = changed
+        else:
+            return False
+    for name, parts in pieces.items():
+        found = _listed(_artifact(snapshot, name) or {}, "parts")
+        if (found if name in begun else found[len(found) - len(parts) :]) != parts:
+            return False
+    return status is None or _says(status) == _says(snapshot)
 
 
 def _words_of_user(task: JSONObject) -> list[JSON]:

@@ -1,6 +1,7 @@
 """What an agent's frames say, as far as anything depends on it; the rest passes unread."""
 
-from typing import NamedTuple, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -9,12 +10,13 @@ from molecule_platform.domain import results
 from molecule_platform.domain.tasks import EventKind
 from molecule_platform.ports.links import Said
 from molecule_wire import JSON, jsontext
-from molecule_wire.a2a import checks, tasks
+from molecule_wire.a2a import checks, convert, tasks
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
 
 ID_LONGEST = 512
 CONTEXT_LONGEST = 4096
+GAP = "molecule.gap"
 
 
 class _Frame(Struct):
@@ -67,6 +69,12 @@ _KIND_OF_0_3: dict[str, EventKind] = {
     "message": "message",
     "status-update": "status",
     "artifact-update": "artifact",
+}
+_MEMBER_OF_1_0: dict[EventKind, str] = {
+    "task": "task",
+    "message": "message",
+    "status": "statusUpdate",
+    "artifact": "artifactUpdate",
 }
 _STATES_OF_0_3 = {results.state_0_3(state.value): state for state in tasks.STATES}
 
@@ -149,6 +157,20 @@ def _said(kind: EventKind, body: _Body, payload: bytes, dialect: Dialect) -> Sai
         artifact_ids=tuple(artifact.artifact_id for artifact in listed),
         append=kind == "artifact" and body.append is True,
     )
+
+
+def modern(said: Said) -> dict[str, Any]:
+    """An event as a 1.0 stream response."""
+    value = cast("dict[str, Any]", jsontext.decode(said.payload))
+    return value if said.dialect == "1.0" else convert.FROM_0_3.event(value)
+
+
+def after_gap(said: Said) -> Said:
+    """The event with a mark in its metadata: what was said right before it may be missing."""
+    event = cast("dict[str, Any]", jsontext.decode(said.payload))
+    body = event if said.dialect == "0.3" else event[_MEMBER_OF_1_0[said.kind]]
+    body["metadata"] = {**(body.get("metadata") or {}), GAP: True}
+    return replace(said, payload=jsontext.encode(event))
 
 
 def _is_message(payload: bytes) -> bool:

@@ -1,23 +1,24 @@
 """Push: hand a message to an agent at the URL it registered, and hear what it says."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
-from molecule_platform.domain import tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.egress import exchange, guard, streaming
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.egress.streaming import Answer
 from molecule_platform.gateway.links import events, replies, speech
+from molecule_platform.gateway.links.stream_reader import StreamReader
 from molecule_platform.ports.links import Answered, Dispatch, Said, Tell, Unanswered, Working
 from molecule_wire import JSONObject, times
 from molecule_wire.a2a import errors, operations
 from molecule_wire.a2a.operations import Dialect, Operation
-from molecule_wire.a2a.sse_reading import Frames, StreamTooLarge
-from molecule_wire.a2a.tasks import EventRefused
+from molecule_wire.a2a.sse_reading import StreamTooLarge
 
 SHORT_SECONDS = 15.0
+# An agent that lets a subscriber wait until it has something to say is asked for its task instead.
+SUBSCRIBE_SECONDS = 5.0
 
 
 class PushLink:
@@ -39,22 +40,18 @@ class PushLink:
         """POST to the registered URL exactly as registered, and read the answer, whole or as it comes."""
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
         body = speech.body_for(dispatch.target, dispatch.message, spoken, dispatch.task_id)
-        return await self._heard(dispatch, spoken, body, tell)
+        continues = dispatch.message.task_id != dispatch.message.id
+        reader = StreamReader(spoken, tell, self._most_bytes, continues=continues)
+        return await self._heard(dispatch, spoken, body, tell, reader)
 
     async def follow(self, dispatch: Dispatch, task_id: str, tell: Tell) -> Answered | Working | Unanswered:
         """Subscribe to a task of the agent's."""
         if not speech.streams(dispatch.target):
             return Unanswered("invalid-agent-response", "the agent does not stream", True, True)
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
-        if spoken == "0.3":
-            # Such agents begin with what is new: what they said while nobody listened must be asked for.
-            found = await self.look(dispatch, task_id)
-            if isinstance(found, Said):
-                await tell([found])
-                if _is_last(found):
-                    return Answered(task_state=found.state or "completed")
         body = speech.ask(operations.SUBSCRIBE, spoken, task_id, dispatch.message.tenant)
-        return await self._heard(dispatch, spoken, body, tell)
+        reader = StreamReader(spoken, tell, self._most_bytes, look=partial(self.look, dispatch, task_id))
+        return await self._heard(dispatch, spoken, body, tell, reader, SUBSCRIBE_SECONDS)
 
     async def look(self, dispatch: Dispatch, task_id: str) -> Said | Unanswered:
         """Ask for a task of the agent's."""
@@ -118,10 +115,15 @@ class PushLink:
             return Unanswered("peer-unreachable", f"{dispatch.target.name}: {problem}", True, True)
 
     async def _heard(
-        self, dispatch: Dispatch, spoken: Dialect, body: bytes, tell: Tell
+        self,
+        dispatch: Dispatch,
+        spoken: Dialect,
+        body: bytes,
+        tell: Tell,
+        reader: StreamReader,
+        head_seconds: float | None = None,
     ) -> Answered | Working | Unanswered:
         target = dispatch.target
-        ear = _Ear(spoken, tell, self._most_bytes)
         try:
             async with streaming.opened(
                 self._outbound,
@@ -130,15 +132,16 @@ class PushLink:
                 data=body,
                 seconds=dispatch.seconds,
                 most_bytes=self._most_bytes,
+                head_seconds=head_seconds,
             ) as answer:
                 if answer.is_stream and answer.status < 300:
-                    return await ear.hear(answer)
+                    return await reader.read(answer)
                 whole = await answer.body()
                 found = replies.read(answer.status, answer.headers, whole, dispatch.message, spoken)
         except guard.UnsafeUrl as problem:
             return Unanswered("unsafe-url", str(problem), retryable=False)
         except exchange.NoAnswer as problem:
-            return ear.broke_off(f"{target.name}: {problem}", problem.sent)
+            return reader.broke_off(f"{target.name}: {problem}", problem.sent)
         except (exchange.AnswerTooLarge, StreamTooLarge) as problem:
             return Unanswered(
                 "invalid-agent-response", str(problem), retryable=False, delivery_confirmed=True
@@ -172,66 +175,3 @@ class PushLink:
         if dispatch.dispatch_secret is not None:
             headers["Authorization"] = f"Bearer {dispatch.dispatch_secret}"
         return headers
-
-
-class _Ear:
-    """Listens to one stream of an agent."""
-
-    def __init__(self, spoken: Dialect, tell: Tell, most_bytes: int) -> None:
-        self._spoken: Dialect = spoken
-        self._tell = tell
-        self._left = most_bytes
-        self._task_id: str | None = None
-        self._began = False
-
-    async def hear(self, answer: Answer) -> Answered | Working | Unanswered:
-        """Tell what comes until the task is settled or the stream ends."""
-        frames = Frames(self._left)
-        while chunk := await answer.piece():
-            self._left -= len(chunk)
-            if self._left < 0:
-                raise StreamTooLarge("the agent's stream is larger than an answer may be")
-            ended = await self._heard(frames.feed(chunk))
-            if ended is not None:
-                return ended
-        return self.broke_off("the agent's stream ended before its task", True)
-
-    async def _heard(self, frames: Iterable[bytes]) -> Answered | Unanswered | None:
-        said: list[Said] = []
-        error: bytes | None = None
-        refused: EventRefused | None = None
-        for data in frames:
-            try:
-                frame = events.frame(data)
-                if frame.result is None:
-                    error = frame.error or b"{}"
-                    break
-                said.append(events.read(frame.result, self._spoken))
-            except EventRefused as problem:
-                refused = problem
-                break
-            if _is_last(said[-1]):
-                break
-        if said:
-            self._began = True
-            self._task_id = next((one.task_id for one in reversed(said) if one.task_id), self._task_id)
-            await self._tell(said)
-        if refused is not None:
-            raise refused
-        if error is not None:
-            return replies.failed(error)
-        return Answered(task_state=said[-1].state or "completed") if said and _is_last(said[-1]) else None
-
-    def broke_off(self, sentence: str, sent: bool) -> Working | Unanswered:
-        """What is left of a stream that ended too early: a task to ask about, or nothing."""
-        if self._began and self._task_id is not None:
-            return Working(self._task_id)
-        code = "invalid-agent-response" if sent else "peer-unreachable"
-        return Unanswered(code, sentence, True, delivery_confirmed=sent)
-
-
-def _is_last(said: Said) -> bool:
-    """Whether nothing follows. A task that waits may only be shown as it was before the message came."""
-    if said.kind == "message" or said.state in tasks.TERMINAL:
-        return True
-    return said.kind == "status" and said.state == "input-required"
