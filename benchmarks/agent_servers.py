@@ -1,4 +1,4 @@
-"""What one message costs the processor at an agent's own server, against the reference server of the a2a-sdk."""
+"""What one message costs the processor at an agent's own server, against the server of the a2a-sdk."""
 
 import functools
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from benchmarks import (
+    agent_servers,
     call_peer,
     card,
     crowded_mailbox,
@@ -38,6 +39,8 @@ BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "peers_page": listing.measure_peers,
     "gateway_unary": gateway_unary.against_echo,
     "gateway_unary_sdk": gateway_unary.against_sdk,
+    "sdk_server_unary": agent_servers.of_the_sdk,
+    "asyncio_server_unary": agent_servers.on_asyncio,
     "crowded_mailbox": crowded_mailbox.measure,
     "gateway_stream": gateway_stream.against_echo,
     "gateway_stream_sdk": gateway_stream.against_sdk,

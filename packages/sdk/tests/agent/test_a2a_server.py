@@ -382,12 +382,38 @@ def test_a_body_over_the_cap_is_refused_unread(serve: MakeServer) -> None:
     assert chunked.status_code == 411
 
 
-def test_what_is_not_http_is_refused_without_an_echo(serve: MakeServer) -> None:
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"<script> /x",
+        b"GET /script HTTP/2.0",
+        b"GET /healthz HTTP/1.1\r\nScript",
+        b"GET /healthz HTTP/1.1\r\nX: script\r\n folded",
+        b"GET /healthz HTTP/1.1\r\nX : script",
+        b"POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 7",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: script",
+        b"GET /healthz HTTP/1.1" + b"\r\nX: script" * 101,
+    ],
+)
+def test_what_is_not_http_is_refused_without_an_echo(serve: MakeServer, head: bytes) -> None:
     server = serve(echo)
     with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
-        connection.sendall(b"<script> /x\r\n\r\n")
+        connection.sendall(head + b"\r\n\r\n")
         answer = connection.makefile("rb").read()
-    assert b"script" not in answer
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"script" not in answer.lower()
+
+
+def test_who_waits_for_leave_to_send_its_body_gets_it(serve: MakeServer) -> None:
+    server = serve(echo)
+    body = json.dumps(send()).encode()
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
+        connection.sendall(head % len(body))
+        answer = connection.makefile("rb")
+        assert answer.readline() == b"HTTP/1.1 100 Continue\r\n"
+        connection.sendall(body)
+        assert b"HTTP/1.1 200 OK" in answer.read()
 
 
 @pytest.mark.parametrize(

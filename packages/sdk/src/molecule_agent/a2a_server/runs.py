@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from molecule_agent import errors
 from molecule_agent.a2a_server import payloads, web
+from molecule_agent.a2a_server.workers import Workers
 from molecule_wire import JSONObject
 from molecule_wire.a2a import operations, sse
 from molecule_wire.a2a.server import service
@@ -64,8 +65,9 @@ class Runs:
         self._max = max_concurrency
         self._lock = threading.RLock()
         self._idle = threading.Condition(self._lock)
-        self._running = 0
+        self._running: set[Turn] = set()
         self._stopping = False
+        self._workers = Workers("molecule-turn")
         self.service = TaskService(
             lambda: datetime.now(UTC),
             secret=os.urandom(32),
@@ -108,24 +110,23 @@ class Runs:
         """Start nothing more and wait for what runs."""
         with self._idle:
             self._stopping = True
-            self._idle.wait_for(lambda: self._running == 0, seconds)
+            self._idle.wait_for(lambda: not self._running, seconds)
 
     # Running a handler
 
     def _admit(self) -> None:
         if self._stopping:
             raise AgentStopping
-        if self._running >= self._max:
+        if len(self._running) >= self._max:
             raise AgentBusy
 
     def _start(self, turn: Turn, run: Run, *, is_plain: bool = False) -> None:
-        self._running += 1
+        self._running.add(turn)
         turn.work()
         called_off = threading.Event()
         turn.on_cancel.append(called_off.set)
-        target = contextvars.copy_context().run
-        arguments = (self._run, turn, run, called_off, is_plain)
-        threading.Thread(target=target, args=arguments, name="molecule-turn", daemon=True).start()
+        context = contextvars.copy_context()
+        self._workers.start(lambda: context.run(self._run, turn, run, called_off, is_plain))
 
     def _run(self, turn: Turn, run: Run, called_off: threading.Event, is_plain: bool) -> None:
         cancelled.set(called_off)
@@ -138,7 +139,7 @@ class Runs:
             self._end(turn, failure, lambda: turn.fail(failure.sentence, retry=failure.retry))
         finally:
             with self._idle:
-                self._running -= 1
+                self._running.discard(turn)
                 self._idle.notify_all()
 
     def _end(self, turn: Turn, result: object, end: Callable[[], None]) -> None:
@@ -185,11 +186,11 @@ class Runs:
 
     def _patience(self) -> float:
         """Until a stream says that it is still there, or until the first turn that runs is overdue."""
-        left = [turn.seconds_left() for turn in self.service.turns if not turn.is_over]
+        left = [turn.seconds_left() for turn in self._running]
         return min(KEEP_ALIVE_SECONDS, *(seconds for seconds in left if seconds is not None), 1e9)
 
     def _expire(self) -> None:
-        for turn in self.service.turns:
+        for turn in self._running:
             if not turn.is_over:
                 turn.expire(_failure(TimeoutError()).sentence)
 

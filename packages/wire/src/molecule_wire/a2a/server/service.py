@@ -73,7 +73,9 @@ class TaskService:
         self._new_id = new_id
         self._seal = _PageSeal(secret)
         self._turns: OrderedDict[Hashable, tuple[Turn, str, datetime]] = OrderedDict()
-        self._logs: dict[str, TaskLog] = {}
+        self._size = 0
+        self._newest: dict[str, Turn] = {}
+        """The newest turn of each task."""
 
     def perform(
         self, invocation: Invocation, principal: str, headers: Headers
@@ -137,18 +139,19 @@ class TaskService:
         deadline = None if self._turn_seconds is None else now + timedelta(seconds=self._turn_seconds)
         turn = Turn(log, message, self._now, deadline)
         turn.size = size
+        self.forget(key)
         self._turns[turn if key is None else key] = (turn, fingerprint, now)
-        self._logs[log.id] = log
+        self._size += size
+        self._newest[log.id] = turn
         return turn
 
     def forget(self, key: Hashable | None) -> None:
         """Let the next delivery of a message run again."""
-        self._turns.pop(key, None)
-
-    @property
-    def turns(self) -> list[Turn]:
-        """Every turn that is remembered."""
-        return [turn for turn, _, _ in self._turns.values()]
+        known = self._turns.pop(key, None)
+        if known is not None:
+            self._size -= known[0].size
+            if self._newest.get(known[0].log.id) is known[0]:
+                del self._newest[known[0].log.id]
 
     def new_task(self, owner: Owner, message: JSONObject, context_id: str | None = None) -> TaskLog:
         """The log of a task that begins with a message."""
@@ -176,27 +179,25 @@ class TaskService:
         The platform names it by its own id of the message until it was told the task's.
         """
         self._forget_old()
-        log = self._logs.get(task_id)
-        if log is None and task_id == headers.get(MESSAGE_ID_HEADER):
+        turn = self._newest.get(task_id)
+        if turn is None and task_id == headers.get(MESSAGE_ID_HEADER):
             known = self._turns.get(redelivery_key(owner.principal, headers))
-            log = None if known is None else known[0].log
-        if log is None or log.owner != owner or log.answer is not None:
+            turn = None if known is None else known[0]
+        if turn is None or turn.log.owner != owner or turn.log.answer is not None:
             raise errors.protocol_error(errors.TASK_NOT_FOUND)
-        return log
+        return turn.log
 
     def _cancel(self, log: TaskLog) -> None:
-        running = [turn for turn in self.turns if turn.log is log and not turn.is_over]
         if log.is_over:
             raise errors.protocol_error(errors.TASK_NOT_CANCELABLE)
-        if running:
-            running[-1].cancel()
-        else:
-            Turn(log, {}, self._now).cancel()
+        turn = self._newest[log.id]
+        (Turn(log, {}, self._now) if turn.is_over else turn).cancel()
 
     def _list(self, invocation: Invocation, owner: Owner) -> bytes:
         params = invocation.request.params
         query = paging.list_query(params, owner, self._seal)
-        logs = [log for log in self._logs.values() if log.owner == owner and _fits(log, query)]
+        known = (turn.log for turn in self._newest.values())
+        logs = [log for log in known if log.owner == owner and _fits(log, query)]
         logs.sort(key=_place, reverse=True)
         left = [log for log in logs if query.before is None or _place(log) < query.before]
         shown = left[: query.limit]
@@ -210,16 +211,17 @@ class TaskService:
         )
 
     def _forget_old(self) -> None:
-        """Forget turns that are over and old, or more than are remembered; tasks go with their last turn."""
-        kept, size = self._retention, 0
-        oldest = self._now() - timedelta(seconds=kept.seconds)
-        for newer, (key, (turn, _, begun_at)) in enumerate(reversed(list(self._turns.items()))):
-            size += turn.size
-            too_much = newer >= kept.count or size > kept.size
-            if turn.is_over and (begun_at < oldest or too_much):
-                del self._turns[key]
-                if not any(other.log is turn.log for other in self.turns):
-                    self._logs.pop(turn.log.id, None)
+        """Forget turns that are over, the oldest first, while they are too old, too many or too large."""
+        kept, oldest = self._retention, self._now() - timedelta(seconds=self._retention.seconds)
+        gone, count, size = list[Hashable](), len(self._turns), self._size
+        for key, (turn, _, begun_at) in self._turns.items():
+            if begun_at >= oldest and count <= kept.count and size <= kept.size:
+                break
+            if turn.is_over:
+                gone.append(key)
+                count, size = count - 1, size - turn.size
+        for key in gone:
+            self.forget(key)
 
 
 def result(invocation: Invocation, turn: Turn) -> bytes:
