@@ -46,6 +46,7 @@ def test_an_agent_that_never_came_is_unavailable(platform: Platform) -> None:
 
 def test_a_busy_agent_is_busy_and_gets_nothing_more(platform: Platform, agent: ScriptedAgent) -> None:
     client = join_push(platform, agent)
+    platform.ok("PATCH", f"/workspaces/{client.workspace_id}", json={"max_concurrent_tasks": 1})
     busy = agent.keep_busy()
     first = platform.send(client.workspace_id, "one", headers={"Prefer": "respond-async"}).json()
     assert busy.arrived.wait(30)
@@ -62,7 +63,6 @@ def test_a_conversation_that_the_agent_is_busy_with_is_busy_though_the_agent_has
     platform: Platform, agent: ScriptedAgent
 ) -> None:
     client = join_push(platform, agent)
-    platform.ok("PATCH", f"/workspaces/{client.workspace_id}", json={"max_concurrent_tasks": 4})
     busy = agent.keep_busy()
     path = f"/workspaces/{client.workspace_id}/a2a"
     one, two = message("one"), message("two")

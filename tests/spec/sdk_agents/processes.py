@@ -54,7 +54,7 @@ def client_0_3(base: str, token: str, transport: str, *flags: str) -> dict[str, 
 def join(platform: Platform, url: str) -> str:
     """The id of a new workspace for the agent behind a URL, registered with the card it serves."""
     card = requests.get(url + CARD_PATH, timeout=START_SECONDS).json()
-    client = platform.join("pushed", max_concurrent_tasks=4)
+    client = platform.join("pushed")
     interfaces = card.get("supportedInterfaces", ())
     named = [one["url"] for one in interfaces if one["protocolBinding"] == "JSONRPC"]
     body = {"id": client.workspace_id, "url": [*named, card.get("url")][0], "agent_card": card}

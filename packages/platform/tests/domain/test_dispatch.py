@@ -52,8 +52,8 @@ def test_an_agent_with_its_own_sessions_has_room_for_everything(make_workspace: 
     [
         ({"status": "paused"}, 0, "peer-unavailable", 30),
         ({"status": "hibernated"}, 0, "peer-waking", 15),
-        ({"status": "online", "delivery_mode": "push", "url": URL}, 1, "peer-busy", 30),
-        ({"status": "online", "delivery_mode": "push", "url": URL}, 0, None, 0),
+        ({"status": "online", "delivery_mode": "push", "url": URL}, 16, "peer-busy", 30),
+        ({"status": "online", "delivery_mode": "push", "url": URL}, 15, None, 0),
         ({"status": "online"}, 9, None, 0),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from molecule_platform.domain.refusals import Refusal
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeWorkspace
 
+URL = "http://agent/a2a"
 ROW = (
     "id,name,role,tier,status,url,parent_id,org_id,agent_card,active_tasks,max_concurrent_tasks,last_error_rate,"
     "last_sample_error,uptime_seconds,current_task,runtime,external,delivery_mode,visibility,isolated,"
@@ -51,6 +52,30 @@ def test_a_peer_is_not_told_about_money_work_errors_or_addresses(make_workspace:
     row = workspaces.peer_row(make_workspace(url="http://10.0.0.1"), 0)
     hidden = {"budget_limit", "monthly_spend", "current_task", "last_sample_error", "workspace_dir", "url"}
     assert set(ROW.split(",")) - set(row) == hidden
+
+
+@pytest.mark.parametrize(
+    ("members", "limit"),
+    [
+        ({"url": URL}, 16),
+        ({}, 1),
+        ({"external": False, "url": URL}, 1),
+        ({"url": URL, "max_concurrent_tasks": 1}, 1),
+        ({"url": URL, "runtime_metadata": {"max_concurrent_turns": 4}}, 4),
+        ({"external": False, "url": URL, "runtime_metadata": {"max_concurrent_turns": 4}}, 4),
+        ({"url": URL, "runtime_metadata": {"max_concurrent_turns": 4}, "max_concurrent_tasks": 2}, 2),
+        ({"url": URL, "runtime_metadata": {"max_concurrent_turns": 10**9}}, 1000),
+        ({"url": URL, "runtime_metadata": {"max_concurrent_turns": True}}, 16),
+        ({"url": URL, "runtime_metadata": {"max_concurrent_turns": 0}}, 16),
+        ({"url": URL, "runtime_metadata": {"max_concurrent_turns": "9"}}, 16),
+    ],
+)
+def test_the_operators_number_comes_first_then_the_agents_own_then_the_default_of_its_kind(
+    make_workspace: MakeWorkspace, members: dict[str, Any], limit: int
+) -> None:
+    workspace = make_workspace(**members)
+    assert workspace.concurrent_tasks == limit
+    assert workspaces.full_row(workspace, 0)["max_concurrent_tasks"] == limit
 
 
 def test_times_of_a_row_are_written_for_the_wire(make_workspace: MakeWorkspace) -> None:

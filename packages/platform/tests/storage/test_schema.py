@@ -135,7 +135,7 @@ async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
         connection.execute(metadata.tables["orgs"].insert().values(made))
         for number, card in enumerate(cards):
-            row = asdict(make_workspace(id=f"w{number}", agent_card=card))
+            row = asdict(make_workspace(id=f"w{number}", agent_card=card, max_concurrent_tasks=1))
             del row["card_signature"]
             old = [column(name, metadata.tables["workspaces"].c[name].type) for name in row]
             connection.execute(table("workspaces", *old).insert().values(row))
@@ -172,7 +172,7 @@ async def test_what_waits_in_the_outbox_waits_there_after_an_upgrade(
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
         rows: dict[str, dict[str, Any]] = {
             "orgs": made,
-            "workspaces": asdict(make_workspace(id="w1")),
+            "workspaces": asdict(make_workspace(id="w1", max_concurrent_tasks=1)),
             "push_configs": {**config, "created_at": NOON},
             "outbox": {**waiting, "seq": 3, "org_id": "org-one", "next_attempt_at": NOON},
         }
@@ -187,6 +187,25 @@ async def test_what_waits_in_the_outbox_waits_there_after_an_upgrade(
     assert [(row["id"], row["seq"], row["attempts"], row["next_attempt_at"]) for row in kept] == [
         ("n1", 3, 2, NOON)
     ]
+
+
+async def test_a_limit_of_one_counts_as_the_old_default_and_any_other_as_the_operators(
+    run: Run[Any], make_workspace: Callable[..., Workspace]
+) -> None:
+    def before(connection: Connection) -> None:
+        versions = schema._config()
+        versions.attributes["connection"] = connection
+        command.upgrade(versions, "0009")
+        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
+        connection.execute(metadata.tables["orgs"].insert().values(made))
+        for limit in (1, 4):
+            row = asdict(make_workspace(id=f"w{limit}", max_concurrent_tasks=limit))
+            connection.execute(metadata.tables["workspaces"].insert().values(row))
+
+    await run(before)
+    await run(schema.upgrade)
+    look = text("SELECT max_concurrent_tasks FROM workspaces ORDER BY id")
+    assert await run(lambda connection: connection.execute(look).scalars().all()) == [None, 4]
 
 
 async def test_the_counters_start_at_zero(run: Run[Any]) -> None:

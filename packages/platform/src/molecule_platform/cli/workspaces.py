@@ -29,7 +29,13 @@ FIELDS: tuple[Option, ...] = (
     _field("tier", int, "--tier", "How large it may be, from 1 to 4.", min=1, max=4),
     _field("visibility", str, "--visibility", "Who may read its card: private or public."),
     _field("delivery_mode", str, "--delivery", "How it gets its messages: push or poll."),
-    _field("max_concurrent_tasks", int, "--max-concurrent", "How many tasks it takes at once.", min=1),
+    _field(
+        "max_concurrent_tasks",
+        int,
+        "--max-concurrent",
+        "How many tasks it takes at once, whatever its agent says.",
+        min=1,
+    ),
     _field(
         "hibernation_idle_minutes",
         int,

@@ -37,7 +37,7 @@ def capacity(workspace: Workspace, leased: int) -> int:
     """How many more messages the agent takes at once."""
     if owns(workspace, "session"):
         return MOST_AT_ONCE
-    return max(0, workspace.max_concurrent_tasks - max(leased, workspace.active_tasks))
+    return max(0, workspace.concurrent_tasks - max(leased, workspace.active_tasks))
 
 
 def refuse_to_wait(workspace: Workspace, open_messages: int) -> None:

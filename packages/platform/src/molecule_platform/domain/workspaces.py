@@ -45,6 +45,9 @@ _NUMBERS = {
     "budget_limit": (0, 10**12),
     "hibernation_idle_minutes": (0, 525_600),
 }
+EXTERNAL_CONCURRENT_TASKS = 16
+"""What an external agent with a URL takes at once: one stuck message must not keep all others from it."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FORBIDDEN_IN_NAMES = frozenset("{}[]|>*&!")
 
@@ -111,7 +114,8 @@ class Workspace:
     budget_limit: int | None = None
     monthly_spend: int = 0
     spend_period: str = ""
-    max_concurrent_tasks: int = 1
+    # What its operators set; None leaves it to the agent.
+    max_concurrent_tasks: int | None = None
     hibernation_idle_minutes: int | None = None
     capabilities: dict[str, Any] | None = None
     idle_timeout_seconds: int | None = None
@@ -152,6 +156,16 @@ class Workspace:
         """Whether it is being started again after it ran."""
         return self.status == "provisioning" and self.restart_reason is not None
 
+    @property
+    def concurrent_tasks(self) -> int:
+        """The concurrency limit: its operators' number, else the agent's own, else that of its kind."""
+        if self.max_concurrent_tasks is not None:
+            return self.max_concurrent_tasks
+        said = (self.runtime_metadata or {}).get("max_concurrent_turns")
+        if isinstance(said, int) and not isinstance(said, bool) and said > 0:
+            return min(said, _NUMBERS["max_concurrent_tasks"][1])
+        return EXTERNAL_CONCURRENT_TASKS if self.external and self.url else 1
+
     @cached_property
     def spoken(self) -> frozenset[str]:
         """The versions of A2A that the agent named, when it registered or in its card."""
@@ -188,7 +202,7 @@ def full_row(workspace: Workspace, pending: int) -> dict[str, Any]:
     row = {f.name: _on_the_wire(getattr(workspace, f.name)) for f in fields(workspace)}
     for name in _NOT_ON_THE_WIRE:
         del row[name]
-    return row | {"pending": pending}
+    return row | {"max_concurrent_tasks": workspace.concurrent_tasks, "pending": pending}
 
 
 def peer_row(workspace: Workspace, pending: int) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def _plan(body: shapes.CreateWorkspace) -> Plan:
         workspace_dir=body.workspace_dir,
         workspace_access=body.workspace_access or "none",
         budget_limit=body.budget_limit,
-        max_concurrent_tasks=1 if body.max_concurrent_tasks is None else body.max_concurrent_tasks,
+        max_concurrent_tasks=body.max_concurrent_tasks,
         hibernation_idle_minutes=body.hibernation_idle_minutes,
         visibility=body.visibility or "private",
         x=position.x,

@@ -39,7 +39,7 @@ class Plan:
     workspace_dir: str | None = None
     workspace_access: str = "none"
     budget_limit: int | None = None
-    max_concurrent_tasks: int = 1
+    max_concurrent_tasks: int | None = None
     hibernation_idle_minutes: int | None = None
     visibility: str = "private"
     x: float = 0.0

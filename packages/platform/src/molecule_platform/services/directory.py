@@ -161,7 +161,7 @@ def _peer(workspace: Workspace, relation: str, base_url: str) -> dict[str, Any]:
         "url": platform_path(base_url, workspace.id),
         "parent_id": workspace.parent_id,
         "active_tasks": workspace.active_tasks,
-        "max_concurrent_tasks": workspace.max_concurrent_tasks,
+        "max_concurrent_tasks": workspace.concurrent_tasks,
         "role": workspace.role,
         "agent_card": workspace.agent_card or {},
         "relation": relation,

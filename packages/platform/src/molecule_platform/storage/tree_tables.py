@@ -137,7 +137,8 @@ workspaces = Table(
     Column("budget_limit", BigInteger),
     Column("monthly_spend", BigInteger, nullable=False),
     Column("spend_period", Words, nullable=False),
-    Column("max_concurrent_tasks", Integer, nullable=False),
+    # What the operators set; NULL leaves it to the agent.
+    Column("max_concurrent_tasks", Integer),
     Column("hibernation_idle_minutes", Integer),
     Column("capabilities", Json),
     Column("idle_timeout_seconds", Integer),

@@ -146,7 +146,7 @@ def peer_row(workspace: Workspace, relation: str, base: str) -> JSONObject:
         "url": f"{base}/workspaces/{workspace.id}/a2a",
         "parent_id": workspace.parent_id,
         "active_tasks": workspace.active_tasks,
-        "max_concurrent_tasks": 1,
+        "max_concurrent_tasks": 16 if workspace.external and workspace.url else 1,
         "role": workspace.role,
         "agent_card": workspace.agent_card or {},
         "relation": relation,

@@ -54,7 +54,7 @@ class ChangeWorkspace(Body):
     runtime: str | UnsetType = UNSET
     workspace_dir: str | None | UnsetType = UNSET
     workspace_access: str | UnsetType = UNSET
-    max_concurrent_tasks: int | UnsetType = UNSET
+    max_concurrent_tasks: int | None | UnsetType = UNSET
     visibility: str | UnsetType = UNSET
     isolated: bool | UnsetType = UNSET
     hibernation_idle_minutes: int | None | UnsetType = UNSET
