@@ -151,11 +151,10 @@ def test_the_field_names_of_protocol_buffers_are_names_too() -> None:
     ]
 
 
-def test_of_two_names_for_a_field_the_json_name_counts() -> None:
-    said = {"messageId": "m", "message_id": "n", "role": "ROLE_USER", "content": [{"text": "x"}]}
-    assert rest.parse_request(_asked(operations.SEND, "0.3", {"message": said})).message_id == "m"
+def test_two_names_for_a_field_are_one_too_many() -> None:
     said = {"message_id": "n", "messageId": "m", "role": "ROLE_USER", "content": [{"text": "x"}]}
-    assert rest.parse_request(_asked(operations.SEND, "0.3", {"message": said})).message_id == "m"
+    refused = _refused(_asked(operations.SEND, "0.3", {"message": said}))
+    assert [violation.field for violation in refused.violations] == ["message.messageId"]
 
 
 def test_a_push_config_may_be_named_as_in_protocol_buffers() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from molecule_wire import JSON, JSONObject, ids, jsontext
-from molecule_wire.a2a import checks, convert, errors, operations, versions
+from molecule_wire.a2a import checks, convert, errors, operations, proto_names, versions
 from molecule_wire.values import value
 
 _Filled: TypeAlias = dict[jsontext.Path, JSONObject]
@@ -27,8 +27,9 @@ class Request:
     """One JSON-RPC request. `operation` is None for a method that A2A does not know.
 
     `message`, `params` and `body` are in the dialect of the caller; `body` holds the bytes as they came,
-    plus what a lenient door filled in. `task_id` is the task a message continues or the one asked about.
-    `given_message_id` is False when the door made the message id. `tenant` is a word of 1.0 alone.
+    plus what a lenient door filled in, with the params under their JSON names. `task_id` is the task that a
+    message continues or the one asked about. `given_message_id` is False when the door made the message id.
+    `tenant` is a word of 1.0 alone.
     """
 
     id: JSON
@@ -60,7 +61,9 @@ def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request
         raise
     if not filled:
         return request
-    return replace(request, body=jsontext.with_members(located or _located(body), filled))
+    if located is None or request.body is not body:
+        located = _located(request.body)
+    return replace(request, body=jsontext.with_members(located, filled))
 
 
 def checked(request: Request, operation: operations.Operation, *, lenient: bool = False) -> Request:
@@ -161,6 +164,12 @@ def _request(
     operation = request.operation
     if operation is None:
         return request, filled
+    if request.dialect == "1.0" and proto_names.may_stand_in(body):
+        params = proto_names.as_json(request.params, proto_names.PARAMS[operation])
+        if params is not request.params:
+            # An agent is sent the JSON names alone: not every reader of A2A knows the others.
+            body = jsontext.set_members(body, (), {"params": params})
+            request = replace(request, params=params, body=body)
     if lenient and operation in _SENDS:
         request = _with_filled_message(request, filled)
     request = checked(request, operation, lenient=lenient)

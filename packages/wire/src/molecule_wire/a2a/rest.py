@@ -49,9 +49,13 @@ def parse_request(asked: Asked) -> Request:
 
 def _send(asked: Asked) -> Request:
     operation, method = asked.operation, asked.operation.method_1_0
-    params, raw = _body(asked.body), asked.body
+    given, raw = _body(asked.body), asked.body
     if asked.dialect == "0.3":
-        params = convert.FROM_0_3_REST.params(operation, proto_names.as_json(params, proto_names.SEND))
+        params = convert.FROM_0_3_REST.params(operation, proto_names.as_json(given, proto_names.SEND_0_3))
+    else:
+        shape = proto_names.PARAMS[operation]
+        params = proto_names.as_json(given, shape) if proto_names.may_stand_in(raw) else given
+    if params is not given:
         raw = jsontext.encode(params)
     tenant = asked.path.get("tenant")
     if tenant and params.get("tenant") in (None, ""):
@@ -67,8 +71,11 @@ def _params(asked: Asked) -> JSONObject:
     body = _body(asked.body) if asked.body.strip() else {}
     task_id, config_id = asked.path.get("task_id"), asked.path.get("config_id")
     if asked.operation is operations.PUSH_CREATE and asked.dialect == "0.3":
-        return push_configs.of_rest_0_3(task_id or "", proto_names.as_json(body, proto_names.PUSH_CREATE))
-    params: JSONObject = {**{name: _value(name, text) for name, text in _asked_for(asked.query)}, **body}
+        return push_configs.of_rest_0_3(task_id or "", proto_names.as_json(body, proto_names.PUSH_CREATE_0_3))
+    shape = proto_names.PARAMS[asked.operation]
+    query = proto_names.as_json(_asked_for(asked.query), shape)
+    named = proto_names.as_json(body, shape)
+    params = {**{name: _value(name, text) for name, text in query.items()}, **named}
     for name, value in _names(asked.operation, asked.dialect, task_id, config_id).items():
         if params.get(name, value) not in (value, ""):
             raise errors.invalid_params(Violation(name, "is not the one that the path names"))
@@ -87,12 +94,14 @@ def _names(
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _asked_for(query: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(name, text) for name, text in query.items() if text and name not in _NOT_PARAMS]
+def _asked_for(query: Mapping[str, str]) -> JSONObject:
+    return {name: text for name, text in query.items() if text and name not in _NOT_PARAMS}
 
 
-def _value(name: str, text: str) -> JSON:
+def _value(name: str, text: JSON) -> JSON:
     """A word of a query as JSON says it; one that does not fit stays a text, which the checks then refuse."""
+    if not isinstance(text, str):
+        return text
     if name in _NUMBERS and text.removeprefix("-").isdecimal() and len(text) <= 9:
         return int(text)
     return _FLAGS.get(text.lower(), text) if name in _FLAG_NAMES else text
