@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ import pytest
 
 from molecule_platform.gateway.links import webhooks
 from molecule_wire.a2a import operations
-from tests.spec.a2a import ASYNC, Problem, polled, pushed
+from molecule_wire.a2a.operations import Dialect
+from tests.spec.a2a import ASYNC, Caller, Problem, polled, pushed
 from tests.spec.platforms import Platform
 
 pytestmark = pytest.mark.usefixtures("prompt_retries")
@@ -159,6 +161,94 @@ def test_an_address_inside_the_house_is_refused_when_it_is_named(platform: Platf
     with pytest.raises(Problem) as refused:
         caller.result(operations.PUSH_CREATE, {"taskId": task["id"], **config(hook)})
     assert refused.value.error["code"] == -32602
+
+
+class Names:
+    """What the name server knows of `hook.example` at the moment."""
+
+    def __init__(self) -> None:
+        self.address: str | None = None
+        self.asked = 0
+        self._others = socket.getaddrinfo
+
+    def look_up(self, host: Any, *rest: Any, **more: Any) -> Any:
+        if host != "hook.example":
+            return self._others(host, *rest, **more)
+        self.asked += 1
+        if self.address is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return self._others(self.address, *rest, **more)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    """The platform runs in this process and asks this name server."""
+    server = Names()
+    monkeypatch.setattr(socket, "getaddrinfo", server.look_up)
+    return server
+
+
+def registered(caller: Caller, task_id: str, url: str) -> Any:
+    """A webhook of the task, as the caller's version registers it."""
+    given = {"url": url, "id": "late"}
+    nested = {"pushNotificationConfig": given} if caller.dialect == "0.3" else given
+    return caller.result(operations.PUSH_CREATE, {"taskId": task_id, **nested})
+
+
+def warnings(platform: Platform) -> list[dict[str, Any]]:
+    events = platform.ok("GET", "/events")
+    return [one["payload"] for one in events if one["event_type"] == "PUSH_CONFIG_UNRESOLVED"]
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize("dialect", ["1.0", "0.3"])
+def test_a_webhook_whose_name_comes_later_is_registered_with_a_warning_and_told_then(
+    pushing: Platform, hook: Webhook, names: Names, dialect: Dialect
+) -> None:
+    agent = polled(pushing)
+    caller = agent.caller("rpc", dialect)
+    task = caller.send(caller.message(), **ASYNC)["task"]
+    registered(caller, task["id"], hook.url.replace("127.0.0.1", "hook.example"))
+    [warning] = warnings(pushing)
+    assert (warning["task_id"], warning["config_id"]) == (task["id"], "late")
+    assert "hook.example has no address" in warning["warning"]
+    asked = names.asked
+    agent.answer("done")
+    eventually(lambda: names.asked > asked)
+    assert hook.told == []
+    names.address = "127.0.0.1"
+    eventually(lambda: len(hook.told) == 2)
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize("dialect", ["1.0", "0.3"])
+def test_a_name_that_turns_out_to_be_inside_the_house_is_never_called(
+    platform: Platform, hook: Webhook, names: Names, dialect: Dialect
+) -> None:
+    with pushed(platform) as agent:
+        caller = agent.caller("rpc", dialect)
+        url = hook.url.replace("127.0.0.1", "hook.example")
+        inline: dict[str, Any] = {"configuration": {"taskPushNotificationConfig": {"url": url, "id": "late"}}}
+        names.asked = 0
+        caller.send(caller.message("x", "chunked-1"), **inline)
+        [warning] = warnings(platform)
+        assert warning["config_id"] == "late"
+        names.address = "127.0.0.1"
+        asked = names.asked
+        eventually(lambda: names.asked >= asked + 2)
+        assert hook.told == []
+
+
+def test_a_name_that_leads_inside_the_house_is_refused_when_it_is_named(
+    platform: Platform, hook: Webhook, names: Names
+) -> None:
+    names.address = "127.0.0.1"
+    caller = polled(platform).caller()
+    task = caller.send(caller.message(), **ASYNC)["task"]
+    with pytest.raises(Problem) as refused:
+        registered(caller, task["id"], hook.url.replace("127.0.0.1", "hook.example"))
+    assert refused.value.error["code"] == -32602
+    assert warnings(platform) == []
 
 
 def test_a_config_belongs_to_its_creator(pushing: Platform, hook: Webhook) -> None:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from packages.platform.tests.conftest import FakeClock, MakeWorkspace
 
 LOOPBACK = guard.caller_policy(push_allow_private=True)
+UNKNOWN = "unknown.example"
+"""A name that nobody resolves."""
 ANN = Principal("user:ann", "org-one", principals.ROLE_SCOPES["member"], "Ann")
 
 
@@ -129,11 +131,12 @@ def _open(line: str, place: str) -> str:
     return line.removeprefix(start)[::-1]
 
 
-async def _check(url: str) -> None:
+async def _check(url: str) -> str | None:
     try:
-        guard.check_url(url, LOOPBACK)
+        checked = guard.check_url(url, LOOPBACK)
     except guard.UnsafeUrl as problem:
         raise Refusal("invalid-url", str(problem)) from problem
+    return "it has no address" if checked.host == UNKNOWN else None
 
 
 class Desk:
@@ -142,7 +145,7 @@ class Desk:
     def __init__(self, storage: SqliteStorage, bells: Bells, clock: FakeClock, workspace_id: str) -> None:
         self.storage, self.bells, self.clock, self.workspace_id = storage, bells, clock, workspace_id
         self.log, self.sealing = Lines(), TextSealing(_seal, _open)
-        self.configs = PushConfigs(storage, clock, _check, self.sealing)
+        self.configs = PushConfigs(storage, clock, self.log, _check, self.sealing)
         self.notifiers: list[Notifier] = []
         self.outbounds: list[Outbound] = []
         self.chance = 0.5

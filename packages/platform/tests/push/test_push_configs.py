@@ -100,6 +100,20 @@ async def test_a_stranger_learns_nothing_about_a_url(desk: Desk) -> None:
     await refused(desk.configs.create(BOB, key, {"url": "ftp://nowhere"}, "1.0"), -32001)
 
 
+async def test_a_name_without_an_address_is_registered_and_its_creator_and_the_operator_are_warned(
+    desk: Desk, ann: Principal
+) -> None:
+    key = await desk.begin()
+    made = await desk.configs.create(ann, key, {"url": "https://unknown.example/a?key=secret"}, "1.0")
+    assert (await desk.kept(key))[0].config_id == made["id"]
+    [event] = await desk.storage.read(lambda tx: tx.events.after(0, 100))
+    assert event.event_type == "PUSH_CONFIG_UNRESOLVED"
+    assert event.payload == {"task_id": "t1", "config_id": made["id"], "warning": "it has no address"}
+    [(said, fields)] = desk.log.said
+    assert said == "a webhook cannot be resolved"
+    assert fields == {"problem": "it has no address", "owner": ann.text}
+
+
 @pytest.mark.parametrize(
     "url", ["ftp://hook.example/", "http://169.254.169.254/", "http://user:pw@hook.example/", "nonsense"]
 )
@@ -192,7 +206,7 @@ async def test_a_task_that_keeps_its_name_keeps_its_configs(desk: Desk, ann: Pri
 async def test_a_new_key_seals_what_was_registered_again(desk: Desk, ann: Principal, tmp_path: Path) -> None:
     chain = load_keychain(tmp_path, None)
     ring, places = chain.ring, sealers.for_places(chain.ring)
-    configs = PushConfigs(desk.storage, desk.clock, accept, places)
+    configs = PushConfigs(desk.storage, desk.clock, desk.log, accept, places)
     rotation = Rotation(
         desk.storage, desk.clock, chain, sealers.for_secrets(ring), sealers.for_lines(ring), places
     )

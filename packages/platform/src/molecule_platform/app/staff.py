@@ -2,10 +2,10 @@
 
 import random
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from molecule_platform.app import plugins
 from molecule_platform.app.ground import Ground, issuer
@@ -37,7 +37,7 @@ from molecule_platform.services.login import Login
 from molecule_platform.services.loops import Loops
 from molecule_platform.services.notifier import Notifier
 from molecule_platform.services.provisioning import StartRules
-from molecule_platform.services.push_configs import PushConfigs
+from molecule_platform.services.push_configs import CheckUrl, PushConfigs
 from molecule_platform.services.relaying import Relaying
 from molecule_platform.services.retention import Kept, Retention
 from molecule_platform.services.signing import Signing
@@ -137,7 +137,11 @@ def hire(
         card_signatures=_card_signatures(ground, outbound),
         notifier=notifier,
         push_configs=PushConfigs(
-            storage, clock, push_url_check(ground.settings), sealers.for_places(ground.keyring)
+            storage,
+            clock,
+            ground.log,
+            push_url_check(ground.settings),
+            sealers.for_places(ground.keyring),
         ),
         delegations=delegations,
         plugins=plugins.hire(ground, to_sources, lives.restarts, provisioner),
@@ -219,21 +223,30 @@ def _retention(ground: Ground, loops: Loops) -> None:
     loops.add("retention", seconds, retention.tick, exclusive=True)
 
 
-def url_check(settings: Settings) -> Any:
+def url_check(settings: Settings) -> Callable[[str], Awaitable[None]]:
     """The guard for addresses of agents, as registering and creating use it."""
-    return _check(guard.agent_policy(settings.allow_private_urls))
+    policy = guard.agent_policy(settings.allow_private_urls)
 
-
-def push_url_check(settings: Settings) -> Any:
-    """The guard for addresses of webhooks."""
-    return _check(guard.caller_policy(settings.push_allow_private))
-
-
-def _check(policy: guard.Policy) -> Any:
     async def check(url: str) -> None:
         try:
             await guard.resolve_and_check(url, policy)
         except (guard.UnsafeUrl, guard.UnresolvedHost) as problem:
             raise Refusal("invalid-url", str(problem)) from problem
+
+    return check
+
+
+def push_url_check(settings: Settings) -> CheckUrl:
+    """The guard for addresses of webhooks."""
+    policy = guard.caller_policy(settings.push_allow_private)
+
+    async def check(url: str) -> str | None:
+        try:
+            await guard.resolve_and_check(url, policy)
+        except guard.UnsafeUrl as problem:
+            raise Refusal("invalid-url", str(problem)) from problem
+        except guard.UnresolvedHost as problem:
+            return str(problem)
+        return None
 
     return check

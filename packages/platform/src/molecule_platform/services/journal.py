@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import lifecycle
-from molecule_platform.domain.events import STATUS_EVENT_OF, Event
+from molecule_platform.domain.events import STATUS_EVENT_OF, Event, parties_of
+from molecule_platform.domain.push import PushConfig
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
@@ -15,6 +16,14 @@ from molecule_platform.services import bells
 def note(tx: Transaction, event_type: str, workspace: Workspace, now: datetime, **payload: Any) -> None:
     """Write an event and ring for it."""
     tx.events.append(Event(event_type, workspace.org_id, workspace.id, payload, now))
+    tx.signal(bells.EVENTS)
+
+
+def note_push(tx: Transaction, event_type: str, config: PushConfig, now: datetime, **payload: Any) -> None:
+    """Write an event about a push config: for its creator, and for the workspace of its task."""
+    named = {"task_id": config.task_id, "config_id": config.config_id, **payload}
+    parties = parties_of(config.owner, config.workspace_id)
+    tx.events.append(Event(event_type, config.org_id, config.workspace_id, named, now, parties=parties))
     tx.signal(bells.EVENTS)
 
 

@@ -4,12 +4,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from molecule_platform.domain import push
-from molecule_platform.domain.events import Event, parties_of
 from molecule_platform.domain.push import Notification, PushConfig
 from molecule_platform.domain.tasks import Task, TaskEvent
 from molecule_platform.ports.push import Told
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import bells, outbox, task_log
+from molecule_platform.services import bells, journal, outbox, task_log
 from molecule_wire import JSONObject, jsontext
 from molecule_wire.a2a import convert
 from molecule_wire.a2a import tasks as machine
@@ -80,11 +79,7 @@ def _disable(tx: Transaction, config: PushConfig, sentence: str, now: datetime) 
     tx.push_configs.change(config.id, disabled_at=now)
     tx.outbox.clear(config.id)
     outbox.recount(tx, config.task_key)
-    payload = {"task_id": config.task_id, "config_id": config.config_id, "error": sentence}
-    parties = parties_of(config.owner, config.workspace_id)
-    event = Event("PUSH_CONFIG_DISABLED", config.org_id, config.workspace_id, payload, now, parties=parties)
-    tx.events.append(event)
-    tx.signal(bells.EVENTS)
+    journal.note_push(tx, "PUSH_CONFIG_DISABLED", config, now, error=sentence)
 
 
 def _written(

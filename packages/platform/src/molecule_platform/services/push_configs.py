@@ -11,34 +11,46 @@ from molecule_platform.domain.push_requests import Wish
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.tasks import Task, TaskKey
 from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import outbox
+from molecule_platform.services import journal, outbox
 from molecule_platform.services.rotation import TextSealing
 from molecule_wire import JSONObject, ids, jsontext
 from molecule_wire.a2a import errors
 from molecule_wire.a2a.errors import Violation
 from molecule_wire.a2a.operations import Dialect
 
-CheckUrl = Callable[[str], Awaitable[None]]
-"""Raises `Refusal` for a URL that may not be called."""
+CheckUrl = Callable[[str], Awaitable[str | None]]
+"""Raises `Refusal` for a URL that may not be called; a sentence if its name has no address now."""
 
 
 @dataclass(frozen=True)
 class InlineConfig:
-    """A config that came with a message, checked: `PushConfigs.attach` keeps it with the message's task."""
+    """A config that came with a message, checked: `PushConfigs.attach` keeps it with the message's task.
+
+    `unresolved` says why its address could not be judged yet.
+    """
 
     wish: Wish
     owner: str
     org_id: str
     dialect: Dialect
+    unresolved: str | None = None
 
 
 class PushConfigs:
-    """Registers, shows and forgets. For anyone but the creator of a task there is no such task."""
+    """Registers, shows and forgets. For anyone but the creator of a task there is no such task.
 
-    def __init__(self, storage: Storage, clock: Clock, check_url: CheckUrl, sealing: TextSealing) -> None:
+    A webhook whose name does not resolve is registered with a warning: name servers fail and names come late,
+    and its address is judged again whenever it is called.
+    """
+
+    def __init__(
+        self, storage: Storage, clock: Clock, log: Log, check_url: CheckUrl, sealing: TextSealing
+    ) -> None:
         self._storage = storage
         self._clock = clock
+        self._log = log
         self._check_url = check_url
         self._sealing = sealing
 
@@ -94,10 +106,12 @@ class PushConfigs:
         """Read and check the config of a message before the message is accepted. Raises -32602."""
         wish = push_requests.read(config)
         try:
-            await self._check_url(wish.url)
+            unresolved = await self._check_url(wish.url)
         except Refusal as problem:
             raise push_requests.bad_url(problem.sentence) from problem
-        return InlineConfig(wish, principal.text, principal.org_id, dialect)
+        if unresolved is not None:
+            self._log.warning("a webhook cannot be resolved", problem=unresolved, owner=principal.text)
+        return InlineConfig(wish, principal.text, principal.org_id, dialect, unresolved)
 
     def attach(self, tx: Transaction, inline: InlineConfig, key: TaskKey, now: datetime) -> None:
         """Keep the config of a message with its task, which may be still to come, in one transaction.
@@ -137,6 +151,8 @@ class PushConfigs:
         )
         tx.push_configs.put(config)
         outbox.recount(tx, key)
+        if inline.unresolved is not None:
+            journal.note_push(tx, "PUSH_CONFIG_UNRESOLVED", config, now, warning=inline.unresolved)
         return config
 
     def _sealed(self, secret: JSONObject, own_id: str) -> str | None:
