@@ -439,6 +439,25 @@ def answers_with_more_than_text(stage: Stage) -> None:
         stage.settle(item, "answer", **answer)
 
 
+def answers_with_a_message(stage: Stage) -> None:
+    agent = stage.join("agent")
+    said = {"kind": "message", "role": "agent", "messageId": "mine", "parts": [{"kind": "text", "text": "a"}]}
+    answers: list[dict[str, Any]] = [
+        {"message": said},
+        {"message": {**said, "metadata": {"x": 1}}, "usage": {"tokens": 7}},
+        {"message": said, "state": "input-required"},
+        {"message": said, "artifacts": [{"parts": [{"text": "x"}]}]},
+        {"message": {**said, "metadata": 5}},
+    ]
+    for answer in answers:
+        sent = stage.operator.send_user_message(agent, "please")
+        [item] = stage.lease(agent)
+        stage.settle(item, "answer", **answer)
+        stage.outcome(sent)
+        stage.settle(item, "answer", **answer)
+        stage.settle(item, "answer", text="a")
+
+
 def acknowledges(stage: Stage) -> None:
     agent = stage.join("agent")
     sent = stage.operator.send_user_message(agent, "one")
@@ -688,6 +707,7 @@ SCENARIOS: list[Scenario] = [
     answers,
     answers_in_other_states,
     answers_with_more_than_text,
+    answers_with_a_message,
     acknowledges,
     fails_for_good,
     fails_until_its_attempts_are_used_up,

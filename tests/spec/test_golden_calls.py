@@ -67,6 +67,7 @@ READERS: dict[str, Callable[[Reply], object]] = {
     "heartbeat-runtime": registry.read_heartbeat,
     "inbox-ack": workspaces.read_nothing,
     "inbox-answer": workspaces.read_nothing,
+    "inbox-answer-message": workspaces.read_nothing,
     "inbox-extend": inbox.read_extended,
     "inbox-fail": workspaces.read_nothing,
     "inbox-lease": inbox.read_leased,
@@ -122,6 +123,7 @@ class Stage:
         if name in (
             "inbox-ack",
             "inbox-answer",
+            "inbox-answer-message",
             "inbox-extend",
             "inbox-fail",
             "inbox-progress",

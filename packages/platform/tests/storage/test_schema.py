@@ -195,7 +195,7 @@ async def test_a_limit_of_one_counts_as_the_old_default_and_any_other_as_the_ope
     def before(connection: Connection) -> None:
         versions = schema._config()
         versions.attributes["connection"] = connection
-        command.upgrade(versions, "0009")
+        command.upgrade(versions, "0010")
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
         connection.execute(metadata.tables["orgs"].insert().values(made))
         for limit in (1, 4):

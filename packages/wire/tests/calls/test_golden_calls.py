@@ -52,6 +52,7 @@ CALLS: dict[str, tuple[Callable[..., Request], Callable[[Reply], object]]] = {
     "inbox-lease": (inbox.lease, inbox.read_leased),
     "inbox-peek": (inbox.peek, inbox.read_peeked),
     "inbox-answer": (inbox.answer, workspaces.read_nothing),
+    "inbox-answer-message": (inbox.answer, workspaces.read_nothing),
     "inbox-fail": (inbox.fail, workspaces.read_nothing),
     "inbox-ack": (inbox.ack, workspaces.read_nothing),
     "inbox-release": (inbox.release, workspaces.read_nothing),

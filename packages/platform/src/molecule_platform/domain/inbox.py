@@ -1,7 +1,7 @@
 """How a received message looks to the agent that receives it: the activity row and the inbox item."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from molecule_platform.domain.messages import Message
 from molecule_wire import jsontext, times
@@ -78,6 +78,17 @@ def _delegation(message: Message, received: dict[str, Any], task: str) -> dict[s
     }
 
 
+def _extensions(message: Message, received: dict[str, Any]) -> list[str]:
+    """The extensions that a message names, then those that its sender asked for beside it."""
+    asked = (message.extensions or "").split(",")
+    return list(dict.fromkeys(filter(None, [*_texts(received.get("extensions")), *asked])))
+
+
+def _texts(value: Any) -> list[str]:
+    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    return [one for one in listed if isinstance(one, str)]
+
+
 def inbox_item(message: Message, row: dict[str, Any], lease_token: str | None) -> dict[str, Any]:
     """The activity row of a message with what an inbox adds, and its lease when one was taken."""
     data, received = row["data"], received_message(message)
@@ -103,6 +114,9 @@ def inbox_item(message: Message, row: dict[str, Any], lease_token: str | None) -
         "delegation_context": message.delegation,
         "deadline_at": times.format_time(message.deadline_at),
         "attempt": message.attempts,
+        "client_message_id": received.get("messageId", ""),
+        "extensions": _extensions(message, received),
+        "reference_task_ids": _texts(received.get("referenceTaskIds")),
     }
     if lease_token is not None and message.lease_expires_at is not None:
         item["lease"] = {

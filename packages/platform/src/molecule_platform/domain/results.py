@@ -45,6 +45,17 @@ def answer_task(
     return jsontext.encode({"task": task} if message.dialect == "1.0" else convert.TO_0_3.task(task))
 
 
+def answer_message(message: Message, content: dict[str, Any], metadata: dict[str, Any]) -> bytes:
+    """A bare message as the answer, in the caller's dialect; `metadata` is added to its own.
+
+    It names the context and no task: nobody needs one to go on talking.
+    """
+    said = {**content, "contextId": message.context_id}
+    if metadata:
+        said["metadata"] = {**content.get("metadata", {}), **metadata}
+    return jsontext.encode({"message": said} if message.dialect == "1.0" else convert.TO_0_3.message(said))
+
+
 def agent_message(message_id: str, parts: list[Any]) -> dict[str, Any]:
     """A 1.0 message from an agent."""
     return {"messageId": message_id, "role": "ROLE_AGENT", "parts": parts}

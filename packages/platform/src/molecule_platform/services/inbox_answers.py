@@ -23,6 +23,7 @@ class Answer:
     """What an agent says: 1.0 parts, and the state its task is left in.
 
     `said` are the other members of its message, `task` those of its task; no parts at all is no message.
+    `is_message` asks that the sender gets a bare message, `is_task` that it gets the agent's task.
     """
 
     parts: list[Any] | None
@@ -32,6 +33,7 @@ class Answer:
     task: Mapping[str, Any] = field(default_factory=dict[str, Any])
     evidence: tuple[Shown, ...] = ()
     is_task: bool = False
+    is_message: bool = False
 
 
 def check_state(answer: Answer) -> None:
@@ -42,12 +44,25 @@ def check_state(answer: Answer) -> None:
 
 
 def result_of(tx: Transaction, message: Message, answer: Answer, now: datetime) -> bytes:
-    """The finished task in the sender's dialect, with all artifacts that came before the answer too."""
+    """The answer in the sender's dialect: a bare message, or the task with all artifacts told so far.
+
+    What only a task can say makes it one: artifacts, a state other than completed, a task that goes on.
+    Whoever was told of the task before reads a bare message there, as its last status.
+    """
     content = None
     if answer.parts is not None:
         named = {"messageId": ids.uuid7(), **answer.said}
         content = {**named, "role": "ROLE_AGENT", "parts": answer.parts}
     artifacts = _all_artifacts(_known_artifacts(tx, message), answer.artifacts)
+    is_first = message.task_id == message.id
+    if (
+        content is not None
+        and answer.is_message
+        and is_first
+        and not artifacts
+        and answer.state == "completed"
+    ):
+        return results.answer_message(message, content, answer.task.get("metadata", {}))
     at = times.format_time(now)
     return results.answer_task(message, answer.state, content, artifacts, at, dict(answer.task))
 
@@ -90,6 +105,9 @@ def _all_artifacts(known: list[dict[str, Any]], told: Sequence[dict[str, Any]]) 
 
 def _content(result: Any) -> tuple[Any, Any, Any]:
     """What an answer says, without the ids and times that each telling of it has of its own."""
+    bare: Any = result.get("message", result)
+    if "parts" in bare:
+        return None, bare["parts"], None
     task: Any = result.get("task", result)
     status: Any = task.get("status", {})
     said: Any = status.get("message") or {}

@@ -48,6 +48,8 @@ def _said_in(given: JSONObject) -> JSONObject:
     parts = given.get("parts")
     if not isinstance(parts, list):
         raise invalid("message", "a message has a list of parts")
+    if not isinstance(given.get("metadata"), dict | None):
+        raise invalid("message", "the metadata of a message is an object")
     rest = {name: value for name, value in given.items() if name not in ("taskId", "contextId", "kind")}
     return rest | said([convert.FROM_0_3.part(object_in(part)) for part in parts], given.get("messageId"))
 
@@ -81,10 +83,19 @@ def _list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-def is_same(message: Message, said: JSONObject | None, state: str) -> bool:
+def stays_message(message: Message, body: JSONObject, state: str) -> bool:
+    """Whether an answer stays a bare message: it was given as one, and no task must say more."""
+    artifacts = body.get("artifacts") or message.task.get("artifacts")
+    return body.get("message") is not None and state == "completed" and not artifacts
+
+
+def is_same(message: Message, said: JSONObject | None, state: str, *, bare: bool) -> bool:
     """Whether the message was answered with this very content."""
-    if message.status != "answered":
+    result = object_in(message.result)
+    if message.status != "answered" or bare != (result.get("kind") == "message"):
         return False
-    status = object_in(convert.FROM_0_3.task(object_in(message.result)).get("status"))
+    if bare:
+        return convert.FROM_0_3.message(result).get("parts") == (said or {}).get("parts")
+    status = object_in(convert.FROM_0_3.task(result).get("status"))
     before = object_in(status.get("message")).get("parts")
     return status.get("state") == state_1_0(state) and before == (said or {}).get("parts")

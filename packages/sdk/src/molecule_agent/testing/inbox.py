@@ -197,11 +197,12 @@ class Inbox:
         answers.check_state(state, answers.TASK_STATES if task is not None else answers.STATES)
         message = self._mailbox.addressed(visit.workspace, visit.name)
         self._mailbox.catch_up()
-        if not answers.is_same(message, said, state):
+        bare = answers.stays_message(message, body, state)
+        if not answers.is_same(message, said, state, bare=bare):
             _check_lease(message, body)
             for artifact in answers.artifacts_of(body, task):
                 self._tell_artifact(message, artifact)
-            self._mailbox.answer(message, state, said, answers.more_of(body, task))
+            self._mailbox.answer(message, state, said, answers.more_of(body, task), bare=bare)
         return Answered(200, {"status": "answered", "message_id": message.id})
 
     def ack(self, visit: Visit) -> Answered:

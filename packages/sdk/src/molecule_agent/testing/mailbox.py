@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from molecule_agent.testing.clock import FakeClock
 from molecule_agent.testing.records import Message, Workspace
-from molecule_agent.testing.web import Refused, moment, new_secret
+from molecule_agent.testing.web import Refused, moment, new_secret, object_in
 from molecule_wire import JSON, JSONObject, ids
 from molecule_wire.a2a import convert, tasks
 
@@ -193,8 +193,17 @@ class Mailbox:
         message.deadline_at = message.waits_until
         self._clock.changed.notify_all()
 
-    def answer(self, message: Message, state: str, said: JSONObject | None, more: JSONObject) -> None:
+    def answer(
+        self, message: Message, state: str, said: JSONObject | None, more: JSONObject, *, bare: bool = False
+    ) -> None:
         """End a message with what the agent said; `more` are other members of the task."""
+        if bare and said is not None:
+            whole: JSONObject = {**said, "contextId": message.context_id}
+            if more:
+                whole["metadata"] = {**object_in(said.get("metadata")), **object_in(more.get("metadata"))}
+            message.result = convert.TO_0_3.message(whole)
+            self.end(message, "answered", None, task_state=state)
+            return
         status: JSONObject = {"state": state_1_0(state), "timestamp": moment(self._clock.time())}
         if said is not None:
             status["message"] = {**said, "taskId": message.id, "contextId": message.context_id}

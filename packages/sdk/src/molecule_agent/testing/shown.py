@@ -90,6 +90,9 @@ def inbox_item(message: Message, peer: Workspace | None, base: str, *, leased: b
         "delegation_context": None,
         "deadline_at": moment(message.deadline_at),
         "attempt": message.attempts,
+        "client_message_id": message.content["messageId"],
+        "extensions": [],
+        "reference_task_ids": [],
     }
     if message.finished_at is not None:
         item |= {"error": message.error, "finished_at": moment(message.finished_at)}

@@ -36,6 +36,8 @@ class InboundMessage:
 
     `caller` is who the platform says that calls, with the members of `molecule_wire.assertions.caller_of`,
     however the message came; the activity log tells neither the organisation nor the delegation context.
+    `message_id` is the platform's name for it; `client_message_id`, `extensions` and `reference_task_ids`
+    are what its sender named.
     """
 
     activity_id: str
@@ -53,6 +55,9 @@ class InboundMessage:
     deadline: str | None = None
     lease: Lease | None = None
     caller: JSONObject | None = None
+    client_message_id: str = ""
+    extensions: list[str] = field(default_factory=list[str])
+    reference_task_ids: list[str] = field(default_factory=list[str])
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     @property
@@ -83,6 +88,9 @@ def parse_row(row: JSONObject) -> InboundMessage | None:
         parts=_parts(row),
         deadline=values.text_of(row.get("deadline_at")) or None,
         caller=_caller(row, data),
+        client_message_id=values.text_of(row.get("client_message_id")),
+        extensions=_texts(row.get("extensions")),
+        reference_task_ids=_texts(row.get("reference_task_ids")),
     )
 
 
@@ -151,6 +159,10 @@ def _request_text(row: JSONObject) -> str:
 def _parts(row: JSONObject) -> list[JSON]:
     given = row.get("parts") or _request_message(row).get("parts")
     return cast("list[JSON]", given) if isinstance(given, list) else []
+
+
+def _texts(given: JSON) -> list[str]:
+    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
 
 
 def _lease(lease: JSONObject) -> Lease | None:

@@ -54,13 +54,19 @@ def answer(
     *,
     text: str | None = None,
     parts: list[JSON] | None = None,
+    message: JSONObject | None = None,
     lease_token: str | None = None,
     state: str | None = None,
 ) -> values.Request:
-    """Settle a message with an answer; `state="input-required"` leaves its task open."""
+    """Settle a message with an answer; `state="input-required"` leaves its task open.
+
+    `message` is a whole A2A message, and stays one for a sender who waits for the answer.
+    """
     body = _present(lease_token=lease_token, text=text, state=state)
     if parts is not None:
         body["parts"] = parts
+    if message is not None:
+        body["message"] = message
     return _settle(workspace_id, message_id, "answer", body)
 
 

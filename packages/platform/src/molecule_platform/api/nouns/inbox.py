@@ -58,7 +58,10 @@ class Evidence(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class AnswerMessage(NewBody):
-    """What an agent says to a message: one of text, parts, message and task."""
+    """What an agent says to a message: one of text, parts, message and task.
+
+    Text and parts end its task. A message stays one for a sender who waits for the answer.
+    """
 
     lease_token: str | None = None
     text: str | None = None

@@ -44,7 +44,8 @@ def answer_of(body: shapes.AnswerMessage) -> Answer:
     if said is None:
         said = {"parts": [{"text": body.text}] if body.parts is None else body.parts}
     task = {"metadata": usage} if usage else {}
-    return Answer(_parts(said), body.state or "completed", artifacts, _rest(said), task, evidence)
+    state, bare = body.state or "completed", body.message is not None
+    return Answer(_parts(said), state, artifacts, _rest(said), task, evidence, is_message=bare)
 
 
 def _with_task(
@@ -83,6 +84,8 @@ def _rest(said: Mapping[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in said.items() if name not in _OF_MESSAGE}
     if not isinstance(rest.get("messageId"), str) or not rest["messageId"]:
         rest.pop("messageId", None)
+    if not isinstance(rest.get("metadata"), dict | None):
+        raise invalid("message", "the metadata of a message is an object")
     return rest
 
 
