@@ -134,8 +134,9 @@ def test_the_agents_own_error_is_passed_on_unchanged(platform: Platform, agent: 
     assert answer.json()["error"] == error
 
 
-def test_one_at_a_time_unless_the_workspace_takes_more(platform: Platform, agent: ScriptedAgent) -> None:
+def test_one_at_a_time_where_the_operators_say_so(platform: Platform, agent: ScriptedAgent) -> None:
     client = join_push(platform, agent)
+    platform.ok("PATCH", f"/workspaces/{client.workspace_id}", json={"max_concurrent_tasks": 1})
     together: list[int] = []
     most: list[int] = []
     lock = threading.Lock()

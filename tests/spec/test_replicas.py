@@ -127,8 +127,11 @@ def test_what_a_replica_that_went_away_had_accepted_is_carried_by_the_other(
     assert (ended["status"], text.text_of(ended["result"])) == ("answered", "re: hello")
 
 
-def test_both_together_carry_each_message_once_and_one_at_a_time(pair: Pair, agent: ScriptedAgent) -> None:
+def test_both_together_carry_each_message_once_and_no_more_at_a_time_than_allowed(
+    pair: Pair, agent: ScriptedAgent
+) -> None:
     client = join_push(pair.here, agent)
+    pair.here.ok("PATCH", f"/workspaces/{client.workspace_id}", json={"max_concurrent_tasks": 1})
     lock = threading.Lock()
     overlaps: list[bool] = []
 
