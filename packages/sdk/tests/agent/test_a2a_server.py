@@ -556,7 +556,7 @@ def test_a_client_starts_its_own_server_and_reports_it(make_client: "MakeClient"
     )
     try:
         assert client.reported_url == server.url == f"http://127.0.0.1:{server.port}/a2a/inbound"
-        body = send() | {"sender": "workspace:peer-1"}
+        body = send(messageId="mine", referenceTaskIds=["t-1"]) | {"sender": "workspace:peer-1"}
         headers = {"X_Molecule_Message_Id": "row-1", "X_Molecule_Deadline": "2026-05-02T10:15:30.123Z"}
         response = post(server, body, Authorization="Bearer s3cret", **headers)
         assert response.json()["result"]["status"]["message"]["parts"][0]["text"] == "hello"
@@ -565,6 +565,7 @@ def test_a_client_starts_its_own_server_and_reports_it(make_client: "MakeClient"
     message = got[0]
     assert (message.source, message.source_id, message.text) == ("peer_agent", "peer-1", "hi")
     assert (message.message_id, message.deadline) == ("row-1", "2026-05-02T10:15:30.123Z")
+    assert (message.client_message_id, message.reference_task_ids) == ("mine", ["t-1"])
     assert client._dispatch_secret == "s3cret"
 
 

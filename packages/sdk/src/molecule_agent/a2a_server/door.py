@@ -124,6 +124,7 @@ class Connection(BaseHTTPRequestHandler):
     timeout = IDLE_SECONDS
     disable_nagle_algorithm = True
     wbufsize = -1  # head and body of an answer go out in one write
+    raw_requestline: bytes
 
     def parse_request(self) -> bool:
         """Read the head of a request. The original's reader of mail took a fifth of a whole answer."""

@@ -184,6 +184,7 @@ def _inbound_message(payload: payloads.Payload) -> InboundMessage:
     caller = values.object_of(message.get("caller"))
     key = values.text_of(message.get("idempotency_key"))
     parts = message.get("parts")
+    sent = values.object_of(values.object_of(message.get("a2a")).get("message"))
     return InboundMessage(
         activity_id=key or values.text_of(message.get("task_id")),
         source=source,
@@ -197,6 +198,9 @@ def _inbound_message(payload: payloads.Payload) -> InboundMessage:
         parts=parts if isinstance(parts, list) else [],
         deadline=_deadline.get() or None,
         caller=caller or None,
+        client_message_id=values.text_of(sent.get("messageId")),
+        extensions=values.texts_of(sent.get("extensions")),
+        reference_task_ids=values.texts_of(sent.get("referenceTaskIds")),
         cancelled=runs.cancelled.get() or threading.Event(),
     )
 

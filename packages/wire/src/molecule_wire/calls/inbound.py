@@ -89,8 +89,8 @@ def parse_row(row: JSONObject) -> InboundMessage | None:
         deadline=values.text_of(row.get("deadline_at")) or None,
         caller=_caller(row, data),
         client_message_id=values.text_of(row.get("client_message_id")),
-        extensions=_texts(row.get("extensions")),
-        reference_task_ids=_texts(row.get("reference_task_ids")),
+        extensions=values.texts_of(row.get("extensions")),
+        reference_task_ids=values.texts_of(row.get("reference_task_ids")),
     )
 
 
@@ -159,10 +159,6 @@ def _request_text(row: JSONObject) -> str:
 def _parts(row: JSONObject) -> list[JSON]:
     given = row.get("parts") or _request_message(row).get("parts")
     return cast("list[JSON]", given) if isinstance(given, list) else []
-
-
-def _texts(given: JSON) -> list[str]:
-    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
 
 
 def _lease(lease: JSONObject) -> Lease | None:

@@ -127,3 +127,8 @@ def moment_of(value: JSON) -> float:
         return times.parse_time(text_of(value)).timestamp()
     except ValueError:
         return 0.0
+
+
+def texts_of(value: JSON) -> list[str]:
+    """The texts of a list; nothing for anything else."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
