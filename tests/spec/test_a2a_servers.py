@@ -3,200 +3,30 @@
 Each is asked in both versions over both bindings; what an agent can say, the words of its message choose.
 """
 
-import asyncio
-import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
-import requests
 
-from molecule_a2a import AgentApp, Turn
-from molecule_agent import A2AServer
-from molecule_platform.testing import serving
 from molecule_wire.a2a import operations, text
-from molecule_wire.a2a.operations import Dialect
-from tests.spec.a2a import ASYNC, FRAMINGS, Binding, Caller, Frame, Polled, Problem, polled
-from tests.spec.platforms import Platform
-
-SECONDS = 30
-
-
-class Direct(Caller):
-    """Somebody who speaks to an agent's own server, without the platform."""
-
-    @property
-    def base(self) -> str:
-        return ""
-
-
-@dataclass(frozen=True)
-class OwnServer:
-    """An agent's own server, asked as a platform is."""
-
-    url: str
-
-    def call(self, method: str, path: str, token: str | None = None, **request: Any) -> requests.Response:
-        """One request."""
-        return requests.request(method, self.url + (path or "/"), timeout=SECONDS, **request)
-
-
-@dataclass
-class Server:
-    """A server under the contract, and what lets its agent end slow work."""
-
-    make: Callable[[Binding, Dialect], Caller]
-    let_go: threading.Event
-
-    def caller(self, binding: Binding = "rpc", dialect: Dialect = "1.0") -> Caller:
-        return self.make(binding, dialect)
-
+from tests.spec import a2a_servers
+from tests.spec.a2a import ASYNC, FRAMINGS, Caller, Frame, Problem
+from tests.spec.a2a_servers import Server
+from tests.spec.platforms import Share
 
 TALKATIVE = pytest.mark.parametrize("server", ["gateway", "asyncio"], indirect=True)
 """What is given to the SDK's server returns one answer; the others can be told more."""
 ON_ASYNCIO = pytest.mark.parametrize("server", ["asyncio"], indirect=True)
 
 
-# What the agents do
-
-
-def worked_by_sdk(let_go: threading.Event) -> Callable[[dict[str, Any]], Any]:
-    def answer(payload: dict[str, Any]) -> str:
-        words = payload["message"]
-        if words == "slow":
-            let_go.wait(SECONDS)
-        if words == "fail":
-            raise RuntimeError("not for others")
-        return f"re: {words}"
-
-    return answer
-
-
-async def work(turn: Turn, words: str) -> object:
-    """What every agent of the contract does."""
-    if words == "fail":
-        raise RuntimeError("not for others")
-    if words == "reject":
-        return turn.reject("not my work")
-    if words == "ask":
-        return turn.ask("which city?")
-    if words == "message":
-        return turn.answer("only a message")
-    if words == "wrong":
-        return {"a": "dict"}
-    if words == "artifact":
-        turn.artifact({"artifactId": "a", "parts": [{"text": "whole"}]})
-    if words == "chunks":
-        turn.artifact({"artifactId": "a", "parts": [{"text": "one "}]})
-        for chunk in ("two ", "three"):
-            turn.artifact({"artifactId": "a", "parts": [{"text": chunk}]}, append=True)
-    return f"re: {words}"
-
-
-def worked_on_asyncio(let_go: threading.Event) -> Callable[[Turn], Any]:
-    async def answer(turn: Turn) -> object:
-        words = text.text_of_message(turn.message)
-        if words == "slow":
-            await asyncio.to_thread(let_go.wait, SECONDS)
-        return await work(turn, words)
-
-    return answer
-
-
-class Worker:
-    """The agent behind the gateway: takes messages from its inbox, one after the other."""
-
-    def __init__(self, agent: Polled, let_go: threading.Event) -> None:
-        self._agent = agent
-        self._let_go = let_go
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join(SECONDS)
-
-    def _run(self) -> None:
-        base = f"/workspaces/{self._agent.id}/inbox"
-        while not self._stopped.is_set():
-            taken = self._agent.platform.ok("POST", f"{base}/lease", self._agent.token, json={"wait": 1})
-            for item in taken["messages"]:
-                self._work(item)
-
-    def _work(self, item: dict[str, Any]) -> None:
-        words = item["text"]
-        if words == "slow":
-            self._let_go.wait(SECONDS)
-        if words in ("artifact", "chunks"):
-            self._artifact(item, ["whole"] if words == "artifact" else ["one ", "two ", "three"])
-        if words == "fail":
-            return self._post(item, "fail", {"error": "RuntimeError (ref 1)", "retryable": False})
-        answers: dict[str, dict[str, Any]] = {
-            "reject": {"text": "not my work", "state": "rejected"},
-            "ask": {"text": "which city?", "state": "input-required"},
-        }
-        return self._post(item, "answer", answers.get(words, {"text": f"re: {words}"}))
-
-    def _artifact(self, item: dict[str, Any], chunks: list[str]) -> None:
-        for place, chunk in enumerate(chunks):
-            artifact = {"artifactId": "a", "parts": [{"text": chunk}], "append": place > 0}
-            self._post(item, "progress", {"artifact": artifact})
-
-    def _post(self, item: dict[str, Any], verb: str, body: dict[str, Any]) -> None:
-        path = f"/workspaces/{self._agent.id}/inbox/{item['message_id']}/{verb}"
-        told = {"lease_token": item["lease"]["token"], **body}
-        answer = self._agent.platform.call("POST", path, self._agent.token, json=told)
-        # What was called off while it ran is nobody's any more.
-        assert answer.status_code in (200, 409), answer.text
-
-
-# The servers
-
-
-@contextmanager
-def gateway(platform: Platform, let_go: threading.Event) -> Generator[Server]:
-    agent = polled(platform)
-    worker = Worker(agent, let_go)
-    yield Server(lambda binding, dialect: agent.caller(binding, dialect), let_go)
-    let_go.set()
-    worker.stop()
-
-
-@contextmanager
-def sdk(let_go: threading.Event) -> Generator[Server]:
-    with A2AServer("agent-1", "/a2a/inbound", worked_by_sdk(let_go), host="127.0.0.1") as server:
-        own = OwnServer(f"http://127.0.0.1:{server.port}")
-        yield Server(lambda binding, dialect: Direct(own, "", binding, dialect), let_go)  # type: ignore[arg-type]
-        let_go.set()
-
-
-@contextmanager
-def on_asyncio(let_go: threading.Event) -> Generator[Server]:
-    app = AgentApp(worked_on_asyncio(let_go), {"name": "async"}, url="http://127.0.0.1/")
-    with serving.serving(app) as url:
-        own = OwnServer(url)
-        yield Server(lambda binding, dialect: Direct(own, "", binding, dialect), let_go)  # type: ignore[arg-type]
-        let_go.set()
-
-
-@pytest.fixture(scope="module", params=["gateway", "sdk", "asyncio"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module", params=a2a_servers.KINDS)
+def server(
+    request: pytest.FixtureRequest, share: Share, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """One of the three."""
-    let_go = threading.Event()
-    if request.param == "gateway":
-        share = request.getfixturevalue("share")
-        with (
-            share("sqlite", MOLECULE_A2A_HOLD_SECONDS=30).new_org(tmp_path_factory.mktemp("org")) as platform,
-            gateway(platform, let_go) as running,
-        ):
-            yield running
-        return
-    with sdk(let_go) if request.param == "sdk" else on_asyncio(let_go) as running:
-        yield running
+    with a2a_servers.running(request.param, share, tmp_path_factory.mktemp("org")) as server:
+        yield server
 
 
 @pytest.fixture(params=FRAMINGS, ids=lambda framing: "-".join(framing))

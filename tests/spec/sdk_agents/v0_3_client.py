@@ -69,6 +69,15 @@ async def configured(client, task_id):
     return kept.push_notification_config.url
 
 
+async def questioned(client):
+    """Ask what is answered by a question, and answer that."""
+    [question] = await said(client, "ask")
+    answer = create_text_message_object(content="Paris")
+    answer.task_id, answer.context_id = question["id"], question["contextId"]
+    [done] = [plain(event) async for event in client.send_message(answer)]
+    return [question, done]
+
+
 async def main(base, token, transport):
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with httpx.AsyncClient(timeout=SECONDS, headers=headers) as http:
@@ -84,6 +93,8 @@ async def main(base, token, transport):
         told["stream"] = await said(streaming, "work")
         got = await unary.get_task(TaskQueryParams(id=told["unary"][0]["id"]))
         told["got"] = got.model_dump(mode="json", exclude_none=True)
+        if "--ask" in sys.argv:
+            told["asked"] = await questioned(unary)
         slow = await until_working(streaming)
         if "--push" in sys.argv:
             told["hook"] = await configured(unary, slow)
