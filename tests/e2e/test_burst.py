@@ -107,7 +107,6 @@ async def sleeping_webhook() -> AsyncGenerator[tuple[str, list[float]]]:
     ("process", "sends"),
     [
         ("sqlite", MANY // 4),
-        ("postgres", MANY // 8),
         pytest.param("sqlite", MANY, marks=pytest.mark.long),
         pytest.param("postgres", MANY, marks=pytest.mark.long),
     ],

@@ -31,7 +31,7 @@ def keeps_its_promise(plan: Plan, folder: Path) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.slow  # real processes, killed and started again, and retries that take their time
+@pytest.mark.long  # what is killed and started again has a shorter test in test_pulled_plug
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_a_short_soak_loses_nothing_and_answers_nothing_twice(engine: Engine, tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ def agent_of_0_3() -> Iterator[str]:
         yield url
 
 
-@pytest.mark.both_engines
 @pytest.mark.slow  # the agents are processes that import an SDK
 @pytest.mark.parametrize("agent", ["agent_of_1_0", "agent_of_0_3"])
 @pytest.mark.parametrize("binding", BINDINGS)
@@ -62,7 +61,6 @@ def test_agents_of_both_versions_answer_a_caller_of_the_other_spelling(
     assert listed["tasks"][0]["artifacts"][0]["parts"][0]["text"].startswith("re: work")
 
 
-@pytest.mark.both_engines
 @pytest.mark.parametrize("dialect", ["1.0", "0.3"])
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_an_agent_is_sent_the_protocol_s_own_names_and_the_caller_s_data_as_it_is(

@@ -85,7 +85,6 @@ def test_a_message_that_is_only_taken_and_given_back_ends_after_twenty_leases_an
     assert [one["error"]["code"] for one in dead] == ["released-too-often"]
 
 
-@pytest.mark.both_engines
 def test_each_release_after_the_third_is_followed_by_a_longer_pause_also_across_a_restart(
     restarting: Start,
 ) -> None:

@@ -14,8 +14,6 @@ from tests.spec.a2a import ASYNC, FRAMINGS, PLATFORM_PATH, Binding, Polled, poll
 from tests.spec.platforms import Platform
 from tests.spec.sdk_agents import processes
 
-pytestmark = pytest.mark.both_engines
-
 SECONDS = 30
 TONE = "https://example.org/ext/tone"
 ANSWER = {
