@@ -183,9 +183,9 @@ def take_out(
     theirs = list(others)
     warnings: list[str] = []
     taken = {hook.identity for other in theirs for hook in other.hooks}
-    for hook in entries.hooks:
-        if hook.identity not in taken:
-            _take_out_hook(settings, hook, warnings)
+    # A plugin may name the same handler twice where it was added once.
+    for hook in {hook.identity: hook for hook in entries.hooks if hook.identity not in taken}.values():
+        _take_out_hook(settings, hook, warnings)
     for path, digest in _values(entries).items():
         if not any(_values(other).get(path) == digest for other in theirs):
             _take_out_value(settings, path, digest, warnings)

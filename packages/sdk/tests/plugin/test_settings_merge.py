@@ -2,7 +2,7 @@
 
 import copy
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from molecule_plugin.settings_merge import Entries, Settings, digest_of, merge, take_out
@@ -117,7 +117,12 @@ _settings = st.fixed_dictionaries(
 )
 
 
+def _hook(matcher: str) -> Settings:
+    return {"matcher": matcher, "hooks": [{"type": "command", "command": "a"}]}
+
+
 @given(_settings, _settings, _settings, st.booleans())
+@example({}, {"hooks": {"a": [_hook("a")]}}, {"hooks": {"a": [_hook("a"), _hook("a"), _hook("b")]}}, True)
 def test_two_plugins_merged_and_taken_out_in_any_order_leave_the_settings(
     original: Settings, one: Settings, two: Settings, first_goes_first: bool
 ) -> None:
