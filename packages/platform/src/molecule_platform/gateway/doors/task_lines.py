@@ -18,8 +18,9 @@ from molecule_wire.a2a.sse import KEEP_ALIVE
 
 CHECK_SECONDS = 1.0
 CHUNK_BYTES = 64 * 1024
-# A question is written just before its message ends: how long until that is looked at again.
-LOOK_SECONDS = 0.2
+# A question is written just before its message ends: when that is looked at again, first and at the longest.
+# A message may be long at work, and thousands may follow its task.
+LOOK_SECONDS, LOOK_LONGEST_SECONDS = 0.2, 15.0
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class TaskLines:
         "_ended",
         "_follower",
         "_invocation",
+        "_look_in",
         "_message_id",
         "_prefix",
         "_streams",
@@ -127,6 +129,7 @@ class TaskLines:
         self._doubtful: list[TaskEvent] | None = None
         # The number of a question that was told while a message was on its way: it may be the last event.
         self._asked: int | None = None
+        self._look_in = LOOK_SECONDS
         self._ended = is_all
 
     def begin(self, call: Callable[[], None]) -> None:
@@ -214,7 +217,8 @@ class TaskLines:
 
     def _look_again(self, seq: int) -> None:
         self._asked = seq
-        asyncio.get_running_loop().call_later(LOOK_SECONDS, lambda: self._follower.call())
+        asyncio.get_running_loop().call_later(self._look_in, lambda: self._follower.call())
+        self._look_in = min(self._look_in * 2, LOOK_LONGEST_SECONDS)
 
     # What is said
 
@@ -226,7 +230,7 @@ class TaskLines:
                 self._prefix = self._invocation.binding.event(before.number, shown)
             self._before = None
         if batch and batch[-1].seq != self._asked:
-            self._asked = None
+            self._asked, self._look_in = None, LOOK_SECONDS
         self._ended = end < len(batch)
         self._batch = batch[: end + 1]
 
