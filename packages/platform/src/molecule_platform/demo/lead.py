@@ -65,7 +65,7 @@ def main() -> None:
     client.register()
     # Messages wait in an inbox on the platform. So the lead works behind any firewall, and none is lost while
     # it is away. Four people can be answered at a time.
-    why = client.run_agent_loop(answer, InboxDelivery(client, wait=5.0, concurrency=4))
+    why = client.run_agent_loop(answer, InboxDelivery(client, wait=2.0, concurrency=4))
     log.info("I stop, because I am %s", why)
 
 

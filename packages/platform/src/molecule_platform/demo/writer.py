@@ -40,7 +40,7 @@ def main() -> None:
     if token := os.environ.get("MOLECULE_WORKSPACE_TOKEN"):
         client.save_token(token)
     client.register()
-    why = client.run_agent_loop(write, InboxDelivery(client, wait=5.0))
+    why = client.run_agent_loop(write, InboxDelivery(client, wait=2.0))
     log.info("I stop, because I am %s", why)
 
 
