@@ -49,7 +49,7 @@ class Log:
 
 async def test_a_follower_of_a_question_ends_although_its_message_ends_a_moment_later() -> None:
     log: Any = Log()
-    invocation = requests.json_rpc(requests.read_json_rpc(FOLLOW, {"a2a-version": "1.0"}))
+    invocation = requests.json_rpc(FOLLOW, {"a2a-version": "1.0"})
     begun: Any = type("Begun", (), {"key": log.key, "seq": 5, "events": ()})
     lines = TaskLines(log, log, invocation, log, begun)
     lines.begin(log.call)

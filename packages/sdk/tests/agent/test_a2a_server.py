@@ -12,6 +12,7 @@ import requests
 
 from molecule_agent import A2AServer, Fail, InboundMessage, PushDelivery, RemoteAgentClient
 from molecule_agent.a2a_server import admission, callers, door, web
+from molecule_wire.callers import is_loopback
 
 if TYPE_CHECKING:
     from .conftest import MakeClient  # noqa: TID252 - types only
@@ -464,9 +465,9 @@ def test_switching_the_check_off_is_told(serve: MakeServer, caplog: pytest.LogCa
     ],
 )
 def test_which_addresses_are_this_machine(address: str, loopback: bool) -> None:
-    assert admission.is_loopback(address) is loopback
+    assert is_loopback(address) is loopback
     nobody = callers.Callers("agent-1", callers.PlatformKeys())
-    rule = admission.Admission("127.0.0.1", "auto", None, nobody, lambda: "")
+    rule = admission.Admission("127.0.0.1", "auto", "", nobody, lambda: "")
     request = web.Incoming("POST", "/", peer_address=address)
     assert isinstance(rule.admit(request), web.Incoming) is loopback
 

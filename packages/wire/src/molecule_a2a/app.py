@@ -1,7 +1,6 @@
 """`AgentApp`: serves A2A 1.0 and 0.3, as JSON-RPC at `/` and as HTTP+JSON below it."""
 
 import asyncio
-import ipaddress
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -9,23 +8,25 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from molecule_wire import JSON, JSONObject
+from molecule_wire import JSONObject
 from molecule_wire.a2a import errors, operations, sse
 from molecule_wire.a2a.server import bindings, requests, service
+from molecule_wire.a2a.server.bindings import AgentBusy, refusal
 from molecule_wire.a2a.server.card import ServedCard, complete_card
-from molecule_wire.a2a.server.requests import Invocation
-from molecule_wire.a2a.server.service import Retention, Subscription, TaskService
+from molecule_wire.a2a.server.requests import RestPath
+from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
 from molecule_wire.a2a.server.task_log import TaskLog
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
+from molecule_wire.callers import is_direct
 
 Handler: TypeAlias = Callable[[Turn], Awaitable[object]]
 """Works on a message. It returns text, a list of parts or None, or has ended the turn itself."""
 
-_RELAYED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "origin")
+Answer: TypeAlias = bindings.Response | EventStream
 
 log = logging.getLogger("molecule_a2a")
 
@@ -34,18 +35,9 @@ class Unauthenticated(Exception):
     """The caller may not give this agent work; the text says why."""
 
 
-class AgentBusy(Exception):
-    """No more turns are taken now; the text says why."""
-
-
 async def local_caller(request: Request) -> str:
     """Let in requests straight from this machine, all as one caller."""
-    host = request.client.host if request.client else ""
-    try:
-        is_local = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_local = False
-    if not is_local or any(name in request.headers for name in _RELAYED):
+    if not is_direct(request.client.host if request.client else "", request.headers):
         raise Unauthenticated("only direct requests from this machine are served")
     return "local"
 
@@ -89,10 +81,13 @@ class AgentApp:
             return await self._lifespan(receive, send)
         request = Request(scope, receive)
         try:
-            response = await self._answer(request)
+            answer = await self._answer(request)
         except ClientDisconnect:
             return None
-        return await response(scope, receive, send)
+        if isinstance(answer, EventStream):
+            return await _stream(answer)(scope, receive, send)
+        headers = {"content-type": answer.media, **dict(answer.headers)}
+        return await Response(answer.body, answer.status, headers)(scope, receive, send)
 
     async def stop(self, seconds: float = 5.0) -> None:
         """Take no more work, and let running handlers finish for at most so long."""
@@ -112,50 +107,26 @@ class AgentApp:
 
     # Requests
 
-    async def _answer(self, request: Request) -> Response:
-        path = request.url.path.rstrip("/") or "/"
-        paths = list(requests.rest_paths(path))
-        allowed = {verb for known in paths for verb in known.operation.verbs}
-        if path == "/":
-            allowed = {"POST"}
-        elif path in (*operations.CARD_PATHS, "/healthz"):
-            allowed = {"GET", "HEAD"}
-        if not allowed:
-            return _refusal(404, "not found")
-        if request.method not in allowed:
-            return _refusal(405, "method not allowed", headers={"allow": ", ".join(sorted(allowed))})
-        if path == "/healthz":
-            return JSONResponse({"status": "ok"})
-        if path in operations.CARD_PATHS:
-            return self._card_response(request)
-        return await self._operation(request, paths)
-
-    def _card_response(self, request: Request) -> Response:
-        tag = request.headers.get("if-none-match", "")
-        shown = self._served_card.response(self._card, tag, datetime.now(UTC))
-        return Response(shown.body, shown.status, shown.headers)
-
-    async def _operation(self, request: Request, paths: list[requests.RestPath]) -> Response:
+    async def _answer(self, request: Request) -> Answer:
+        target = requests.route(request.method, request.url.path.rstrip("/") or "/", ("/",))
+        if isinstance(target, bindings.Response):
+            return target
+        if target == requests.HEALTH_PATH:
+            return bindings.Response(200, b'{"status":"ok"}')
+        if target in operations.CARD_PATHS:
+            tag = request.headers.get("if-none-match", "")
+            return self._served_card.response(self._card, tag, datetime.now(UTC))
         try:
             principal = await self._authenticate(request)
             body = await self._body(request)
         except Unauthenticated as problem:
-            return _refusal(401, f"caller not verified: {problem}", "caller-unverified")
+            return refusal(401, f"caller not verified: {problem}", "caller-unverified")
         if body is None:
             limit = self._max_body_bytes
             sentence = f"the body is larger than {limit} bytes"
-            return _refusal(413, sentence, "payload-too-large", limit_bytes=limit)
-        headers, query = dict(request.headers), dict(request.query_params)
-        path = next((known for known in paths if request.method in known.operation.verbs), None)
-        invocation = requests.read(path, body, headers, query)
-        if isinstance(invocation, bindings.Response):
-            return _response(invocation)
-        try:
-            return await self._perform(invocation, principal, headers)
-        except errors.A2AError as problem:
-            return _response(invocation.binding.error(problem, invocation.request.operation))
-        except AgentBusy as problem:
-            return _refusal(503, str(problem), "agent-busy", headers={"retry-after": "1"}, retry_after=1)
+            return refusal(413, sentence, "payload-too-large", limit_bytes=limit)
+        path = target if isinstance(target, RestPath) else None
+        return await self._perform(path, body, principal, request)
 
     async def _body(self, request: Request) -> bytes | None:
         """The body, or None when it is too large; then it is not read on."""
@@ -169,24 +140,25 @@ class AgentApp:
 
     # Operations
 
-    async def _perform(self, invocation: Invocation, principal: str, headers: dict[str, str]) -> Response:
-        done = self._service.perform(invocation, principal, headers)
-        if isinstance(done, bytes):
-            return _response(invocation.binding.result(done))
-        if isinstance(done, Subscription):
-            return _stream(EventStream(invocation, done))
-        turn = done.turn
-        if done.is_new:
-            self._start(turn)
-        if invocation.request.operation is operations.STREAM:
-            return _stream(EventStream(invocation, turn))
-        if invocation.request.blocking:
-            await _settled(turn)
-        return _response(invocation.binding.result(service.result(invocation, turn)))
+    async def _perform(self, path: RestPath | None, body: bytes, principal: str, request: Request) -> Answer:
+        headers = dict(request.headers)
+        invocation = requests.read(path, body, headers, dict(request.query_params))
+        if isinstance(invocation, bindings.Response):
+            return invocation
+        try:
+            done = self._service.perform(invocation, principal, headers, self._start)
+            if not isinstance(done, Turn):
+                return done
+            await _settled(done)
+            return service.result(invocation, done)
+        except errors.A2AError as problem:
+            return invocation.binding.error(problem, invocation.request.operation)
+        except AgentBusy as busy:
+            return busy.response
 
     def _admit(self) -> None:
         if self._stopping:
-            raise AgentBusy("the agent is being stopped")
+            raise AgentBusy("the agent is being stopped", "agent-stopping")
         if len(self._running) >= self._max_concurrency:
             raise AgentBusy("the agent is at its capacity")
 
@@ -259,14 +231,3 @@ async def _frames(events: EventStream) -> AsyncGenerator[bytes]:
             if not (frames := events.take()) and not events.is_over:
                 frames = sse.KEEP_ALIVE
             yield frames
-
-
-def _response(made: bindings.Response) -> Response:
-    return Response(made.body, made.status, {"content-type": made.media})
-
-
-def _refusal(
-    status: int, sentence: str, code: str = "", headers: dict[str, str] | None = None, **more: JSON
-) -> Response:
-    body: JSONObject = {"error": sentence, **({"code": code} if code else {}), **more}
-    return JSONResponse(body, status, headers)

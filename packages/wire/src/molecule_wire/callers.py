@@ -1,10 +1,12 @@
 """Verification of a caller assertion: signature, claims, and that it was not used before.
 
 No clock, no lock and no cryptography in here: the time, a guard and the check of a signature are handed in.
+Where nothing can be verified, `is_direct` tells a caller on the same machine from anybody else.
 """
 
+import ipaddress
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias
 
@@ -13,6 +15,15 @@ from molecule_wire.assertions import Assertion, AssertionRefused, Expected
 from molecule_wire.caller_keys import VerificationKeys
 
 MAX_REMEMBERED = 50_000
+_SIGNS_OF_ANOTHER_ORIGIN = (
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "origin",
+)
 
 VerifySignature: TypeAlias = Callable[[bytes, bytes, bytes], bool]
 """Whether an Ed25519 signature is good: public key (32 bytes), signature, what was signed."""
@@ -78,3 +89,20 @@ class CallerCheck:
         if not is_first:
             raise AssertionRefused("it was used before")
         return assertions.caller_of(assertion.claims)
+
+
+def is_direct(peer_address: str, headers: Mapping[str, str]) -> bool:
+    """Whether a request comes straight from this machine; `headers` has lower-case names."""
+    return is_loopback(peer_address) and not any(headers.get(name) for name in _SIGNS_OF_ANOTHER_ORIGIN)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from molecule_wire.a2a import errors, tasks
 from molecule_wire.a2a.server import requests, task_log
-from molecule_wire.a2a.server.service import Retention, SendOutcome, TaskService
+from molecule_wire.a2a.server.bindings import Response
+from molecule_wire.a2a.server.service import Retention, TaskService, redelivery_key
 from molecule_wire.a2a.server.streams import EventStream
 from molecule_wire.a2a.server.task_log import Owner
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
@@ -153,13 +154,21 @@ def test_a_turn_fails_when_its_deadline_passes_and_its_handler_is_called_off(clo
     assert (turn.expire("late"), called, turn.log.state) == (True, ["off"], tasks.TaskState.FAILED)
 
 
+V1 = {"a2a-version": "1.0"}
+
+
 def send(service: TaskService, headers: dict[str, str], who: str = "ann") -> Turn:
     message = b'{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}'
     body = b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":%b}}' % message
-    invocation = requests.json_rpc(requests.read_json_rpc(body, {"a2a-version": "1.0"}))
-    done = service.perform(invocation, who, headers)
-    assert isinstance(done, SendOutcome)
-    return done.turn
+    started = list[Turn]()
+    done = service.perform(requests.json_rpc(body, V1), who, headers, started.append)
+    if isinstance(done, Turn):
+        assert started in ([], [done])
+        return done
+    known = service.known(redelivery_key(who, headers))
+    assert known is not None
+    assert not started
+    return known
 
 
 def test_a_redelivery_finds_its_turn_while_it_runs_and_after_it_ended(service: TaskService) -> None:
@@ -175,23 +184,20 @@ def test_a_redelivery_finds_its_turn_while_it_runs_and_after_it_ended(service: T
 def test_the_stream_of_an_earlier_message_ends_with_its_own_turn(service: TaskService) -> None:
     turn = turn_of(service)
     turn.ask("which?")
-    request = requests.json_rpc(
-        requests.read_json_rpc(b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"x"}}', V1)
-    )
+    request = requests.json_rpc(b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"x"}}', V1)
     later = Turn(turn.log, {}, lambda: START)
     later.work("going on")
-    events = EventStream(request, turn)
+    events = EventStream(request, turn.log, turn.first - 1, turn=turn)
     frames = events.take()
     assert (events.is_over, frames.count(b"data: "), b"going on" in frames) == (True, 2, False)
-
-
-V1 = {"a2a-version": "1.0"}
 
 
 def test_a_page_token_is_good_for_its_owner_and_question_alone(service: TaskService) -> None:
     def page(who: str, **params: Any) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": params}).encode()
-        return json.loads(service.perform(requests.json_rpc(requests.read_json_rpc(body, V1)), who, {}))  # type: ignore[arg-type]
+        done = service.perform(requests.json_rpc(body, V1), who, {}, lambda turn: None)
+        assert isinstance(done, Response)
+        return json.loads(done.body)["result"]
 
     for who in ("ann", "ann", "bob", "bob"):
         send(service, {}, who)

@@ -16,7 +16,6 @@ from molecule_platform.gateway.doors.heartbeat import HeartbeatDoor
 from molecule_platform.gateway.doors.inbox import InboxDoors
 from molecule_platform.gateway.doors.message_events import MessageEventDoors
 from molecule_platform.gateway.doors.sending import Sending
-from molecule_platform.gateway.doors.standard import StandardDoor
 from molecule_platform.gateway.doors.streams import StreamDoors
 from molecule_platform.gateway.doors.task_frames import TaskFrames
 from molecule_platform.gateway.doors.task_operations import TaskOperations
@@ -124,8 +123,7 @@ def _a2a(
     served = TaskOperations(tasks, pages, frames, staff.cancelling, staff.push_configs, staff.cards)
     blocking = ground.settings.a2a_blocking_max_seconds
     return {
-        "a2a": A2aDoor(staff.authority, sending, served, replies, staff.relaying).handle,
-        **StandardDoor(staff.authority, sending, served, blocking).handlers(),
+        **A2aDoor(staff.authority, sending, served, replies, staff.relaying, blocking).handlers(),
     }
 
 

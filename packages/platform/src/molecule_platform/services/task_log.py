@@ -87,6 +87,16 @@ def events_after(tx: Transaction, key: TaskKey, after: int) -> list[TaskEvent]:
     return found
 
 
+def state_in(event: TaskEvent) -> str:
+    """The task's state that an event tells, in the words of 0.3; empty when it tells none."""
+    if event.state is not None:
+        return event.state
+    (body,) = modern(event).values()
+    with contextlib.suppress(machine.EventRefused):
+        return results.state_0_3(machine.state_of(body))
+    return ""
+
+
 def state_told_by(tx: Transaction, message: Message) -> str | None:
     """The state that the events of a message told last; None when they told none."""
     begun = tx.tasks.first_of(message.id)

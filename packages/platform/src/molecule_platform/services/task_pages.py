@@ -35,7 +35,7 @@ class TaskPages:
     async def page(self, asking: Asking, params: JSONObject) -> TaskPage:
         """A page of what checked params ask for, the newest status first. Raises -32602 for a false token."""
         owner = ("task page", asking.principal.text, asking.workspace.id, asking.tenant)
-        query = paging.list_query(params, owner, self._seal)
+        query = paging.list_query(params, owner, self._seal.open)
         wanted = _filter(asking, query)
 
         def work(tx: Transaction) -> TaskPage:
@@ -44,7 +44,7 @@ class TaskPages:
             token = ""
             if len(found) > query.limit:
                 last = shown[-1].status_at.isoformat(), shown[-1].id
-                token = paging.next_token(last, query, self._seal)
+                token = paging.next_token(last, query, self._seal.seal)
             whole = [task_log.folded(tx, task) for task in shown]
             return TaskPage(whole, token, query.limit, tx.tasks.count(wanted))
 

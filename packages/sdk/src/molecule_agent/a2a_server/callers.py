@@ -5,7 +5,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeAlias
 
 import requests
 
@@ -16,8 +15,6 @@ from molecule_wire.caller_keys import KeyCache, VerificationKeys
 
 # Who waits for another's fetch is woken by its end; this only bounds how long a lost wake-up could last.
 WAKE_SECONDS = 1.0
-
-Fetch: TypeAlias = Callable[[str], JSON]
 
 log = logging.getLogger("molecule_agent")
 
@@ -34,7 +31,9 @@ def can_verify() -> bool:
 class PlatformKeys:
     """The keys of a platform for many threads: one fetches at a time, and holds no lock meanwhile."""
 
-    def __init__(self, fetch: Fetch | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, fetch: Callable[[str], JSON] | None = None, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._fetch = fetch or fetch_document
         self._monotonic = monotonic
         self._changed = threading.Condition()
@@ -42,12 +41,11 @@ class PlatformKeys:
 
     def for_key(self, kid: str, platform_url: str) -> VerificationKeys:
         """The keys to check an assertion with. Raises `KeysUnavailable` when nobody can tell them now."""
-        with self._changed:
-            if platform_url != self._cache.platform_url:
-                self._cache = KeyCache(platform_url)
-            cache = self._cache
         while True:
             with self._changed:
+                if platform_url != self._cache.platform_url:
+                    self._cache = KeyCache(platform_url)
+                cache = self._cache
                 decision = cache.look(kid, self._monotonic())
                 if decision.action == "wait":
                     self._changed.wait(WAKE_SECONDS)

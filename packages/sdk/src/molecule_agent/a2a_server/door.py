@@ -5,7 +5,7 @@ import re
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -13,6 +13,8 @@ from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from molecule_agent.a2a_server import app, web
+from molecule_agent.a2a_server.runs import Answer
+from molecule_wire.a2a.server.bindings import EVENT_STREAM, STREAM_HEADERS, Response, refusal
 
 IDLE_SECONDS = 60
 MAX_CONNECTIONS = 256
@@ -23,8 +25,6 @@ _ONCE = frozenset({"authorization", "content-length", "host", "transfer-encoding
 
 log = logging.getLogger("molecule_agent")
 
-Answer = Callable[[web.Incoming], web.Outgoing]
-
 
 class Server(ThreadingHTTPServer):
     """One listening socket; what it answers belongs to the instance, so that two never mix."""
@@ -33,17 +33,31 @@ class Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, host: str, port: int, answer: Answer, max_body_bytes: int) -> None:
+    def __init__(
+        self, host: str, port: int, answer: Callable[[web.Incoming], Answer], max_body_bytes: int
+    ) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.answer = answer
         self.max_body_bytes = max_body_bytes
-        self._connections: set[socket.socket] = set()
-        # Those that were answered and may ask again, the one that has waited longest first.
+        # Connections whose request is being answered, and those that may ask, the longest quiet one first.
+        self._busy: set[socket.socket] = set()
         self._resting: dict[socket.socket, None] = {}
-        self._lock = threading.Lock()
-        self._answers = threading.Condition()
-        self._unanswered = 0
+        self._changed = threading.Condition()
         super().__init__((host, port), Connection)
+
+    def start(self, name: str) -> None:
+        """Serve in a thread of its own."""
+        threading.Thread(target=self.serve_forever, args=(0.05,), name=name, daemon=True).start()
+
+    def stop(self, seconds: float) -> None:
+        """Take nothing more, and end every connection; what is being answered has so many seconds left."""
+        self.shutdown()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy, seconds)
+            left = [*self._busy, *self._resting]
+        for connection in left:
+            _hang_up(connection)
+        self.server_close()
 
     def server_bind(self) -> None:
         """Bind without the original's look-up of the host's full name, which can take seconds."""
@@ -52,67 +66,43 @@ class Server(ThreadingHTTPServer):
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Take a connection, in place of one that rests if there are too many; else close it."""
-        with self._lock:
-            if len(self._connections) >= MAX_CONNECTIONS and not self._make_room():
+        with self._changed:
+            if len(self._busy) + len(self._resting) >= MAX_CONNECTIONS and not self._make_room():
                 return False
-            self._connections.add(request)
+            self._resting[request] = None
             return True
 
     def _make_room(self) -> bool:
         for connection in self._resting:
             if not _asks(connection):
-                self._connections.discard(connection)
                 del self._resting[connection]
                 _hang_up(connection)
                 return True
         return False
 
     @contextmanager
-    def awake(self, connection: socket.socket) -> Generator[None]:
-        """Answer a request of a connection inside this; afterwards it rests, until it asks again."""
-        with self._lock:
+    def answering(self, connection: socket.socket) -> Generator[None]:
+        """Answer a request of a connection inside this; a stop does not cut the answer off."""
+        with self._changed:
             self._resting.pop(connection, None)
+            self._busy.add(connection)
         try:
             yield
         finally:
-            with self._lock:
-                if connection in self._connections:
-                    self._resting[connection] = None
+            with self._changed:
+                self._busy.discard(connection)
+                self._resting[connection] = None
+                self._changed.notify_all()
 
     def shutdown_request(self, request: Any) -> None:
         """Close one connection."""
-        with self._lock:
-            self._connections.discard(request)
+        with self._changed:
             self._resting.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks is no news; the original would print a traceback."""
         log.debug("a connection from %s broke", client_address, exc_info=True)
-
-    @contextmanager
-    def answering(self) -> Generator[None]:
-        """Answer one request inside this, so that a stop does not cut the answer off."""
-        with self._answers:
-            self._unanswered += 1
-        try:
-            yield
-        finally:
-            with self._answers:
-                self._unanswered -= 1
-                self._answers.notify_all()
-
-    def finish_answers(self, seconds: float) -> None:
-        """Wait until every request that was read is answered."""
-        with self._answers:
-            self._answers.wait_for(lambda: self._unanswered == 0, seconds)
-
-    def hang_up(self) -> None:
-        """End the connections that wait for another request."""
-        with self._lock:
-            waiting = list(self._connections)
-        for connection in waiting:
-            _hang_up(connection)
 
 
 class Connection(BaseHTTPRequestHandler):
@@ -163,7 +153,7 @@ class Connection(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer whatever method it is; the app knows which it takes."""
-        with cast(Server, self.server).awake(self.connection):
+        with cast(Server, self.server).answering(self.connection):
             self._serve()
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET
@@ -174,30 +164,24 @@ class Connection(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse what is not HTTP; the original would echo it in a page of HTML."""
-        self.close_connection = True
-        self._write(web.refusal(code, "bad request"))
+        self._refuse(refusal(code, "bad request"))
 
     def _serve(self) -> None:
-        size = self._size()
         server = cast(Server, self.server)
-        if size is None:
-            return self._write(_closing(web.refusal(411, "send a Content-Length")))
+        length = self.fields.get("content-length", "0")
+        if "transfer-encoding" in self.fields or not (length.isascii() and length.isdigit()):
+            return self._refuse(refusal(411, "send a Content-Length"))
+        size = int(length)
         if size > server.max_body_bytes:
             limit = server.max_body_bytes
             sentence = f"the body is larger than {limit} bytes"
-            return self._write(_closing(web.refusal(413, sentence, "payload-too-large", limit_bytes=limit)))
+            return self._refuse(refusal(413, sentence, "payload-too-large", limit_bytes=limit))
         body = self.rfile.read(size)
         if len(body) < size:
             self.close_connection = True
             return None
-        with server.answering():
-            return self._write(server.answer(self._incoming(body)))
-
-    def _size(self) -> int | None:
-        if self.fields.get("transfer-encoding"):
-            return None
-        length = self.fields.get("content-length", "0")
-        return int(length) if length.isascii() and length.isdigit() else None
+        answer = server.answer(self._incoming(body))
+        return self._write(answer) if isinstance(answer, Response) else self._write_stream(answer)
 
     def _incoming(self, body: bytes) -> web.Incoming:
         parts = urlsplit(self.path)
@@ -210,30 +194,32 @@ class Connection(BaseHTTPRequestHandler):
             peer_address=str(self.client_address[0]),
         )
 
-    def _write(self, outgoing: web.Outgoing) -> None:
-        self.send_response(outgoing.status)
-        for name, value in outgoing.headers.items():
-            self.send_header(name, value)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        if outgoing.stream is not None:
-            return self._write_pieces(outgoing.stream)
-        self.send_header("Content-Length", str(len(outgoing.body)))
-        if outgoing.close or self.close_connection:
-            self.close_connection = True
-            self.send_header("Connection", "close")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(outgoing.body)
-        return None
+    def _refuse(self, response: Response) -> None:
+        """Answer before the body was read: what follows on the connection is no request."""
+        self.close_connection = True
+        self._write(response)
 
-    def _write_pieces(self, pieces: Iterator[bytes]) -> None:
-        """Write a stream; whoever hangs up ends only this."""
-        chunked = self.request_version != "HTTP/1.0"
-        name, value = ("Transfer-Encoding", "chunked") if chunked else ("Connection", "close")
-        self.close_connection = self.close_connection or not chunked
-        self.send_header(name, value)
+    def _write(self, response: Response) -> None:
+        headers = (*response.headers, ("content-length", str(len(response.body))))
+        self._write_head(response.status, response.media, headers)
+        if self.command != "HEAD":
+            self.wfile.write(response.body)
+
+    def _write_head(self, status: int, media: str, headers: Iterable[tuple[str, str]]) -> None:
+        self.send_response(status)
+        closing = [("connection", "close")] if self.close_connection else []
+        typed = [("content-type", media)] if media else []
+        for name, value in (*typed, *headers, *closing, ("x-content-type-options", "nosniff")):
+            self.send_header(name, value)
         self.end_headers()
-        for piece in pieces:
+
+    def _write_stream(self, frames: Iterator[bytes]) -> None:
+        """Write an event stream; whoever hangs up ends only this."""
+        chunked = self.request_version != "HTTP/1.0"
+        self.close_connection = self.close_connection or not chunked
+        framing = [("transfer-encoding", "chunked")] if chunked else []
+        self._write_head(200, EVENT_STREAM, (*STREAM_HEADERS, *framing))
+        for piece in frames:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
             self.wfile.flush()
         if chunked:
@@ -256,8 +242,3 @@ def _asks(connection: socket.socket) -> bool:
         return bool(ready and connection.recv(1, socket.MSG_PEEK))
     except OSError:
         return False
-
-
-def _closing(outgoing: web.Outgoing) -> web.Outgoing:
-    """An answer before the body was read: what follows on the connection is no request."""
-    return web.Outgoing(outgoing.status, outgoing.body, outgoing.headers, close=True)

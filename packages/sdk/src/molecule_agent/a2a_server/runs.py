@@ -6,24 +6,25 @@ import os
 import threading
 from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from molecule_agent import errors
 from molecule_agent.a2a_server import payloads, web
 from molecule_agent.a2a_server.workers import Workers
-from molecule_wire import JSONObject
-from molecule_wire.a2a import operations, sse
+from molecule_agent.errors import Fail
+from molecule_wire import JSON, JSONObject
+from molecule_wire.a2a import sse
 from molecule_wire.a2a.server import service
-from molecule_wire.a2a.server.bindings import EVENT_STREAM, STREAM_HEADERS
+from molecule_wire.a2a.server.bindings import AgentBusy, Response
 from molecule_wire.a2a.server.requests import Invocation
-from molecule_wire.a2a.server.service import Retention, SendOutcome, Subscription, TaskService
+from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
 from molecule_wire.a2a.server.task_log import Owner, TaskLog
 from molecule_wire.a2a.server.turns import Turn
 
-Run: TypeAlias = Callable[[], Any]
+Run: TypeAlias = Callable[[], list[JSON] | None]
+Answer: TypeAlias = Response | Iterator[bytes]
+"""A whole response, or the frames of an event stream."""
 
 log = logging.getLogger("molecule_agent")
 
@@ -33,22 +34,6 @@ cancelled: contextvars.ContextVar[threading.Event | None] = contextvars.ContextV
 """Set, in the thread of a handler, once nobody wants its result any more."""
 
 _LEGACY = Owner("\0legacy")
-
-
-class AgentBusy(Exception):
-    """As many handlers run as may."""
-
-
-class AgentStopping(Exception):
-    """The server is being stopped."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What others may know of an exception: the text of a Fail, else class and reference."""
-
-    sentence: str
-    retry: bool = False
 
 
 class Runs:
@@ -67,7 +52,7 @@ class Runs:
         self._idle = threading.Condition(self._lock)
         self._running: set[Turn] = set()
         self._stopping = False
-        self._workers = Workers("molecule-turn")
+        self._workers = Workers()
         self.service = TaskService(
             lambda: datetime.now(UTC),
             secret=os.urandom(32),
@@ -76,33 +61,37 @@ class Runs:
             admit=self._admit,
         )
 
-    def perform(self, invocation: Invocation, request: web.Incoming) -> web.Outgoing:
-        """Do what is asked. Raises A2AError, AgentBusy or AgentStopping."""
+    def perform(self, invocation: Invocation, request: web.Incoming) -> Answer:
+        """Do what is asked. Raises A2AError or AgentBusy."""
+
+        def start(turn: Turn) -> None:
+            payload = payloads.of_message(invocation.request, request, turn)
+            self._start(turn, lambda: self._parts(payload, request))
+
         with self._lock:
             self._expire()
-            done = self.service.perform(invocation, request.principal, request.headers)
-            if isinstance(done, SendOutcome) and done.is_new:
-                payload = payloads.of_message(invocation.request, request, done.turn)
-                self._start(done.turn, lambda: self._parts(payload, request))
-        if isinstance(done, bytes):
-            return web.outgoing(invocation.binding.result(done))
-        if isinstance(done, Subscription):
-            return self._stream(EventStream(invocation, done))
-        return self._sent(invocation, done.turn)
+            done = self.service.perform(invocation, request.principal, request.headers, start)
+        if isinstance(done, EventStream):
+            return self._frames(done)
+        if isinstance(done, Response):
+            return done
+        self._wait(done)
+        with self._lock:
+            return service.result(invocation, done)
 
     def legacy(self, key: Hashable | None, body: JSONObject, request: web.Incoming) -> object:
-        """What the handler returned for a plain request, or a Failure."""
+        """What the handler returned for a plain request, or a Fail."""
         with self._lock:
             turn = self.service.known(key)
             if turn is None:
                 self._admit()
                 task = self.service.new_task(_LEGACY, {})
-                turn = self.service.begin(task, {}, key, size=len(request.body))
-                self._start(turn, lambda: payloads.json_ready(self._respond(body, request)), is_plain=True)
+                turn = begun = self.service.begin(task, {}, key, size=len(request.body))
+                self._start(begun, lambda: self._answer_plainly(begun, body, request))
         self._wait(turn)
         if turn.expired:
             return _failure(TimeoutError())
-        if isinstance(turn.result, Failure):
+        if isinstance(turn.result, Fail):
             self.service.forget(key)  # the platform tries again, and then the handler shall run again
         return turn.result
 
@@ -116,60 +105,50 @@ class Runs:
 
     def _admit(self) -> None:
         if self._stopping:
-            raise AgentStopping
+            raise AgentBusy("the agent is being stopped", "agent-stopping")
         if len(self._running) >= self._max:
-            raise AgentBusy
+            raise AgentBusy("the agent is at its capacity")
 
-    def _start(self, turn: Turn, run: Run, *, is_plain: bool = False) -> None:
+    def _start(self, turn: Turn, run: Run) -> None:
         self._running.add(turn)
         turn.work()
         called_off = threading.Event()
         turn.on_cancel.append(called_off.set)
         context = contextvars.copy_context()
-        self._workers.start(lambda: context.run(self._run, turn, run, called_off, is_plain))
+        self._workers.start(lambda: context.run(self._run, turn, run, called_off))
 
-    def _run(self, turn: Turn, run: Run, called_off: threading.Event, is_plain: bool) -> None:
+    def _run(self, turn: Turn, run: Run, called_off: threading.Event) -> None:
         cancelled.set(called_off)
         try:
-            result = run()
-            self._end(turn, result, lambda: turn.complete(None if is_plain else result or None))
+            parts = run() or None
+            self._end(turn, lambda: turn.complete(parts))
         except Exception as error:
-            failure = _failure(error)
-            log.error("the handler failed on %s: %s", turn.log.id, failure.sentence, exc_info=error)
-            self._end(turn, failure, lambda: turn.fail(failure.sentence, retry=failure.retry))
+            turn.result = failure = _failure(error)
+            log.error("the handler failed on %s: %s", turn.log.id, failure.text, exc_info=error)
+            self._end(turn, lambda: turn.fail(failure.text, retry=failure.retry))
         finally:
             with self._idle:
                 self._running.discard(turn)
                 self._idle.notify_all()
 
-    def _end(self, turn: Turn, result: object, end: Callable[[], None]) -> None:
+    def _end(self, turn: Turn, end: Callable[[], None]) -> None:
         with self._lock:
             if not turn.is_over:
-                turn.result = result
                 end()
 
-    def _parts(self, payload: payloads.Payload, request: web.Incoming) -> object:
+    def _parts(self, payload: payloads.Payload, request: web.Incoming) -> list[JSON]:
         return payloads.json_ready(payloads.parts_of(self._respond(payload, request)))
 
-    # Waiting for what it says
+    def _answer_plainly(self, turn: Turn, body: JSONObject, request: web.Incoming) -> None:
+        turn.result = payloads.json_ready(self._respond(body, request))
 
-    def _sent(self, invocation: Invocation, turn: Turn) -> web.Outgoing:
-        if invocation.request.operation is operations.STREAM:
-            return self._stream(EventStream(invocation, turn))
-        if invocation.request.blocking:
-            self._wait(turn)
-        with self._lock:
-            return web.outgoing(invocation.binding.result(service.result(invocation, turn)))
+    # Waiting for what it says
 
     def _wait(self, turn: Turn) -> None:
         with self._listening(turn.log) as changed:
             while not turn.is_over:
                 changed.wait(turn.seconds_left())
                 self._expire()
-
-    def _stream(self, events: EventStream) -> web.Outgoing:
-        headers = {**dict(STREAM_HEADERS), "content-type": EVENT_STREAM}
-        return web.Outgoing(200, headers=headers, stream=self._frames(events))
 
     def _frames(self, events: EventStream) -> Iterator[bytes]:
         is_over = False
@@ -192,7 +171,7 @@ class Runs:
     def _expire(self) -> None:
         for turn in self._running:
             if not turn.is_over:
-                turn.expire(_failure(TimeoutError()).sentence)
+                turn.expire(_failure(TimeoutError()).text)
 
     @contextmanager
     def _listening(self, task: TaskLog) -> Generator[threading.Condition]:
@@ -206,7 +185,8 @@ class Runs:
                 task.listeners.remove(changed.notify_all)
 
 
-def _failure(error: Exception) -> Failure:
-    if isinstance(error, errors.Fail):
-        return Failure(error.text, error.retry)
-    return Failure(f"internal error: {type(error).__name__} (ref {os.urandom(4).hex()})")
+def _failure(error: Exception) -> Fail:
+    """What others may know of an exception: the text of a Fail, else class and reference."""
+    if isinstance(error, Fail):
+        return error
+    return Fail(f"internal error: {type(error).__name__} (ref {os.urandom(4).hex()})")

@@ -11,7 +11,7 @@ from molecule_agent import handlers, living, session
 from molecule_agent.a2a_server import admission, app, callers, door, payloads, runs, web
 from molecule_wire import JSONObject
 from molecule_wire.a2a.server.card import complete_card
-from molecule_wire.calls import InboundMessage, InboundSource, values
+from molecule_wire.calls import inbound
 
 if TYPE_CHECKING:
     from molecule_agent.client import RemoteAgentClient
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 PayloadHandler: TypeAlias = Callable[[payloads.Payload], Any]
 
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})
-_SOURCES: dict[str, InboundSource] = {
-    "workspace": "peer_agent",
-    "user": "canvas_user",
-    "org-token": "canvas_user",
-    "channel": "channel",
-    "webhook": "channel",
-    "system": "system",
-}
-
 _deadline: ContextVar[str] = ContextVar("molecule_deadline", default="")
 
 
@@ -66,13 +57,14 @@ class A2AServer:
         self._max_concurrency = max_concurrency
         self._timeout = handler_timeout
         check = callers.Callers(agent_id, callers.PlatformKeys())
-        self._admission = admission.Admission(host, verify_callers, dispatch_secret, check, self._platform)
+        self._admission = admission.Admission(
+            host, verify_callers, self._dispatch_secret, check, self._platform
+        )
         self._client: RemoteAgentClient | None = None
-        self._own_runner = handlers.LoopThread()
+        self._async_runner = handlers.LoopThread()
         self._lock = threading.RLock()
         self._runs: runs.Runs | None = None
         self._server: door.Server | None = None
-        self._thread: threading.Thread | None = None
         if client is not None:
             self.bind(client)
 
@@ -110,37 +102,21 @@ class A2AServer:
                 return
             self._admission.check_at_start()
             self._runs = runs.Runs(self._respond, self._max_concurrency, self._timeout)
-            self._server = door.Server(self.host, self.port, self._app().answer, self._max_body_bytes)
+            own_path = app.plain(urlsplit(self.inbound_url).path)
+            serving = app.App(self._admission, self._runs, own_path, self._card)
+            self._server = door.Server(self.host, self.port, serving.answer, self._max_body_bytes)
             self.port = int(self._server.server_address[1])
-            arguments = {"poll_interval": 0.05}
-            self._thread = threading.Thread(
-                target=self._server.serve_forever, kwargs=arguments, name="molecule-a2a", daemon=True
-            )
-            self._thread.start()
+            self._server.start("molecule-a2a")
 
     def stop(self, timeout: float = 5.0) -> None:
         """Take no more work, let running handlers finish for at most `timeout` seconds, close the door."""
         with self._lock:
-            server, running, thread = self._server, self._runs, self._thread
-            self._server = self._runs = self._thread = None
-        if server is None or running is None or thread is None:
-            return
-        running.drain(timeout)
-        server.shutdown()
-        server.finish_answers(timeout)
-        server.hang_up()
-        server.server_close()
-        thread.join(timeout)
-        self._own_runner.close()
-
-    def _app(self) -> app.App:
-        assert self._runs is not None
-        return app.App(
-            admission=self._admission,
-            running=self._runs,
-            inbound_url=self.inbound_url,
-            card=self._card,
-        )
+            server, running = self._server, self._runs
+            self._server = self._runs = None
+        if server is not None and running is not None:
+            running.drain(timeout)
+            server.stop(timeout)
+            self._async_runner.close()
 
     def _card(self) -> JSONObject:
         given = self._agent_card or (self._client.agent_card if self._client else {})
@@ -151,10 +127,6 @@ class A2AServer:
         session.traceparent.set(request.header("traceparent"))  # each turn has a context of its own
         _deadline.set(request.header("X-Molecule-Deadline"))
         return handlers.resolve(self._handler(payload), self._client or self)
-
-    @property
-    def _async_runner(self) -> handlers.LoopThread:
-        return self._own_runner
 
 
 def start_for(
@@ -169,45 +141,13 @@ def start_for(
     """Start a server whose handler gets `(InboundMessage, client)`, and report its URL."""
 
     def answer(payload: payloads.Payload) -> Any:
-        return handlers.call(handler, _inbound_message(payload), client)
+        message = inbound.parse_push(payload)
+        message.deadline = _deadline.get() or None
+        message.cancelled = runs.cancelled.get() or message.cancelled
+        return handlers.call(handler, message, client)
 
     inbound_url = public_url or app.LEGACY_PATH
     server = A2AServer(client.workspace_id, inbound_url, answer, host, port, client=client, **options)
     server.start_in_background()
     client.reported_url = public_url or server.url
     return server
-
-
-def _inbound_message(payload: payloads.Payload) -> InboundMessage:
-    message: JSONObject = payload
-    source, source_id = _source(values.text_of(message.get("sender")))
-    caller = values.object_of(message.get("caller"))
-    key = values.text_of(message.get("idempotency_key"))
-    parts = message.get("parts")
-    sent = values.object_of(values.object_of(message.get("a2a")).get("message"))
-    return InboundMessage(
-        activity_id=key or values.text_of(message.get("task_id")),
-        source=source,
-        source_id=source_id,
-        text=values.text_of(message.get("message")) or values.text_of(message.get("text")),
-        raw=message,
-        peer_name=values.text_of(caller.get("name")) if source == "peer_agent" else "",
-        message_id=key,
-        context_id=values.text_of(message.get("context_id")),
-        task_id=values.text_of(message.get("task_id")),
-        parts=parts if isinstance(parts, list) else [],
-        deadline=_deadline.get() or None,
-        caller=caller or None,
-        client_message_id=values.text_of(sent.get("messageId")),
-        extensions=values.texts_of(sent.get("extensions")),
-        reference_task_ids=values.texts_of(sent.get("referenceTaskIds")),
-        cancelled=runs.cancelled.get() or threading.Event(),
-    )
-
-
-def _source(sender: str) -> tuple[InboundSource, str]:
-    kind, _, name = sender.partition(":")
-    if not name:
-        return ("peer_agent", sender) if sender else ("unknown", "")
-    source = _SOURCES.get(kind, "unknown")
-    return source, name if source == "peer_agent" else ""

@@ -10,8 +10,7 @@ IDLE_SECONDS = 30.0
 class Workers:
     """Runs each job in a thread that no other job holds; starting one costs more than most messages."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
@@ -22,7 +21,7 @@ class Workers:
             if self._idle:
                 self._idle -= 1
             else:
-                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+                threading.Thread(target=self._work, name="molecule-turn", daemon=True).start()
         self._jobs.put(job)
 
     def _work(self) -> None:

@@ -9,6 +9,7 @@ from requests.structures import CaseInsensitiveDict
 from molecule_agent.a2a_server import door, web
 from molecule_agent.testing.clock import FakeClock
 from molecule_agent.testing.web import Answered, Asked
+from molecule_wire.a2a.server.bindings import Response
 
 MOST_BYTES = 64 * 1024 * 1024
 
@@ -18,29 +19,23 @@ def listening(serve: Callable[[Asked], Answered], clock: FakeClock) -> Generator
     """Serve requests in threads; gives the URL. On leaving, whatever waits for a message ends."""
     closed = threading.Event()
 
-    def answer(incoming: web.Incoming) -> web.Outgoing:
+    def answer(incoming: web.Incoming) -> Response:
         # What `serve` raises breaks the connection: that is how a dropped request looks from outside.
         answered = serve(_asked(incoming, closed))
-        headers = dict(answered.headers)
-        if answered.content and not isinstance(answered.body, bytes):
-            headers.setdefault("Content-Type", "application/json")
-        return web.Outgoing(answered.status, answered.content, headers)
+        named = {name.lower() for name in answered.headers}
+        is_json = answered.content and not isinstance(answered.body, bytes) and "content-type" not in named
+        media = "application/json" if is_json else ""
+        return Response(answered.status, answered.content, media, tuple(answered.headers.items()))
 
     server = door.Server("127.0.0.1", 0, answer, MOST_BYTES)
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="molecule-fake", daemon=True
-    )
-    thread.start()
+    server.start("molecule-fake")
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         closed.set()
         with clock.changed:
             clock.changed.notify_all()
-        server.shutdown()
-        server.hang_up()
-        server.server_close()
-        thread.join()
+        server.stop(0)
 
 
 def _asked(incoming: web.Incoming, closed: threading.Event) -> Asked:

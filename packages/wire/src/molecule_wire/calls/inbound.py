@@ -1,4 +1,4 @@
-"""What an agent receives: one message, read from a row of the activity log or of the inbox."""
+"""What an agent receives: one message, read from a row of the activity log or inbox, or from a push."""
 
 import threading
 from dataclasses import dataclass, field
@@ -13,9 +13,12 @@ InboundSource: TypeAlias = Literal["canvas_user", "peer_agent", "schedule", "cha
 _SOURCES: dict[str, InboundSource] = {
     "canvas_user": "canvas_user",
     "user": "canvas_user",
+    "org-token": "canvas_user",
     "peer_agent": "peer_agent",
+    "workspace": "peer_agent",
     "schedule": "schedule",
     "channel": "channel",
+    "webhook": "channel",
     "system": "system",
 }
 
@@ -107,6 +110,33 @@ def parse_leased(row: JSONObject) -> InboundMessage | None:
     for name in ("peer_name", "peer_role", "agent_card_url", "context_id", "task_id"):
         setattr(message, name, _first(getattr(message, name), row.get(name)))
     return message
+
+
+def parse_push(payload: JSONObject) -> InboundMessage:
+    """Read the payload of a message that was delivered to the agent's own server."""
+    sender = values.text_of(payload.get("sender"))
+    kind, _, name = sender.partition(":")
+    source = _SOURCES.get(kind, "unknown") if name else _source("", sender)
+    caller = values.object_of(payload.get("caller"))
+    key = values.text_of(payload.get("idempotency_key"))
+    parts = payload.get("parts")
+    sent = values.object_of(values.object_of(payload.get("a2a")).get("message"))
+    return InboundMessage(
+        activity_id=_first(key, payload.get("task_id")),
+        source=source,
+        source_id=name or sender if source == "peer_agent" else "",
+        text=_first(payload.get("message"), payload.get("text")),
+        raw=payload,
+        peer_name=values.text_of(caller.get("name")) if source == "peer_agent" else "",
+        message_id=key,
+        context_id=values.text_of(payload.get("context_id")),
+        task_id=values.text_of(payload.get("task_id")),
+        parts=parts if isinstance(parts, list) else [],
+        caller=caller or None,
+        client_message_id=values.text_of(sent.get("messageId")),
+        extensions=values.texts_of(sent.get("extensions")),
+        reference_task_ids=values.texts_of(sent.get("referenceTaskIds")),
+    )
 
 
 def is_own_echo(message: InboundMessage, workspace_id: str) -> bool:

@@ -1,13 +1,22 @@
-"""The platform's A2A path: lenient, both dialects. A message is accepted, perhaps held for, and answered."""
+"""A2A to an agent, both versions: strict below /agents/{id}, lenient at the platform's own path.
 
-from molecule_platform.api.calls import Call, Reply
-from molecule_platform.api.nouns.a2a import SENDERS
+A message is accepted, perhaps waited for, and answered.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.nouns.a2a import BINDINGS, SENDERS
 from molecule_platform.domain import authorisation
 from molecule_platform.domain.correspondence import ANSWERERS
 from molecule_platform.domain.lifecycle import ALIVE
+from molecule_platform.domain.messages import Message
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.gateway.doors import asks, outcomes
 from molecule_platform.gateway.doors.asks import Ask
+from molecule_platform.gateway.doors.framing import Framing, Headers
 from molecule_platform.gateway.doors.outcomes import PlatformFraming
 from molecule_platform.gateway.doors.sending import REPLAYED, Sending
 from molecule_platform.gateway.doors.task_operations import TaskOperations
@@ -20,65 +29,111 @@ from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import operations
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.errors import A2AError
-from molecule_wire.a2a.server.bindings import JsonRpcBinding
-from molecule_wire.a2a.server.requests import Invocation
+from molecule_wire.a2a.server import requests
+from molecule_wire.a2a.server.bindings import JsonRpcBinding, RestBinding
+from molecule_wire.a2a.server.requests import SENDS, Invocation, RestPath
 
 
+@dataclass(frozen=True)
 class A2aDoor:
-    """Serves POST /workspaces/{id}/a2a."""
+    """Serves POST /workspaces/{id}/a2a, and /agents/{id} with everything of A2A below it."""
 
-    def __init__(
+    authority: Authority
+    sending: Sending
+    operations: TaskOperations
+    replies: Replies
+    relaying: Relaying
+    blocking_seconds: float
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by route."""
+        return {"a2a": self.platform, "agent.rpc": self.rpc, "agent.rest": self.rest}
+
+    async def platform(self, call: Call) -> Reply:
+        """One JSON-RPC request at the platform's path."""
+        read = partial(requests.json_rpc, call.raw, call.headers, asks.query(call), lenient=True)
+        return await self._answer(call, read, lenient=True)
+
+    async def rpc(self, call: Call) -> Reply:
+        """One JSON-RPC request."""
+        read = partial(requests.json_rpc, call.raw, call.headers, asks.query(call))
+        return await self._answer(call, read)
+
+    async def rest(self, call: Call) -> Reply:
+        """One request of the HTTP+JSON binding."""
+        bound = BINDINGS[call.route.method, call.route.path]
+        path = RestPath(bound.operation, bound.dialect, call.path)
+        read = partial(requests.of_rest, path, call.raw, call.headers, asks.query(call))
+        return await self._answer(call, read, requests.rest_binding(call.headers))
+
+    async def _answer(
         self,
-        authority: Authority,
-        sending: Sending,
-        served: TaskOperations,
-        replies: Replies,
-        relaying: Relaying,
-    ) -> None:
-        self._authority = authority
-        self._sending = sending
-        self._served = served
-        self._replies = replies
-        self._relaying = relaying
-
-    async def handle(self, call: Call) -> Reply:
-        """Answer one JSON-RPC request; whatever goes wrong comes back as an error object with its id."""
+        call: Call,
+        read: Callable[[], Invocation],
+        binding: RestBinding | None = None,
+        *,
+        lenient: bool = False,
+    ) -> Reply:
+        """Read a request and do what it asks; whatever goes wrong comes back as the caller reads it."""
+        framed = PlatformFraming if lenient else Framing
+        framing, operation = None if binding is None else framed(binding), None
         try:
-            invocation = await asks.json_rpc(self._authority, call, lenient=True)
+            invocation = await asks.read(self.authority, call, read)
+            framing, operation = framed(invocation.binding), invocation.request.operation
+            return await self._perform(call, invocation, framing, lenient)
         except A2AError as problem:
-            return PlatformFraming(JsonRpcBinding(problem.rpc_id, "1.0")).problem(problem, call.request_id)
+            framing = framing or framed(JsonRpcBinding(problem.rpc_id, "1.0"))
+            return framing.problem(problem, call.request_id, operation)
         except Refusal as refusal:
-            return PlatformFraming(JsonRpcBinding(None, "1.0")).refusal(refusal, call.request_id)
-        framing = PlatformFraming(invocation.binding)
-        try:
-            return await self._perform(call, invocation, framing)
-        except A2AError as problem:
-            return framing.problem(problem, call.request_id, invocation.request.operation)
-        except Refusal as refusal:
+            framing = framing or framed(JsonRpcBinding(None, "1.0"))
             return framing.refusal(refusal, call.request_id)
 
-    async def _perform(self, call: Call, invocation: Invocation, framing: PlatformFraming) -> Reply:
+    async def _perform(self, call: Call, invocation: Invocation, framing: Framing, lenient: bool) -> Reply:
         request = invocation.request
-        if request.operation in asks.SENDS and replies.is_reply(call.principal, request.role):
+        if lenient and request.operation in SENDS and replies.is_reply(call.principal, request.role):
             return await self._reply(call, request, framing)
-        if request.operation is None:
+        if lenient and request.operation is None:
             return await self._relay(call, request, framing)
-        return await self._serve(await asks.ask_of(self._authority, call, invocation, framing))
+        ask = await asks.ask_of(self.authority, call, invocation, framing)
+        if request.operation in SENDS:
+            return await self._send(ask, lenient)
+        return await self.operations.serve(ask)
 
-    async def _reply(self, call: Call, request: Request, framing: PlatformFraming) -> Reply:
+    async def _send(self, ask: Ask, lenient: bool) -> Reply:
+        hold = self.blocking_seconds
+        if lenient:
+            hold = self.sending.delivery.limits.hold_seconds if ask.workspace.status in ALIVE else None
+        streams = ask.request.operation is operations.STREAM
+        wishes = asks.wishes(ask.call, ask.request, None if streams else hold)
+        submission = await self.sending.submission(ask, wishes, by_reference=lenient)
+        if streams:
+            return await self.sending.stream(ask, submission)
+        receipt, message = await self.sending.unary(ask, submission)
+        headers = (*ask.echoed, *(REPLAYED if receipt.replayed else ()))
+        return await (self._tell_leniently if lenient else self._tell)(ask, message, headers)
+
+    async def _tell(self, ask: Ask, message: Message, headers: Headers) -> Reply:
+        if not message.is_open:
+            return ask.framing.reply(await self.sending.ended_task(ask, message), headers)
+        _, task = await self.sending.delivery.show(message.id)
+        return ask.framing.reply(ask.renderer.event({"task": task}), headers)
+
+    # At the platform's path
+
+    async def _reply(self, call: Call, request: Request, framing: Framing) -> Reply:
         authorisation.permit(call.principal, ANSWERERS, None, None)
-        target = await self._authority.same_org(call.principal, call.path["id"])
+        target = await self.authority.same_org(call.principal, call.path["id"])
         submission = Submission(call.principal, target, request)
         names = replies.names_of(request, call.headers.get("x-molecule-in-reply-to"))
-        replied = await self._replies.reply(submission, names)
+        replied = await self.replies.reply(submission, names)
         result: JSON = {"settled": replied.settled, "message_id": replied.message_id}
         return framing.reply(jsontext.encode(result), REPLAYED if replied.replayed else ())
 
-    async def _relay(self, call: Call, request: Request, framing: PlatformFraming) -> Reply:
+    async def _relay(self, call: Call, request: Request, framing: Framing) -> Reply:
         """A method that A2A does not know is for the agent to know, if the caller may send to it."""
-        admission = await self._authority.admit(call.principal, SENDERS, call.path["id"], to_send=True)
+        admission = await self.authority.admit(call.principal, SENDERS, call.path["id"], to_send=True)
         assert admission.workspace is not None
-        delivery = self._sending.delivery
+        delivery = self.sending.delivery
         hold = delivery.limits.hold_seconds
         submission = Submission(
             call.principal,
@@ -90,26 +145,14 @@ class A2aDoor:
             repeat_by_reference=False,
         )
         asked, target = await delivery.draft(submission)
-        return framing.reply(await self._relaying.relay(asked, target))
+        return framing.reply(await self.relaying.relay(asked, target))
 
-    async def _serve(self, ask: Ask) -> Reply:
-        if ask.request.operation not in asks.SENDS:
-            return await self._served.serve(ask)
-        streams = ask.request.operation is operations.STREAM
-        is_waited_for = ask.workspace.status in ALIVE and not streams
-        hold = self._sending.delivery.limits.hold_seconds if is_waited_for else None
-        wishes = asks.wishes(ask.call, ask.request, hold)
-        submission = await self._sending.submission(ask, wishes, by_reference=True)
-        return await (self._sending.stream if streams else self._send)(ask, submission)
-
-    async def _send(self, ask: Ask, submission: Submission) -> Reply:
-        receipt, message = await self._sending.unary(ask, submission)
-        named = (("x-molecule-message-id", message.id),)
-        headers = (*ask.echoed, *named, *(REPLAYED if receipt.replayed else ()))
+    async def _tell_leniently(self, ask: Ask, message: Message, headers: Headers) -> Reply:
+        headers = (*headers, ("x-molecule-message-id", message.id))
         if not message.is_open:
             return outcomes.ended(ask, message, headers)
-        message, task = await self._sending.delivery.show(message.id)
+        message, task = await self.sending.delivery.show(message.id)
         if not message.is_open:
             return outcomes.ended(ask, message, headers)
-        depth = await self._sending.delivery.queue_depth(message.target_id)
+        depth = await self.sending.delivery.queue_depth(message.target_id)
         return outcomes.queued(ask, message, task, depth, headers)

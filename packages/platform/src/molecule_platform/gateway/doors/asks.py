@@ -3,10 +3,9 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from molecule_platform.api.calls import Call
-from molecule_platform.api.nouns.a2a import Binding, who_may
+from molecule_platform.api.nouns.a2a import who_may
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.gateway.doors.framing import Framing, Headers
 from molecule_platform.services.authority import Authority
@@ -14,11 +13,8 @@ from molecule_platform.services.tasks import Asking
 from molecule_wire.a2a import extensions
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.errors import A2AError
-from molecule_wire.a2a.server import requests
-from molecule_wire.a2a.server.bindings import RestBinding
 from molecule_wire.a2a.server.renderer import Renderer
-from molecule_wire.a2a.server.requests import SENDS as SENDS
-from molecule_wire.a2a.server.requests import Invocation, RestPath
+from molecule_wire.a2a.server.requests import SENDS, Invocation
 from molecule_wire.values import value
 
 HOLD_MOST_SECONDS = 1800.0
@@ -59,11 +55,8 @@ class Ask:
         """The extensions that are active, as the answer names them."""
         if not self.extensions:
             return ()
-        active = extensions.activated(self.workspace.agent_card, self.extensions)
-        if not active:
-            return ()
-        listed = ", ".join(active)
-        return tuple((name, listed) for name in extensions.HEADERS if name in self.call.headers)
+        active = ", ".join(extensions.activated(self.workspace.agent_card, self.extensions))
+        return tuple((name, active) for name in extensions.HEADERS if active and name in self.call.headers)
 
 
 @value
@@ -76,25 +69,13 @@ class Wishes:
     never_queue: bool
 
 
-async def json_rpc(authority: Authority, call: Call, *, lenient: bool) -> Invocation:
-    """What a JSON-RPC request asks for. Raises A2AError that knows the request's id."""
-    read = partial(requests.read_json_rpc, call.raw, call.headers, _last_of_each(call), lenient=lenient)
-    return requests.json_rpc(await _read(authority, call, read))
-
-
-async def rest(authority: Authority, call: Call, bound: Binding, binding: RestBinding) -> Invocation:
-    """What a path of the HTTP+JSON binding asks for. Raises A2AError."""
-    path = RestPath(bound.operation, bound.dialect, call.path)
-    read = partial(requests.read_rest, path, call.raw, call.headers, _last_of_each(call))
-    return requests.of_rest(await _read(authority, call, read), path, binding)
-
-
-def _last_of_each(call: Call) -> Mapping[str, str]:
+def query(call: Call) -> Mapping[str, str]:
+    """The last value of each query parameter."""
     return {name: values[-1] for name, values in call.query.items()} if call.query else {}
 
 
-async def _read(authority: Authority, call: Call, reading: Callable[[], Request]) -> Request:
-    """A large body is read beside the event loop.
+async def read(authority: Authority, call: Call, reading: Callable[[], Invocation]) -> Invocation:
+    """Read a request, a large one beside the event loop. Raises A2AError.
 
     Whoever may not know of an agent is not told what is wrong with a request to it either.
     """

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from molecule_platform.api.calls import Call, Reply
 from molecule_platform.domain import dispatch, responses
 from molecule_platform.domain.messages import Message
-from molecule_platform.domain.tasks import Task
 from molecule_platform.gateway.doors.asks import Ask, Wishes
 from molecule_platform.gateway.doors.framing import Headers
 from molecule_platform.gateway.doors.task_frames import Before, TaskFrames
@@ -21,21 +21,21 @@ from molecule_wire.a2a import envelopes, extensions, push_configs
 REPLAYED: Headers = (("idempotency-replayed", "true"),)
 
 
+@dataclass(frozen=True)
 class Sending:
     """Takes messages in. What their senders are told is for the doors to say."""
 
-    def __init__(self, delivery: Delivery, tasks: Tasks, frames: TaskFrames, configs: PushConfigs) -> None:
-        self.delivery = delivery
-        self._tasks = tasks
-        self._frames = frames
-        self._configs = configs
+    delivery: Delivery
+    tasks: Tasks
+    frames: TaskFrames
+    configs: PushConfigs
 
     async def submission(self, ask: Ask, wishes: Wishes, *, by_reference: bool) -> Submission:
         """The message to deliver: what it goes on with, who is told of its task, and by when it must end."""
         extensions.check_required(ask.workspace.agent_card, ask.extensions)
         continues = None
         if ask.request.task_id is not None:
-            continues = await self._tasks.continued(
+            continues = await self.tasks.continued(
                 ask.asking, ask.request, wishes.idempotency_key, by_reference
             )
         request, config = envelopes.inline_push(ask.request)
@@ -46,7 +46,7 @@ class Sending:
         if config is not None:
             modern = push_configs.from_0_3(config) if request.dialect == "0.3" else config
             dialect = "1.0" if ask.renderer.spelling == "1.0" else "0.3"
-            inline = await self._configs.take_inline(ask.call.principal, modern, dialect)
+            inline = await self.configs.take_inline(ask.call.principal, modern, dialect)
         return Submission(
             ask.call.principal,
             ask.workspace,
@@ -66,48 +66,41 @@ class Sending:
 
     def _attaching(self, inline: InlineConfig) -> Callable[[Transaction, Message, datetime], None]:
         def attach(tx: Transaction, message: Message, now: datetime) -> None:
-            self._configs.attach(tx, inline, task_log.key_of(message), now)
+            self.configs.attach(tx, inline, task_log.key_of(message), now)
 
         return attach
 
     async def unary(self, ask: Ask, submission: Submission) -> tuple[Receipt, Message]:
-        """Accept a message and wait with its sender, as long as it wants to."""
+        """Accept a message and wait with its sender, as long as it wants to and is there."""
         receipt = await self.delivery.accept(submission)
-        return receipt, await self._held(ask.call, receipt, submission)
-
-    async def _held(self, call: Call, receipt: Receipt, submission: Submission) -> Message:
-        """Wait with the caller for the outcome; its going away never cancels the message."""
         message, seconds = receipt.message, submission.hold_seconds
         if not message.is_open or seconds <= 0:
-            return message
+            return receipt, message
         if message.lease_kind == "dispatch":
             # It is on its way already; where its sender goes makes no difference to its answer.
-            current = await self.delivery.outcome(message.id, seconds)
-            return await self.delivery.let_go(message.id, submission) if current.is_open else current
+            message = await self.delivery.outcome(message.id, seconds)
+        else:
+            message = await self._outcome_while_there(ask.call, message, seconds)
+        return receipt, await self.delivery.let_go(message.id, submission) if message.is_open else message
+
+    async def _outcome_while_there(self, call: Call, message: Message, seconds: float) -> Message:
         waiting = asyncio.ensure_future(self.delivery.outcome(message.id, seconds))
         leaving = asyncio.ensure_future(call.disconnected())
         try:
             await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            current = waiting.result() if waiting.done() else message
+            return waiting.result() if waiting.done() else message
         finally:
             waiting.cancel()
             leaving.cancel()
-        return await self.delivery.let_go(message.id, submission) if current.is_open else current
 
     async def stream(self, ask: Ask, submission: Submission) -> Reply:
         """Accept a message and tell its sender every event of it."""
-        before = await self._before(submission.continues)
+        continues, before = submission.continues, None
+        if continues is not None:
+            before = Before(continues.key, *await self.tasks.whole(continues.key))
         receipt = await self.delivery.accept(submission)
-        reply = await self._frames.of_message(ask, receipt.message, before)
-        if not receipt.replayed:
-            return reply
-        return Reply(reply.body, reply.status, (*reply.headers, *REPLAYED), reply.content_type, reply.stream)
-
-    async def _before(self, continues: Task | None) -> Before | None:
-        if continues is None:
-            return None
-        whole, number = await self._tasks.whole(continues.key)
-        return Before(continues.key, whole, number)
+        reply = await self.frames.of_message(ask, receipt.message, before)
+        return replace(reply, headers=(*reply.headers, *REPLAYED)) if receipt.replayed else reply
 
     async def ended_task(self, ask: Ask, message: Message) -> bytes:
         """The result of a message that has ended: its answer, or its task; raises the error it ended with."""
@@ -116,7 +109,7 @@ class Sending:
         is_ours = not dispatch.speaks_tasks(ask.workspace)
         if result is not None and not (is_ours and ask.renderer.shows_history):
             return ask.renderer.stored(result, message.dialect)
-        task = await self._tasks.of_message(message)
+        task = await self.tasks.of_message(message)
         if result is not None:
             return ask.renderer.stored(result, message.dialect, (task or {}).get("history"))
         if task is None:

@@ -3,9 +3,9 @@
 A stream is read from the task's log, so who reads slowly, comes late or goes away changes nothing for others.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 from molecule_platform.api.calls import Reply
@@ -25,34 +25,33 @@ from molecule_wire.a2a.sse import KEEP_ALIVE
 FIRST_SECONDS = 15.0
 
 
+@dataclass(frozen=True)
 class TaskFrames:
     """Makes streams."""
 
-    def __init__(self, streams: TaskStreams, deliveries: Delivery, tasks_: Tasks, identity: Identity) -> None:
-        self._streams = streams
-        self._deliveries = deliveries
-        self._tasks = tasks_
-        self._identity = identity
+    streams: TaskStreams
+    deliveries: Delivery
+    tasks: Tasks
+    identity: Identity
 
     async def of_message(self, ask: Ask, message: Message, before: Before | None) -> Reply:
         """The stream of a message. What goes wrong before its first event is an answer, not a stream."""
-        begun = await self._streams.beginning(message.id, FIRST_SECONDS)
-        if begun is None:
-            message = await self._deliveries.get(message.id)
-            if not message.is_open:
-                return await self._without_events(ask, message)
+        begun = await self.streams.beginning(message.id, FIRST_SECONDS)
+        if begun is not None:
+            return _reply(ask, self._message_lines(ask, message.id, begun, before))
+        message = await self.deliveries.get(message.id)
+        if message.is_open:
             return _reply(ask, self._awaiting(ask, message.id, before))
-        return _reply(ask, self._message_lines(ask, message.id, begun, before))
+        if message.status != "answered":
+            raise responses.error_of(message)
+        return _reply(ask, body=_last_word(ask, message))
 
     async def of_task(self, ask: Ask, rejoined: Rejoined) -> Reply:
         """The stream of a task from where its follower comes in."""
-        shown = b""
-        if rejoined.shown is not None:
-            shown = ask.invocation.binding.event(
-                rejoined.number, ask.renderer.event({"task": rejoined.shown})
-            )
+        told = rejoined.shown
+        shown = b"" if told is None else ask.invocation.event(rejoined.number, {"task": told})
         begun = Begun(rejoined.key, rejoined.number + 1)
-        return _reply(ask, self._lines(ask, begun, shown=shown, is_all=rejoined.is_all))
+        return _reply(ask, self._lines(ask, begun, prefix=shown, ended=rejoined.is_all))
 
     # What is written
 
@@ -61,53 +60,33 @@ class TaskFrames:
         begun = None
         while begun is None:
             yield KEEP_ALIVE
-            begun, ended, is_closing = await self._awaited(message_id)
-            if ended is not None:
-                yield _last_word(ask, ended)
-            if ended is not None or is_closing:
+            begun = await self.streams.beginning(message_id, FIRST_SECONDS)
+            if begun is None and not (message := await self.deliveries.get(message_id)).is_open:
+                yield _last_word(ask, message)
+                return
+            if self.streams.stopping:
                 return
         async with aclosing(pieces(self._message_lines(ask, message_id, begun, before))) as lines:
             async for chunk in lines:
                 yield chunk
 
     def _message_lines(self, ask: Ask, message_id: str, begun: Begun, before: Before | None) -> TaskLines:
-        shown: Before | None = None
-        if before is not None and before.key == begun.key:
-            begun, shown = Begun(before.key, before.number + 1), before
-        return self._lines(ask, begun, message_id=message_id, before=shown)
-
-    async def _awaited(self, message_id: str) -> tuple[Begun | None, Message | None, bool]:
-        """The beginning of a message's events; or the message, if it ended without any; or that we close."""
-        loop = asyncio.get_running_loop()
-        asked_at = loop.time()
-        begun = await self._streams.beginning(message_id, FIRST_SECONDS)
-        current = None if begun is not None else await self._deliveries.get(message_id)
-        if current is None or not current.is_open:
-            return begun, current, False
-        # Streams that end before their time do so because the house closes.
-        return None, None, loop.time() - asked_at < FIRST_SECONDS / 2
+        if before is None or before.key != begun.key:
+            return self._lines(ask, begun, message_id=message_id)
+        begun = Begun(before.key, before.number + 1)
+        return self._lines(ask, begun, message_id=message_id, before=before)
 
     def _lines(self, ask: Ask, begun: Begun, **how: Any) -> TaskLines:
-        credential = Credential(self._identity, ask.call.principal.credential)
-        return TaskLines(self._streams, self._tasks, ask.invocation, credential, begun, **how)
-
-    async def _without_events(self, ask: Ask, message: Message) -> Reply:
-        """A message that ended before anything was said of it."""
-        if message.status != "answered":
-            raise responses.error_of(message)
-
-        async def lines() -> AsyncGenerator[bytes]:
-            yield _last_word(ask, message)
-
-        return _reply(ask, lines())
+        credential = Credential(self.identity, ask.call.principal.credential)
+        return TaskLines(self.streams, self.tasks, ask.invocation, credential, begun, **how)
 
 
 def _last_word(ask: Ask, message: Message) -> bytes:
     """The one frame of a message that ended without an event."""
     if message.status != "answered":
         return ask.invocation.binding.error_event(responses.error_of(message))
-    return ask.invocation.binding.event(1, ask.renderer.event({"task": results.snapshot(message, "1.0")}))
+    return ask.invocation.event(1, {"task": results.snapshot(message, "1.0")})
 
 
-def _reply(ask: Ask, lines: AsyncGenerator[bytes] | Stream) -> Reply:
-    return Reply(headers=(*STREAM_HEADERS, *ask.echoed), content_type=EVENT_STREAM, stream=lines)
+def _reply(ask: Ask, lines: AsyncGenerator[bytes] | Stream | None = None, body: bytes | None = None) -> Reply:
+    return Reply(body, 200, (*STREAM_HEADERS, *ask.echoed), EVENT_STREAM, lines)

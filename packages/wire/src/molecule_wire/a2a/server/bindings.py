@@ -1,6 +1,6 @@
 """Bindings: how a result, an event or an error is framed, as JSON-RPC or as HTTP+JSON."""
 
-from molecule_wire import JSON, jsontext
+from molecule_wire import JSON, JSONObject, jsontext
 from molecule_wire.a2a import envelopes, operations, sse
 from molecule_wire.a2a.errors import GATEWAY_DOMAIN, INVALID_AGENT_RESPONSE, A2AError
 from molecule_wire.a2a.operations import Dialect, Operation
@@ -18,6 +18,23 @@ class Response:
     status: int
     body: bytes
     media: str = JSON_MEDIA
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def refusal(
+    status: int, sentence: str, code: str = "", headers: tuple[tuple[str, str], ...] = (), **more: JSON
+) -> Response:
+    """An error in the platform's form, for what no binding frames."""
+    body: JSONObject = {"error": sentence, **({"code": code} if code else {}), **more}
+    return Response(status, jsontext.encode(body), headers=headers)
+
+
+class AgentBusy(Exception):
+    """A message cannot be taken now; whoever brings it may come again in a second."""
+
+    def __init__(self, sentence: str, code: str = "agent-busy") -> None:
+        super().__init__(sentence)
+        self.response = refusal(503, sentence, code, (("retry-after", "1"),), retry_after=1)
 
 
 class JsonRpcBinding:

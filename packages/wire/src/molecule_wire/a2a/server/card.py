@@ -8,16 +8,7 @@ from urllib.parse import urlsplit
 
 from molecule_wire import JSON, JSONObject, jsontext
 from molecule_wire.a2a import cards
-from molecule_wire.values import value
-
-
-@value
-class CardResponse:
-    """The HTTP response to a request for the card: 200, or 304 for a copy that is still right."""
-
-    status: int
-    body: bytes
-    headers: dict[str, str]
+from molecule_wire.a2a.server.bindings import Response
 
 
 class ServedCard:
@@ -27,20 +18,20 @@ class ServedCard:
         self._tag = ""
         self._since = ""
 
-    def response(self, card: JSONObject, if_none_match: str, now: datetime) -> CardResponse:
-        """The card, unless the caller has it already."""
+    def response(self, card: JSONObject, if_none_match: str, now: datetime) -> Response:
+        """The card, or 304 for a caller whose copy is still right."""
         body = jsontext.encode(card)
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         if tag != self._tag:
             self._tag, self._since = tag, format_datetime(now, usegmt=True)
-        headers = {
-            "content-type": "application/json",
-            "etag": tag,
-            "last-modified": self._since,
-            "cache-control": "max-age=60",
-            "vary": "A2A-Version, Authorization",
-        }
-        return CardResponse(304, b"", headers) if tag in if_none_match else CardResponse(200, body, headers)
+        headers = (
+            ("etag", tag),
+            ("last-modified", self._since),
+            ("cache-control", "max-age=60"),
+            ("vary", "A2A-Version, Authorization"),
+        )
+        is_known = tag in if_none_match
+        return Response(304 if is_known else 200, b"" if is_known else body, headers=headers)
 
 
 def complete_card(given: JSONObject, agent_id: str, url: str) -> JSONObject:

@@ -37,10 +37,12 @@ class Renderer:
         """A 1.0 task as the result of an operation on it."""
         return jsontext.encode(self._task(task))
 
-    def page(self, tasks: list[JSONObject], *, artifacts: bool, **more: JSON) -> bytes:
-        """A list of 1.0 tasks; their artifacts only if they are wanted."""
-        shown = tasks if artifacts else [_without(task, "artifacts") for task in tasks]
-        return jsontext.encode({"tasks": [self._task(task) for task in shown], **more})
+    def page(self, tasks: list[JSONObject], params: JSONObject, token: str, size: int, total: int) -> bytes:
+        """A page of 1.0 tasks; with artifacts only if the params of the list ask for them."""
+        wanted = params.get("includeArtifacts") is True
+        shown = [self._task(task if wanted else _without(task, "artifacts")) for task in tasks]
+        page: JSONObject = {"tasks": [*shown], "nextPageToken": token, "pageSize": size, "totalSize": total}
+        return jsontext.encode(page)
 
     def stored(self, payload: bytes, dialect: str, history: JSON = None) -> bytes:
         """A result or event that was kept in a dialect; `history` is given to a task that has none."""

@@ -1,12 +1,10 @@
 """The operations of A2A on the tasks that one process keeps in memory.
 
-A transport reads a request, calls `perform`, and does what comes back: write a result, run a new turn, wait
-until a turn is over, follow a log. Nothing here waits.
+A transport reads a request, calls `perform`, and does what comes back: write a response, follow a stream, or
+wait until a turn is over. Nothing here waits.
 """
 
-import base64
 import hashlib
-import hmac
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -16,9 +14,11 @@ from datetime import datetime, timedelta
 from molecule_wire import JSONObject, ids, times
 from molecule_wire.a2a import convert, errors, operations, push_configs, tasks
 from molecule_wire.a2a.envelopes import Request
-from molecule_wire.a2a.server import paging, resumption
+from molecule_wire.a2a.server import paging
+from molecule_wire.a2a.server.bindings import Response
 from molecule_wire.a2a.server.paging import ListQuery, Place
 from molecule_wire.a2a.server.requests import SENDS, Headers, Invocation
+from molecule_wire.a2a.server.streams import EventStream
 from molecule_wire.a2a.server.task_log import Owner, TaskLog
 from molecule_wire.a2a.server.turns import Now, Turn, new_status
 from molecule_wire.a2a.tasks import TaskState
@@ -35,23 +35,6 @@ class Retention:
     size: int = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class SendOutcome:
-    """What became of a send: a turn, which is to be run when it is new."""
-
-    turn: Turn
-    is_new: bool
-
-
-@dataclass(frozen=True)
-class Subscription:
-    """A log to follow from after a number; before its events something may be shown."""
-
-    log: TaskLog
-    after: int
-    shown: JSONObject | None = None
-
-
 class TaskService:
     """Finds tasks for those who own them, begins them, and goes on with those that wait."""
 
@@ -63,30 +46,31 @@ class TaskService:
         retention: Retention | None = None,
         turn_seconds: float | None = None,
         admit: Callable[[], None] = lambda: None,
-        new_id: Callable[[], str] = ids.uuid7,
     ) -> None:
         """`admit` is called before each new turn; what it raises refuses the message."""
         self._now = now
         self._retention = retention or Retention()
         self._turn_seconds = turn_seconds
         self._admit = admit
-        self._new_id = new_id
-        self._seal = _PageSeal(secret)
+        self._seal = paging.HashSeal(secret)
         self._turns: OrderedDict[Hashable, tuple[Turn, str, datetime]] = OrderedDict()
         self._size = 0
         self._newest: dict[str, Turn] = {}
         """The newest turn of each task."""
 
     def perform(
-        self, invocation: Invocation, principal: str, headers: Headers
-    ) -> bytes | SendOutcome | Subscription:
-        """Do what is asked for everything but the sends' waiting. Raises A2AError."""
+        self, invocation: Invocation, principal: str, headers: Headers, start: Callable[[Turn], None]
+    ) -> Response | EventStream | Turn:
+        """Do what is asked: a new turn is started. Raises A2AError.
+
+        A turn comes back that the caller waits for; when it is over, `result` has the response.
+        """
         owner, request = Owner(principal, invocation.tenant), invocation.request
         operation = request.operation
         if operation is None:
             raise errors.protocol_error(errors.METHOD_NOT_FOUND)
         if operation in SENDS:
-            return self.send(request, owner, headers)
+            return self._send(invocation, owner, headers, start)
         if operation in push_configs.OPERATIONS:
             raise errors.protocol_error(errors.PUSH_NOTIFICATION_NOT_SUPPORTED)
         if operation is operations.LIST:
@@ -95,27 +79,37 @@ class TaskService:
             raise errors.protocol_error(errors.UNSUPPORTED_OPERATION)
         log = self._found(request.task_id or "", owner, headers)
         if operation is operations.SUBSCRIBE:
-            return subscription(log, headers.get("last-event-id"))
+            return EventStream.rejoined(invocation, log, headers.get("last-event-id"))
         if operation is operations.CANCEL:
             self._cancel(log)
-        return invocation.renderer.task(log.show())
+        return invocation.binding.result(invocation.renderer.task(log.show()))
 
     # Sending
 
-    def send(self, request: Request, owner: Owner, headers: Headers) -> SendOutcome:
-        """Begin a task, go on with one that waits, or find the turn that this message has already."""
+    def _send(
+        self, invocation: Invocation, owner: Owner, headers: Headers, start: Callable[[Turn], None]
+    ) -> Response | EventStream | Turn:
+        request = invocation.request
         key, fingerprint = _key(request, owner, headers)
-        known = self.known(key, fingerprint)
-        if known is not None:
-            return SendOutcome(known, is_new=False)
-        message = _message_1_0(request)
+        turn = self.known(key, fingerprint)
+        if turn is None:
+            message = _message_1_0(request)
+            log = self._going_on(request, message, owner, headers)
+            turn = self.begin(log, message, key, fingerprint, len(request.body))
+            start(turn)
+        if request.operation is operations.STREAM:
+            return EventStream(invocation, turn.log, turn.first - 1, turn=turn)
+        return turn if request.blocking and not turn.is_over else result(invocation, turn)
+
+    def _going_on(self, request: Request, message: JSONObject, owner: Owner, headers: Headers) -> TaskLog:
+        """The task that a message goes on with, or a new one."""
         waiting = self._waiting(request, owner, headers) if request.task_id else None
         self._admit()
-        log = waiting or self.new_task(owner, message, request.context_id)
-        if waiting is not None:
-            status = new_status(TaskState.SUBMITTED, self._now())
-            log.append({"task": tasks.continued(log.whole, message, status)})
-        return SendOutcome(self.begin(log, message, key, fingerprint, len(request.body)), is_new=True)
+        if waiting is None:
+            return self.new_task(owner, message, request.context_id)
+        status = new_status(TaskState.SUBMITTED, self._now())
+        waiting.append({"task": tasks.continued(waiting.whole, message, status)})
+        return waiting
 
     def known(self, key: Hashable | None, fingerprint: str = "") -> Turn | None:
         """The turn of a message that came before, unless it was called off or failed and may be repeated.
@@ -155,7 +149,7 @@ class TaskService:
 
     def new_task(self, owner: Owner, message: JSONObject, context_id: str | None = None) -> TaskLog:
         """The log of a task that begins with a message."""
-        log = TaskLog(self._new_id(), context_id or self._new_id(), owner)
+        log = TaskLog(ids.uuid7(), context_id or ids.uuid7(), owner)
         status = new_status(TaskState.SUBMITTED, self._now())
         log.append({"task": tasks.begun(log.id, log.context_id, message, status)})
         return log
@@ -193,22 +187,19 @@ class TaskService:
         turn = self._newest[log.id]
         (Turn(log, {}, self._now) if turn.is_over else turn).cancel()
 
-    def _list(self, invocation: Invocation, owner: Owner) -> bytes:
+    def _list(self, invocation: Invocation, owner: Owner) -> Response:
         params = invocation.request.params
-        query = paging.list_query(params, owner, self._seal)
+        query = paging.list_query(params, owner, self._seal.open)
         known = (turn.log for turn in self._newest.values())
         logs = [log for log in known if log.owner == owner and _fits(log, query)]
         logs.sort(key=_place, reverse=True)
         left = [log for log in logs if query.before is None or _place(log) < query.before]
         shown = left[: query.limit]
         more = len(left) > query.limit
-        return invocation.renderer.page(
-            [log.show() for log in shown],
-            artifacts=params.get("includeArtifacts") is True,
-            nextPageToken=paging.next_token(_place(shown[-1]), query, self._seal) if more else "",
-            pageSize=query.limit,
-            totalSize=len(logs),
-        )
+        token = paging.next_token(_place(shown[-1]), query, self._seal.seal) if more else ""
+        told = [log.show() for log in shown]
+        page = invocation.renderer.page(told, params, token, query.limit, len(logs))
+        return invocation.binding.result(page)
 
     def _forget_old(self) -> None:
         """Forget turns that are over, the oldest first, while they are too old, too many or too large."""
@@ -224,31 +215,13 @@ class TaskService:
             self.forget(key)
 
 
-def result(invocation: Invocation, turn: Turn) -> bytes:
+def result(invocation: Invocation, turn: Turn) -> Response:
     """The result of a send as it stands. Raises `agent-busy` when the message may be delivered again."""
     if turn.retry:
         raise errors.gateway_error("agent-busy", "the agent failed and asks for the message again")
     log = turn.log
-    if log.answer is not None:
-        return invocation.renderer.event({"message": log.answer})
-    return invocation.renderer.event({"task": log.show()})
-
-
-def subscription(log: TaskLog, last_event_id: str | None) -> Subscription:
-    """Where a follower of a log comes in."""
-    if not last_event_id:
-        if log.is_over:
-            raise resumption.nothing_follows(log.state)
-        return Subscription(log, log.number, log.show())
-    seen = resumption.last_seen(last_event_id, log.number)
-    if log.is_over and seen == log.number:
-        raise resumption.nothing_follows(log.state)
-    if seen == 0 and log.oldest == 1:
-        return Subscription(log, 0)
-    if seen + 1 < log.oldest:
-        return Subscription(log, log.number, log.show())
-    shown = resumption.resumed_task(log.id, log.context_id, log.as_of(seen), seen)
-    return Subscription(log, seen, shown)
+    said: JSONObject = {"task": log.show()} if log.answer is None else {"message": log.answer}
+    return invocation.binding.result(invocation.renderer.event(said))
 
 
 def redelivery_key(principal: str, headers: Headers) -> Hashable | None:
@@ -283,22 +256,3 @@ def _fits(log: TaskLog, query: ListQuery) -> bool:
     if query.state not in (None, log.state):
         return False
     return query.after is None or times.parse_time(_place(log)[0]) > query.after
-
-
-class _PageSeal:
-    """See `paging.TokenSeal`: a keyed hash before the text."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-
-    def seal(self, text: str, bound_to: str, /) -> str:
-        return base64.urlsafe_b64encode(self._hash(text.encode(), bound_to) + text.encode()).decode()
-
-    def open(self, token: str, bound_to: str, /) -> str:
-        raw = base64.b64decode(token, altchars=b"-_", validate=True)
-        if not hmac.compare_digest(raw[:32], self._hash(raw[32:], bound_to)):
-            raise ValueError("not a token of ours")
-        return raw[32:].decode()
-
-    def _hash(self, said: bytes, bound_to: str) -> bytes:
-        return hmac.new(self._secret, bound_to.encode() + b"\n" + said, hashlib.sha256).digest()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-from molecule_wire import JSON, JSONObject
+from molecule_wire import JSONObject
 from molecule_wire.a2a import tasks
 
 MOST_EVENTS = 10_000
@@ -28,8 +28,7 @@ class TaskLog:
         self.answer: JSONObject | None = None
         """The Message with which the agent answered instead of a task."""
         self._events: list[JSONObject] = []
-        self._dropped = 0
-        self._read = 0
+        self._dropped = self._read = 0
         self._whole: JSONObject | None = None
         self._before_last: JSONObject | None = None
 
@@ -105,12 +104,11 @@ class TaskLog:
 
     def as_of(self, number: int) -> JSONObject:
         """The status after an event that is still kept."""
-        status: JSONObject = self.status
         for event in reversed(self._events[: number - self._dropped]):
             (body,) = event.values()
             if isinstance(body, dict) and isinstance(body.get("status"), dict):
                 return cast("JSONObject", body["status"])
-        return status
+        return self.status
 
     def show(self) -> JSONObject:
         """The task as it stands, for a caller that is told of it now: no Message can follow."""
@@ -122,18 +120,19 @@ class TaskLog:
         if not self._events or self._read >= self.number:
             return None
         last, chunk = self._events[-1].get("artifactUpdate"), event.get("artifactUpdate")
-        if not isinstance(last, dict) or not isinstance(chunk, dict) or not chunk.get("append"):
-            return None
-        before, after = last.get("artifact"), chunk.get("artifact")
-        if not isinstance(before, dict) or not isinstance(after, dict) or last.get("lastChunk"):
-            return None
-        text = _only_text(before), _only_text(after)
-        same = {**before, "parts": None} == {**after, "parts": None}
-        if not same or text[0] is None or text[1] is None or "metadata" in chunk:
-            return None
-        artifact: JSONObject = {**before, "parts": [{"text": text[0] + text[1]}]}
-        ended: JSONObject = {"lastChunk": True} if chunk.get("lastChunk") else {}
-        return {"artifactUpdate": {**last, "artifact": artifact, **ended}}
+        match last, chunk:
+            case (
+                {"artifact": {"parts": [{"text": str(text), **beside}], **before}},
+                {"append": True, "artifact": {"parts": [{"text": str(more), **also_beside}], **after}},
+            ) if before == after and not (beside or also_beside):
+                last, chunk = cast("JSONObject", last), cast("JSONObject", chunk)
+                if last.get("lastChunk") or "metadata" in chunk:
+                    return None
+                artifact: JSONObject = {**before, "parts": [{"text": text + more}]}
+                ended: JSONObject = {"lastChunk": True} if chunk.get("lastChunk") else {}
+                return {"artifactUpdate": {**last, "artifact": artifact, **ended}}
+            case _:
+                return None
 
     def _drop_oldest(self) -> None:
         if len(self._events) > MOST_EVENTS:
@@ -144,13 +143,3 @@ class TaskLog:
     def _notify(self) -> None:
         for listener in tuple(self.listeners):
             listener()
-
-
-def _only_text(artifact: JSONObject) -> str | None:
-    """The text of an artifact that has one text part and nothing beside it."""
-    parts: JSON = artifact.get("parts")
-    only = parts[0] if isinstance(parts, list) and len(parts) == 1 else None
-    if not isinstance(only, dict) or only.keys() != {"text"}:
-        return None
-    text = only["text"]
-    return text if isinstance(text, str) else None

@@ -34,10 +34,7 @@ class Turn:
         self.size = 0
         self.result: object = None
         """What the handler returned, for callers who are answered in another form than A2A."""
-        self.is_over = False
-        self.cancelled = False
-        self.expired = False
-        self.retry = False
+        self.is_over = self.cancelled = self.expired = self.retry = False
         self.on_cancel: list[Callable[[], object]] = []
         self._now = now
 
