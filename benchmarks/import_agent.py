@@ -11,7 +11,7 @@ import sys
 from benchmarks import figure
 from scripts import live_platform
 
-RUNS = 5
+RUNS = 15
 PROGRAM = """
 import time
 began = time.process_time()
