@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import requests
 
-from molecule_agent import InboundMessage, InboxDelivery, PushDelivery, RemoteAgentClient
+from molecule_agent import Fail, InboundMessage, InboxDelivery, PushDelivery, RemoteAgentClient
 from molecule_wire.calls import delegations, workspaces
 from tests.spec.platforms import Engine, Platform
 
@@ -58,6 +58,23 @@ def test_a_message_reaches_the_handler_with_its_sender(platform: Platform, serve
     assert (got.caller["name"], got.peer_name) == ("peer", "peer")
     assert got.caller["row"] == got.message_id
     assert got.caller["delegation"] is None
+
+
+def test_a_message_that_the_handler_wants_again_is_delivered_again(
+    platform: Platform, served: Served
+) -> None:
+    def fail_at_first(message: InboundMessage, client: RemoteAgentClient) -> str:
+        served.got.append(message)
+        if len(served.got) == 1:
+            raise Fail("not yet", retry=True)
+        return "now"
+
+    again = served.client.start_a2a_server(fail_at_first, host="127.0.0.1", dispatch_secret="s3cret")
+    served.client.register()
+    answer = platform.send(served.client.workspace_id, "hi").json()
+    again.stop()
+    assert answer["result"]["parts"][0]["text"] == "now"
+    assert [message.message_id for message in served.got] == [served.got[0].message_id] * 2
 
 
 def test_a_stream_passes_the_gateway_event_by_event(platform: Platform, served: Served) -> None:

@@ -279,7 +279,7 @@ def test_a_handler_that_asks_for_another_try_is_given_the_message_again(serve: M
 
     server = serve(answer)
     refused = post(server, send(), X_Molecule_Message_Id="row-1")
-    assert (refused.status_code, refused.json()["error"]["data"][0]["reason"]) == (503, "AGENT_BUSY")
+    assert (refused.status_code, refused.json()["code"]) == (503, "agent-busy")
     task = post(server, send(), X_Molecule_Message_Id="row-1").json()["result"]
     assert task["status"]["message"]["parts"][0]["text"] == "now"
 

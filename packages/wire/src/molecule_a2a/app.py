@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
@@ -16,6 +17,7 @@ from molecule_wire.a2a import errors, operations, sse
 from molecule_wire.a2a.server import bindings, requests, service
 from molecule_wire.a2a.server.bindings import AgentBusy, refusal
 from molecule_wire.a2a.server.card import ServedCard, complete_card
+from molecule_wire.a2a.server.records import TurnStore
 from molecule_wire.a2a.server.requests import RestPath
 from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
@@ -26,6 +28,9 @@ from molecule_wire.callers import is_direct
 Handler: TypeAlias = Callable[[Turn], Awaitable[object]]
 """Works on a message. It returns text, a list of parts or None, or has ended the turn itself."""
 
+Endpoint: TypeAlias = Callable[[Request], Awaitable[bindings.Response]]
+"""Answers a path beside those of A2A, whoever calls."""
+
 Answer: TypeAlias = bindings.Response | EventStream
 
 log = logging.getLogger("molecule_a2a")
@@ -34,16 +39,26 @@ log = logging.getLogger("molecule_a2a")
 class Unauthenticated(Exception):
     """The caller may not give this agent work; the text says why."""
 
+    def __init__(self, sentence: str, code: str = "caller-unverified") -> None:
+        self.code = code
+        super().__init__(sentence)
+
 
 async def local_caller(request: Request) -> str:
     """Let in requests straight from this machine, all as one caller."""
     if not is_direct(request.client.host if request.client else "", request.headers):
-        raise Unauthenticated("only direct requests from this machine are served")
+        raise Unauthenticated("caller not verified: only direct requests from this machine are served")
     return "local"
 
 
 class AgentApp:
-    """An ASGI application. `authenticate` gives the name of the caller, or raises Unauthenticated."""
+    """An ASGI application. `authenticate` gives the name of the caller, or raises Unauthenticated.
+
+    It is asked before the body is read, and `check_body` after it. `admit` refuses a new turn by raising
+    AgentBusy. A turn that is called off is told to `interrupt`, or its handler's task is cancelled. Tasks
+    that a `store` keeps are known after a restart. `endpoints` are further paths, by method and path;
+    `rpc_paths` are those of JSON-RPC.
+    """
 
     def __init__(
         self,
@@ -53,15 +68,25 @@ class AgentApp:
         url: str,
         agent_id: str = "agent",
         authenticate: Callable[[Request], Awaitable[str]] = local_caller,
+        check_body: Callable[[Request, bytes], None] = lambda request, body: None,
+        admit: Callable[[], None] | None = None,
+        interrupt: Callable[[Turn], object] | None = None,
+        store: TurnStore | None = None,
+        endpoints: Mapping[tuple[str, str], Endpoint] = MappingProxyType({}),
+        rpc_paths: Collection[str] = ("/",),
         max_body_bytes: int = 16 * 1024 * 1024,
         max_concurrency: int = 16,
-        turn_seconds: float = 300.0,
+        turn_seconds: float | None = 300.0,
         retention: Retention | None = None,
     ) -> None:
         self._handler = handler
         self._card = complete_card(card, agent_id, url)
         self._served_card = ServedCard()
         self._authenticate = authenticate
+        self._check_body = check_body
+        self._interrupt = interrupt
+        self._endpoints = endpoints
+        self._rpc_paths = rpc_paths
         self._max_body_bytes = max_body_bytes
         self._max_concurrency = max_concurrency
         self._turn_seconds = turn_seconds
@@ -72,7 +97,8 @@ class AgentApp:
             secret=os.urandom(32),
             retention=retention,
             turn_seconds=turn_seconds,
-            admit=self._admit,
+            admit=admit or self._admit,
+            store=store,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,7 +134,11 @@ class AgentApp:
     # Requests
 
     async def _answer(self, request: Request) -> Answer:
-        target = requests.route(request.method, request.url.path.rstrip("/") or "/", ("/",))
+        asked = request.url.path.rstrip("/") or "/"
+        endpoint = self._endpoints.get((request.method, asked))
+        if endpoint is not None:
+            return await endpoint(request)
+        target = requests.route(request.method, asked, self._rpc_paths)
         if isinstance(target, bindings.Response):
             return target
         if target == requests.HEALTH_PATH:
@@ -119,12 +149,15 @@ class AgentApp:
         try:
             principal = await self._authenticate(request)
             body = await self._body(request)
+            if body is None:
+                limit = self._max_body_bytes
+                sentence = f"the body is larger than {limit} bytes"
+                return refusal(413, sentence, "payload-too-large", limit_bytes=limit)
+            self._check_body(request, body)
         except Unauthenticated as problem:
-            return refusal(401, f"caller not verified: {problem}", "caller-unverified")
-        if body is None:
-            limit = self._max_body_bytes
-            sentence = f"the body is larger than {limit} bytes"
-            return refusal(413, sentence, "payload-too-large", limit_bytes=limit)
+            return refusal(401, str(problem), problem.code)
+        except AgentBusy as busy:
+            return busy.response
         path = target if isinstance(target, RestPath) else None
         return await self._perform(path, body, principal, request)
 
@@ -166,7 +199,8 @@ class AgentApp:
         running = asyncio.get_running_loop().create_task(self._run(turn))
         self._running.add(running)
         running.add_done_callback(self._running.discard)
-        turn.on_cancel.append(running.cancel)
+        interrupt = self._interrupt
+        turn.on_cancel.append(running.cancel if interrupt is None else lambda: interrupt(turn))
 
     async def _run(self, turn: Turn) -> None:
         name = getattr(self._handler, "__qualname__", type(self._handler).__name__)
@@ -184,7 +218,7 @@ class AgentApp:
                 turn.fail("the agent was stopped before it answered", retry=True)
         except Exception as problem:  # noqa: BLE001 - logged, and told to the caller by its class
             if limit.expired():
-                return _fail(turn, f"the agent did not answer within {self._turn_seconds:g} s", problem)
+                return _fail(turn, f"the agent did not answer within {self._turn_seconds} s", problem)
             reference = os.urandom(4).hex()
             _fail(turn, f"internal error: {type(problem).__name__} (ref {reference})", problem)
 

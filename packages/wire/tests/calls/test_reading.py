@@ -44,10 +44,13 @@ def test_no_body_makes_a_reader_fail_in_another_way_than_a_refusal(body: JSON, s
     for read in (
         registry.read_registration,
         registry.read_peers,
+        registry.read_peer_rows,
         registry.read_discovery,
         registry.read_heartbeat,
         delegations.read_page,
         workspaces.read_secrets,
+        workspaces.read_shared_context,
+        workspaces.read_instructions,
         activity.read_rows,
         inbox.read_leased,
         inbox.read_extended,
@@ -260,3 +263,24 @@ def test_a_paused_or_removed_workspace_should_stop() -> None:
     assert workspaces.WorkspaceState("w", "paused", True, False).should_stop
     assert workspaces.removed("w").should_stop
     assert not workspaces.WorkspaceState("w", "online", False, False).should_stop
+
+
+def test_peers_are_shown_with_every_member_of_their_rows() -> None:
+    rows: list[JSON] = [{"id": "a", "parent_id": "p", "relation": "child"}, {"name": "without an id"}, 7]
+    assert registry.read_peer_rows(Reply(200, body=rows)) == [rows[0]]
+
+
+def test_shared_files_without_content_are_skipped() -> None:
+    assert workspaces.shared_context("a/b").path == "/workspaces/a%2Fb/shared-context"
+    files: list[JSON] = [
+        {"path": "plan.md", "content": "first"},
+        {"path": "empty.md"},
+        {"content": "nameless"},
+    ]
+    assert workspaces.read_shared_context(Reply(200, body=files)) == [files[0]]
+
+
+def test_instructions_are_text_or_nothing() -> None:
+    assert workspaces.instructions("w").path == "/workspaces/w/instructions/resolve"
+    assert workspaces.read_instructions(Reply(200, body={"instructions": "Be brief."})) == "Be brief."
+    assert workspaces.read_instructions(Reply(200, body={"instructions": None})) == ""

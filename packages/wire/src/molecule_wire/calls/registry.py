@@ -155,6 +155,12 @@ def read_peers(reply: values.Reply) -> list[PeerInfo]:
     return [_peer(row) for row in values.objects_of(reply.body) if values.text_of(row.get("id"))]
 
 
+def read_peer_rows(reply: values.Reply) -> list[JSONObject]:
+    """Read the answer to `peers` as the platform shows the workspaces, with every member."""
+    failures.check(reply)
+    return [row for row in values.objects_of(reply.body) if values.text_of(row.get("id"))]
+
+
 def discover(workspace_id: str, target_id: str) -> values.Request:
     """Ask where a peer can be called."""
     path = f"/registry/discover/{values.segment(target_id)}"

@@ -73,6 +73,31 @@ def choose_model(workspace_id: str, model: str) -> values.Request:
     return values.Request("PUT", f"/workspaces/{values.segment(workspace_id)}/model", json={"model": model})
 
 
+def shared_context(workspace_id: str) -> values.Request:
+    """Ask for the files that a workspace shares with those below it."""
+    return values.Request("GET", f"/workspaces/{values.segment(workspace_id)}/shared-context")
+
+
+def read_shared_context(reply: values.Reply) -> list[JSONObject]:
+    """Read the answer to `shared_context`: `{path, content}` each; a file without content is skipped."""
+    failures.check(reply)
+    files = values.objects_of(reply.body)
+    return [
+        file for file in files if values.text_of(file.get("path")) and values.text_of(file.get("content"))
+    ]
+
+
+def instructions(workspace_id: str) -> values.Request:
+    """Ask for what the organisation tells this workspace to heed."""
+    return values.Request("GET", f"/workspaces/{values.segment(workspace_id)}/instructions/resolve")
+
+
+def read_instructions(reply: values.Reply) -> str:
+    """Read the answer to `instructions`: markdown, empty when there are none."""
+    failures.check(reply)
+    return values.text_of(reply.object.get("instructions"))
+
+
 def read_object(reply: values.Reply) -> JSONObject:
     """Read an answer that is a JSON object and nothing more particular."""
     failures.check(reply)

@@ -30,11 +30,12 @@ def refusal(
 
 
 class AgentBusy(Exception):
-    """A message cannot be taken now; whoever brings it may come again in a second."""
+    """A message cannot be taken now; whoever brings it may come again after so many seconds."""
 
-    def __init__(self, sentence: str, code: str = "agent-busy") -> None:
+    def __init__(self, sentence: str, code: str = "agent-busy", retry_after: int = 1) -> None:
         super().__init__(sentence)
-        self.response = refusal(503, sentence, code, (("retry-after", "1"),), retry_after=1)
+        later = (("retry-after", str(retry_after)),)
+        self.response = refusal(503, sentence, code, later, retry_after=retry_after)
 
 
 class JsonRpcBinding:

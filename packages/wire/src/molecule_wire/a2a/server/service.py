@@ -10,13 +10,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import cast
 
 from molecule_wire import JSONObject, ids, times
 from molecule_wire.a2a import convert, errors, operations, push_configs, tasks
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.server import paging
-from molecule_wire.a2a.server.bindings import Response
+from molecule_wire.a2a.server.bindings import AgentBusy, Response
 from molecule_wire.a2a.server.paging import ListQuery, Place
+from molecule_wire.a2a.server.records import TurnRecord, TurnStore
 from molecule_wire.a2a.server.requests import SENDS, Headers, Invocation
 from molecule_wire.a2a.server.streams import EventStream
 from molecule_wire.a2a.server.task_log import Owner, TaskLog
@@ -46,8 +48,12 @@ class TaskService:
         retention: Retention | None = None,
         turn_seconds: float | None = None,
         admit: Callable[[], None] = lambda: None,
+        store: TurnStore | None = None,
     ) -> None:
-        """`admit` is called before each new turn; what it raises refuses the message."""
+        """`admit` is called before each new turn; what it raises refuses the message.
+
+        What a `store` has is known again: tasks, their answers, and which messages they answered.
+        """
         self._now = now
         self._retention = retention or Retention()
         self._turn_seconds = turn_seconds
@@ -57,6 +63,9 @@ class TaskService:
         self._size = 0
         self._newest: dict[str, Turn] = {}
         """The newest turn of each task."""
+        self._store = store
+        for record in () if store is None else store.load():
+            self._restore(record)
 
     def perform(
         self, invocation: Invocation, principal: str, headers: Headers, start: Callable[[Turn], None]
@@ -96,6 +105,7 @@ class TaskService:
             message = _message_1_0(request)
             log = self._going_on(request, message, owner, headers)
             turn = self.begin(log, message, key, fingerprint, len(request.body))
+            turn.request, turn.headers = request, headers
             start(turn)
         if request.operation is operations.STREAM:
             return EventStream(invocation, turn.log, turn.first - 1, turn=turn)
@@ -133,11 +143,40 @@ class TaskService:
         deadline = None if self._turn_seconds is None else now + timedelta(seconds=self._turn_seconds)
         turn = Turn(log, message, self._now, deadline)
         turn.size = size
+        if self._store is not None:
+            turn.on_end.append(lambda: self._keep(turn, key, fingerprint, now))
         self.forget(key)
         self._turns[turn if key is None else key] = (turn, fingerprint, now)
         self._size += size
         self._newest[log.id] = turn
         return turn
+
+    def _keep(self, turn: Turn, key: Hashable | None, fingerprint: str, begun_at: datetime) -> None:
+        assert self._store is not None
+        log = turn.log
+        # A message that may come again must find no answer.
+        known_by = () if turn.retry or turn.cancelled else cast("tuple[str, ...]", key or ())
+        self._store.save(
+            TurnRecord(
+                log.id,
+                log.context_id,
+                *log.owner,
+                known_by,
+                fingerprint,
+                turn.first,
+                turn.last,
+                log.whole,
+                log.answer,
+                begun_at,
+            )
+        )
+
+    def _restore(self, record: TurnRecord) -> None:
+        owner = Owner(record.principal, record.tenant)
+        turn = Turn(TaskLog.restored(record.whole, owner, record.last, record.answer), {}, self._now)
+        turn.first, turn.last, turn.is_over = record.first, record.last, True
+        self._turns[record.key or turn] = (turn, record.fingerprint, record.begun_at)
+        self._newest[record.task_id] = turn
 
     def forget(self, key: Hashable | None) -> None:
         """Let the next delivery of a message run again."""
@@ -216,9 +255,9 @@ class TaskService:
 
 
 def result(invocation: Invocation, turn: Turn) -> Response:
-    """The result of a send as it stands. Raises `agent-busy` when the message may be delivered again."""
+    """The result of a send as it stands. Raises AgentBusy when the message may be delivered again."""
     if turn.retry:
-        raise errors.gateway_error("agent-busy", "the agent failed and asks for the message again")
+        raise AgentBusy("the agent failed and asks for the message again")
     log = turn.log
     said: JSONObject = {"task": log.show()} if log.answer is None else {"message": log.answer}
     return invocation.binding.result(invocation.renderer.event(said))
@@ -237,7 +276,7 @@ def _key(request: Request, owner: Owner, headers: Headers) -> tuple[Hashable | N
     if row is not None or not named:
         return row, ""
     said = json.dumps([request.method, request.params], sort_keys=True)
-    return ("key", owner, named), hashlib.sha256(said.encode()).hexdigest()
+    return ("key", *owner, named), hashlib.sha256(said.encode()).hexdigest()
 
 
 def _message_1_0(request: Request) -> JSONObject:

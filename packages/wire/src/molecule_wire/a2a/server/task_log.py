@@ -32,6 +32,14 @@ class TaskLog:
         self._whole: JSONObject | None = None
         self._before_last: JSONObject | None = None
 
+    @classmethod
+    def restored(cls, whole: JSONObject, owner: Owner, number: int, answer: JSONObject | None) -> "TaskLog":
+        """The log of a task of which only the sum is known: its events cannot be replayed."""
+        log = cls(str(whole["id"]), str(whole.get("contextId") or ""), owner)
+        log._whole, log.answer, log._dropped = whole, answer, number
+        log._read = number
+        return log
+
     @property
     def whole(self) -> JSONObject:
         """The task as it stands."""

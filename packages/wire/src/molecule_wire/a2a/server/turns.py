@@ -1,11 +1,12 @@
 """Turns: one message at work. What its handler says becomes events of its task, by the rules of A2A."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from molecule_wire import JSON, JSONObject, times
 from molecule_wire.a2a import checks, tasks
+from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.server.task_log import TaskLog
 from molecule_wire.a2a.tasks import TaskState
 
@@ -20,7 +21,8 @@ class Turn:
     """A message and its task. The turn ends with the first outcome; what is said later is refused.
 
     `cancelled` tells that its caller called it off, `expired` that its deadline passed, `retry` that the
-    handler failed and asks to be given the message again. `on_cancel` is called for the first two.
+    handler failed and asks to be given the message again. `on_cancel` is called for the first two, `on_end`
+    for every end. `metadata` goes with the message or the status that is told.
     """
 
     def __init__(self, log: TaskLog, message: JSONObject, now: Now, deadline: datetime | None = None) -> None:
@@ -36,6 +38,10 @@ class Turn:
         """What the handler returned, for callers who are answered in another form than A2A."""
         self.is_over = self.cancelled = self.expired = self.retry = False
         self.on_cancel: list[Callable[[], object]] = []
+        self.on_end: list[Callable[[], object]] = []
+        self.request: Request | None = None
+        self.headers: Mapping[str, str] = {}
+        """The headers of the request that brought the message."""
         self._now = now
 
     # What a handler may say
@@ -56,31 +62,35 @@ class Turn:
             update["lastChunk"] = True
         self.log.append({"artifactUpdate": update})
 
-    def complete(self, parts: object = None) -> None:
+    def complete(self, parts: object = None, *, metadata: JSONObject | None = None) -> None:
         """End the task with an answer."""
-        self._end(TaskState.COMPLETED, parts)
+        self._end(TaskState.COMPLETED, parts, metadata)
 
-    def answer(self, parts: object) -> None:
+    def answer(self, parts: object, *, metadata: JSONObject | None = None) -> None:
         """Answer with a Message in place of a task; whoever knows of the task gets it as the last status."""
         self._check_open()
         if self.log.is_told:
-            return self.complete(parts)
-        message = self._message(parts_of(parts, "a message"), "answer")
+            return self.complete(parts, metadata=metadata)
+        message = self._message(parts_of(parts, "a message"), "answer", metadata)
         self.is_over, self.last = True, 1
-        return self.log.answer_with({name: said for name, said in message.items() if name != "taskId"})
+        self.log.answer_with({name: said for name, said in message.items() if name != "taskId"})
+        return self._call(self.on_end)
 
-    def ask(self, parts: object, *, for_authentication: bool = False) -> None:
+    def ask(
+        self, parts: object, *, for_authentication: bool = False, metadata: JSONObject | None = None
+    ) -> None:
         """End the turn with a question: the next message of the task is another turn."""
-        self._end(TaskState.AUTH_REQUIRED if for_authentication else TaskState.INPUT_REQUIRED, parts)
+        state = TaskState.AUTH_REQUIRED if for_authentication else TaskState.INPUT_REQUIRED
+        self._end(state, parts, metadata)
 
-    def reject(self, parts: object = None) -> None:
+    def reject(self, parts: object = None, *, metadata: JSONObject | None = None) -> None:
         """Refuse the work."""
-        self._end(TaskState.REJECTED, parts)
+        self._end(TaskState.REJECTED, parts, metadata)
 
-    def fail(self, parts: object = None, *, retry: bool = False) -> None:
+    def fail(self, parts: object = None, *, retry: bool = False, metadata: JSONObject | None = None) -> None:
         """End in failure; with `retry` whoever delivered the message may deliver it again."""
         self.retry = retry
-        self._end(TaskState.FAILED, parts)
+        self._end(TaskState.FAILED, parts, metadata)
 
     # What others do to it
 
@@ -88,7 +98,7 @@ class Turn:
         """End without an outcome of the handler's, which learns that nobody waits for it."""
         self.cancelled = True
         self._end(TaskState.CANCELED, None)
-        self._call_off()
+        self._call(self.on_cancel)
 
     def expire(self, parts: object) -> bool:
         """Fail when the deadline has passed; whether it has."""
@@ -96,42 +106,47 @@ class Turn:
             return False
         self.expired = True
         self.fail(parts)
-        self._call_off()
+        self._call(self.on_cancel)
         return True
 
     def seconds_left(self) -> float | None:
         """Seconds until the deadline; None without one."""
         return None if self.deadline is None else max((self.deadline - self._now()).total_seconds(), 0.0)
 
-    def _call_off(self) -> None:
-        for called in self.on_cancel:
+    def _call(self, listeners: list[Callable[[], object]]) -> None:
+        for called in listeners:
             called()
 
     def _check_open(self) -> None:
         if self.is_over:
             raise tasks.EventRefused("event-after-terminal", "the message has its outcome already")
 
-    def _end(self, state: TaskState, parts: object) -> None:
+    def _end(self, state: TaskState, parts: object, metadata: JSONObject | None = None) -> None:
         self._check_open()
         # Before the log tells its listeners: they look whether the turn is over.
         self.is_over, self.last = True, self.log.number + 1
         try:
-            self._append(state, parts)
+            self._append(state, parts, metadata)
         except BaseException:
             self.is_over = False
             raise
+        self._call(self.on_end)
 
-    def _append(self, state: TaskState, parts: object) -> None:
+    def _append(self, state: TaskState, parts: object, metadata: JSONObject | None = None) -> None:
         said = [] if parts is None else parts_of(parts, "a message")
         status = new_status(state, self._now())
         if said:
             status["message"] = self._message(said, str(self.log.number + 1))
         update: JSONObject = {"taskId": self.log.id, "contextId": self.log.context_id, "status": status}
+        if metadata:
+            update["metadata"] = metadata
         self.log.append({"statusUpdate": update})
 
-    def _message(self, parts: list[JSON], place: str) -> JSONObject:
+    def _message(self, parts: list[JSON], place: str, metadata: JSONObject | None = None) -> JSONObject:
         """A message of the agent's; its id is the same whenever it is made again for the same place."""
+        beside: JSONObject = {"metadata": metadata} if metadata else {}
         return {
+            **beside,
             "messageId": f"{self.log.id}-{place}",
             "role": "ROLE_AGENT",
             "parts": parts,
