@@ -1,4 +1,4 @@
-"""Hosts one agent engine as a Molecule workspace. This version reserves the name."""
+"""Hosts one agent engine as a Molecule workspace."""
 
 __all__ = ["__version__"]
 

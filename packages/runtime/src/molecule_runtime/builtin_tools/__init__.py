@@ -1,0 +1,1 @@
+"""The original import paths of the built-in tools."""

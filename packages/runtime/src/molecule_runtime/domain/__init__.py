@@ -1,0 +1,1 @@
+"""Values and rules of a workspace: no I/O, no clock, no event loop."""

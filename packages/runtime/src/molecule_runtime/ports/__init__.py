@@ -1,0 +1,1 @@
+"""What the kit needs of the world: protocols whose docstrings are their contracts."""

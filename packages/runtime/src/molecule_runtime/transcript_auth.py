@@ -1,0 +1,10 @@
+"""The original import path of `molecule_runtime.kit.transcript_auth`: the same module object."""
+
+import sys
+
+from molecule_runtime.kit import transcript_auth
+from molecule_runtime.kit.transcript_auth import transcript_authorized
+
+__all__ = ["transcript_authorized"]
+
+sys.modules[__name__] = transcript_auth
