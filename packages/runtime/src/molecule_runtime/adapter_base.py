@@ -1,0 +1,10 @@
+"""The adapter API. This path is the module `molecule_runtime.kit.adapter` itself."""
+
+import sys
+
+from molecule_runtime.kit import adapter
+from molecule_runtime.kit.adapter import AdapterConfig, BaseAdapter, RuntimeCapabilities, SetupResult
+
+__all__ = ["AdapterConfig", "BaseAdapter", "RuntimeCapabilities", "SetupResult"]
+
+sys.modules[__name__] = adapter

@@ -1,0 +1,1 @@
+"""The executor kit: what every agent engine needs around it, done once."""

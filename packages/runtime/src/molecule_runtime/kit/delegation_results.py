@@ -1,0 +1,60 @@
+"""Delegation results that came while the agent was idle: the heartbeat fills a file, a turn empties it."""
+
+import logging
+import os
+from pathlib import Path
+
+from molecule_runtime.domain.quoting import NOT_INSTRUCTIONS, fence
+from molecule_wire import JSON, JSONObject, jsontext
+
+RESULTS_FILE = ".delegation_results.jsonl"
+
+log = logging.getLogger(__name__)
+
+
+def results_path() -> Path:
+    """Where the results are kept: `DELEGATION_RESULTS_FILE`, else in the config directory."""
+    configs = os.environ.get("WORKSPACE_CONFIG_PATH") or "/configs"
+    return Path(os.environ.get("DELEGATION_RESULTS_FILE") or Path(configs) / RESULTS_FILE)
+
+
+def read_delegation_results(path: Path | None = None) -> str:
+    """The results that nobody read yet, as text for the model, and no more of them next time.
+
+    The file is moved away in one step before it is read, so a result written meanwhile is not lost.
+    """
+    source = path or results_path()
+    taken = source.with_name(f"{source.name}.{os.urandom(4).hex()}")
+    try:
+        source.rename(taken)
+    except FileNotFoundError:
+        return ""
+    except OSError as problem:
+        log.warning("delegation results in %s cannot be read: %s", source, problem.strerror)
+        return ""
+    try:
+        lines = taken.read_bytes().splitlines()
+    finally:
+        taken.unlink(missing_ok=True)
+    described = [_described(row) for line in lines if (row := _row(line))]
+    return "\n".join([NOT_INSTRUCTIONS, fence("\n".join(described))]) if described else ""
+
+
+def _row(line: bytes) -> JSONObject:
+    try:
+        value = jsontext.decode(line)
+    except jsontext.NotJSON:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _described(row: JSONObject) -> str:
+    head = f"- [{_text(row.get('status')) or 'unknown'}] delegation {_text(row.get('delegation_id'))}"
+    head += f" to {_text(row.get('target_id'))}"
+    labelled = (("Task", "summary"), ("Response", "response_preview"), ("Error", "error"))
+    lines = [f"  {label}: {text}" for label, member in labelled if (text := _text(row.get(member)))]
+    return "\n".join([head, *lines])
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,79 @@
+"""The conversation of each context, as far as the kit remembers it."""
+
+from collections import OrderedDict
+from typing import Any
+
+from molecule_runtime.domain.turns import HistoryItem
+from molecule_wire import JSONObject
+
+MOST_ITEMS, MOST_CHARACTERS = 50, 64 * 1024
+MOST_CONTEXTS = 1000
+
+
+class Histories:
+    """The last words and the state of each context; the context that was used longest ago is forgotten."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[str, list[HistoryItem]] = OrderedDict()
+        self._states: dict[str, dict[str, Any]] = {}
+
+    def of(self, context_id: str) -> list[HistoryItem]:
+        """What was said so far, the oldest first."""
+        return list(self._items.get(context_id, ()))
+
+    def state(self, context_id: str) -> dict[str, Any]:
+        """The dictionary in which an engine keeps what belongs to a context."""
+        return self._states.setdefault(context_id, {})
+
+    def append(self, context_id: str, asked: str, answered: str) -> None:
+        """Remember one turn."""
+        items = self._items.setdefault(context_id, [])
+        self._items.move_to_end(context_id)
+        items += [HistoryItem("user", asked), HistoryItem("assistant", answered)]
+        del items[:-MOST_ITEMS]
+        while len(items) > 1 and sum(len(item.text) for item in items) > MOST_CHARACTERS:
+            del items[0]
+        while len(self._items) > MOST_CONTEXTS:
+            forgotten, _ = self._items.popitem(last=False)
+            self._states.pop(forgotten, None)
+
+    def dump(self) -> JSONObject:
+        """Everything, for the snapshot."""
+        contexts = [*self._items, *(name for name in self._states if name not in self._items)]
+        return {
+            name: {
+                "history": [{"role": item.role, "text": item.text} for item in self._items.get(name, ())],
+                "state": self._states.get(name, {}),
+            }
+            for name in contexts
+        }
+
+    def load(self, sessions: JSONObject) -> None:
+        """What a snapshot has; whatever is not of its form is left out."""
+        for name, kept in sessions.items():
+            if not isinstance(kept, dict):
+                continue
+            items = given_history(kept.get("history"))
+            if items:
+                self._items[name] = items[-MOST_ITEMS:]
+            state = kept.get("state")
+            if isinstance(state, dict) and state:
+                self._states[name] = dict(state)
+
+
+def given_history(given: object) -> list[HistoryItem]:
+    """The history in a message's metadata: items with a role and text, or parts."""
+    items: list[HistoryItem] = []
+    for entry in given if isinstance(given, list) else []:  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(entry, dict):
+            continue
+        row: JSONObject = entry  # pyright: ignore[reportUnknownVariableType]
+        text = row.get("text")
+        parts = row.get("parts")
+        if not isinstance(text, str) and isinstance(parts, list):
+            texts = [part.get("text") for part in parts if isinstance(part, dict)]
+            text = " ".join(said for said in texts if isinstance(said, str))
+        if isinstance(text, str) and text:
+            is_own = row.get("role") in ("assistant", "agent", "ai", "ROLE_AGENT")
+            items.append(HistoryItem("assistant" if is_own else "user", text))
+    return items

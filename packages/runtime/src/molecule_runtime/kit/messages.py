@@ -1,0 +1,109 @@
+"""What the kit reads out of a message, and out of an executor's configuration."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from molecule_runtime.ports.output import TextRedactor
+from molecule_wire import JSON, JSONObject
+
+BRIEF_CHARACTERS = 60
+
+
+@dataclass(frozen=True)
+class MessageParts:
+    """The text of a message, and its structured parts."""
+
+    text: str
+    data: list[JSON] = field(default_factory=list[JSON])
+
+
+@dataclass(frozen=True)
+class RuntimeSettings:
+    """What `runtime_config` and the adapter say about turns."""
+
+    max_concurrent_turns: int = 1
+    max_queued_turns: int = 32
+    timeout: float = 0.0
+    is_native_session: bool = False
+
+
+class PlainText:
+    """The redactor of an executor that has nothing to hide."""
+
+    def feed(self, text: str) -> str:
+        """The text."""
+        return text
+
+    def flush(self) -> str:
+        """Nothing is held back."""
+        return ""
+
+
+@dataclass
+class Counts:
+    """The heartbeat of an executor that has none: it only counts."""
+
+    active_tasks: int = 0
+    current_task: str = ""
+    errors: int = 0
+
+    def record_success(self) -> None:
+        """Nobody is told."""
+
+    def record_error(self, text: str) -> None:
+        """Count it."""
+        self.errors += 1
+
+
+def read_parts(parts: list[JSON]) -> MessageParts:
+    """The texts of 1.0 parts joined by one space, and the data."""
+    texts: list[str] = []
+    data: list[JSON] = []
+    for part in parts:
+        if not isinstance(part, dict):
+            continue
+        if isinstance(part.get("text"), str):
+            texts.append(str(part["text"]))
+        elif "data" in part:
+            data.append(part["data"])
+    return MessageParts(" ".join(texts).strip(), data)
+
+
+def runtime_settings(config: Any) -> RuntimeSettings:
+    """The settings of an executor whose config is an AdapterConfig, or anything else."""
+    given: JSONObject = getattr(config, "runtime_config", None) or {}
+    return RuntimeSettings(
+        max_concurrent_turns=_positive(given.get("max_concurrent_turns"), 1),
+        max_queued_turns=_positive(given.get("max_queued_turns"), 32),
+        timeout=_number(given.get("timeout")),
+    )
+
+
+def idle_override(adapter: Any) -> float | None:
+    """The seconds of silence that an adapter asks for; None when it asks for none, or cannot say."""
+    try:
+        asked = adapter.idle_timeout_override()
+    except Exception:  # noqa: BLE001 - an adapter's mistake must not end a turn
+        return None
+    return float(asked) if isinstance(asked, int) and not isinstance(asked, bool) and asked > 0 else None
+
+
+def brief(text: str) -> str:
+    """The first line of a text, cut."""
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= BRIEF_CHARACTERS else f"{line[: BRIEF_CHARACTERS - 3]}..."
+
+
+def redacted(redactor: TextRedactor, text: str) -> str:
+    """A whole text without its secrets."""
+    return redactor.feed(text) + redactor.flush()
+
+
+def _positive(value: JSON, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default
+
+
+def _number(value: JSON) -> float:
+    return (
+        float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
+    )

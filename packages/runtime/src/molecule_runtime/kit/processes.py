@@ -1,0 +1,35 @@
+"""Child processes of an engine: each leads a process group, which ends with the turn that started it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import Process
+from contextvars import ContextVar
+from typing import Any
+
+_of_turn: ContextVar[list[Process] | None] = ContextVar("molecule_turn_processes", default=None)
+
+
+async def spawn(program: str, *arguments: str, **options: Any) -> Process:
+    """Start a child; when its turn is interrupted, it and everything it started are killed."""
+    process = await asyncio.create_subprocess_exec(program, *arguments, start_new_session=True, **options)
+    started = _of_turn.get()
+    if started is not None:
+        started.append(process)
+    return process
+
+
+def follow() -> list[Process]:
+    """From now on, in this context, remember what is spawned; returns the list that grows."""
+    started: list[Process] = []
+    _of_turn.set(started)
+    return started
+
+
+def kill(started: list[Process]) -> None:
+    """Kill what still runs, with its whole group."""
+    for process in started:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,105 @@
+"""The queue of turns: one turn per context, so many at once, so many waiting, first come first served."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from molecule_runtime.domain.turns import TurnRequest
+from molecule_wire.a2a.server.bindings import AgentBusy
+
+StopReason: TypeAlias = Literal["cancelled", "stopping"]
+
+
+def _future() -> "asyncio.Future[StopReason]":
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(eq=False)
+class QueuedTurn:
+    """A turn that waits for its slot, or has it. `stop` is set when nobody wants it any more."""
+
+    request: TurnRequest
+    started_at: float = 0.0
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    stop: "asyncio.Future[StopReason]" = field(default_factory=_future)
+
+    def end(self, reason: StopReason) -> None:
+        """Ask for its end. Harmless when repeated."""
+        if not self.stop.done():
+            self.stop.set_result(reason)
+
+
+class TurnQueue:
+    """Gives slots. `max_running` is None for an engine that bounds its turns itself."""
+
+    def __init__(self, max_running: int | None, max_waiting: int) -> None:
+        self._max_running = max_running
+        self._max_waiting = max_waiting
+        self._waiting: deque[QueuedTurn] = deque()
+        self._contexts: set[str] = set()
+        self.running: set[QueuedTurn] = set()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+        self.closed_for = ""
+        """Why no turn is taken, by its code; empty while turns are taken."""
+
+    @property
+    def waiting(self) -> int:
+        """How many turns wait."""
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[QueuedTurn]:
+        """All turns, running first."""
+        return iter((*self.running, *self._waiting))
+
+    def admit(self) -> None:
+        """Raise AgentBusy when no turn can be taken now."""
+        if self.closed_for:
+            raise AgentBusy(f"the agent takes no turns: {self.closed_for}", self.closed_for)
+        if self._max_running is not None and len(self._waiting) >= self._max_waiting:
+            raise AgentBusy(f"{len(self._waiting)} turns wait already")
+
+    async def enter(self, turn: QueuedTurn, seconds: float | None) -> bool:
+        """Wait for a slot; False when the turn was ended before, or its time is over."""
+        self._waiting.append(turn)
+        self._is_empty.clear()
+        self._schedule()
+        going = asyncio.ensure_future(turn.go.wait())
+        try:
+            await asyncio.wait({going, turn.stop}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            going.cancel()
+        if turn.go.is_set() and not turn.stop.done():
+            return True
+        self.leave(turn)
+        return False
+
+    def leave(self, turn: QueuedTurn) -> None:
+        """Give the slot back. Harmless when there is none."""
+        if turn in self.running:
+            self.running.discard(turn)
+            self._contexts.discard(turn.request.context_id)
+        elif turn in self._waiting:
+            self._waiting.remove(turn)
+        self._schedule()
+        if not self.running and not self._waiting:
+            self._is_empty.set()
+
+    async def empty(self, seconds: float) -> None:
+        """Wait until there is no turn, for at most so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_empty.wait()
+
+    def _schedule(self) -> None:
+        for turn in tuple(self._waiting):
+            if self._max_running is not None and len(self.running) >= self._max_running:
+                return
+            if turn.request.context_id not in self._contexts:
+                self._waiting.remove(turn)
+                self._contexts.add(turn.request.context_id)
+                self.running.add(turn)
+                turn.go.set()

@@ -1,0 +1,278 @@
+"""Runs turns: queue, deadline, idle watchdog, cancellation, redaction, history. `run_turn` is the engine."""
+
+import asyncio
+import contextvars
+import logging
+import math
+import os
+import time
+from asyncio.subprocess import Process
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from molecule_runtime.domain.turns import (
+    NO_RESPONSE,
+    NO_TEXT,
+    Attachment,
+    HistoryItem,
+    TurnError,
+    TurnOutcome,
+    TurnRequest,
+    TurnResult,
+)
+from molecule_runtime.kit import messages, processes, wedge
+from molecule_runtime.kit.executor import Turn, TurnExecutor
+from molecule_runtime.kit.history import Histories, given_history
+from molecule_runtime.kit.queue import QueuedTurn, TurnQueue
+from molecule_runtime.kit.sink import Sink
+from molecule_runtime.ports.heartbeat import Heartbeat
+from molecule_runtime.ports.output import TextRedactor, TurnOutput
+from molecule_wire import JSON, JSONObject
+
+DEFAULT_IDLE_SECONDS = 300.0
+ENDING_SECONDS = 5.0
+STALLS_TO_WEDGE, FAILURES_TO_WEDGE = 2, 3
+
+log = logging.getLogger("molecule_runtime")
+
+
+@dataclass
+class TurnServices:
+    """What the workspace gives to its turns. The defaults are those of an executor under a bare server."""
+
+    redactor: Callable[[], TextRedactor] = messages.PlainText
+    heartbeat: Heartbeat = field(default_factory=lambda: messages.Counts())
+    histories: Histories = field(default_factory=Histories)
+    receive_files: Callable[[list[JSON]], Awaitable[list[Attachment]]] | None = None
+    send_files: Callable[[str, list[Any]], list[JSON]] | None = None
+    record: Callable[[str, JSONObject], object] = lambda context_id, line: None
+    """Writes a line of the transcript."""
+    prompt: Callable[[], str] = lambda: ""
+    ended: Callable[[str, float], None] = lambda state, seconds: None
+    """Counts a turn by its outcome."""
+
+
+class TurnRunner:
+    """One per executor. Every turn ends in exactly one outcome, and no way out of it keeps a slot."""
+
+    def __init__(self, executor: TurnExecutor, services: TurnServices | None = None) -> None:
+        settings = messages.runtime_settings(executor.config)
+        self.executor = executor
+        self.services = services or TurnServices()
+        bounded = 1 if executor.serialize else settings.max_concurrent_turns
+        self.queue = TurnQueue(None if settings.is_native_session else bounded, settings.max_queued_turns)
+        self._timeout = settings.timeout
+        self._stalls = 0
+        self._failures: tuple[str, int] = ("", 0)
+        executor._runner = self
+
+    def admit(self) -> None:
+        """Raise AgentBusy when no turn can be taken now."""
+        self.queue.admit()
+
+    async def run(self, request: TurnRequest, output: TurnOutput) -> TurnOutcome:
+        """Handle a message; the outcome was told to `output` when this returns."""
+        queued, began = QueuedTurn(request), time.monotonic()
+        outcome = await self._handled(queued, output)
+        self.services.ended(outcome.state, time.monotonic() - began)
+        if request.deadline is not None or outcome.code:
+            log.info("turn %s: %s %s", request.message_id, outcome.state, outcome.code)
+        await output.end(outcome)
+        return outcome
+
+    def cancel(self, task_id: str) -> bool:
+        """Call a turn off; whether there is one."""
+        found = [turn for turn in self.queue if turn.request.task_id == task_id]
+        for turn in found:
+            turn.end("cancelled")
+        return bool(found)
+
+    async def stop(self, seconds: float) -> None:
+        """Take nothing more; what still runs after so many seconds is interrupted and may be sent again."""
+        self.queue.closed_for = "agent-stopping"
+        await self.queue.empty(seconds)
+        for turn in tuple(self.queue):
+            turn.end("stopping")
+        await self.queue.empty(self.executor.interrupt_grace + ENDING_SECONDS)
+
+    # One turn
+
+    async def _handled(self, queued: QueuedTurn, output: TurnOutput) -> TurnOutcome:
+        request = queued.request
+        services, heartbeat = self.services, self.services.heartbeat
+        parts = messages.read_parts(request.parts)
+        files = await services.receive_files(request.parts) if services.receive_files else []
+        if not parts.text and not files and not parts.data:
+            return TurnOutcome("rejected", NO_TEXT)
+        if not await self.queue.enter(queued, _left(request.deadline)):
+            return self._unwanted(queued)
+        queued.started_at = time.monotonic()
+        heartbeat.current_task = messages.brief(parts.text)
+        heartbeat.active_tasks += 1
+        sink = Sink(output, services.redactor)
+        try:
+            await output.working()
+            turn = self._turn(request, parts, files, sink)
+            outcome = await self._watched(queued, turn)
+            await sink.close()
+            return self._remembered(turn, outcome)
+        finally:
+            self.queue.leave(queued)
+            heartbeat.active_tasks = max(heartbeat.active_tasks - 1, 0)
+            if not heartbeat.active_tasks:
+                heartbeat.current_task = ""
+
+    def _turn(
+        self, request: TurnRequest, parts: messages.MessageParts, files: list[Attachment], sink: Sink
+    ) -> Turn:
+        history: list[HistoryItem] = given_history(request.metadata.get("history"))
+        limits = [limit for limit in (self._timeout, self.executor.turn_timeout) if limit]
+        deadlines = [time.monotonic() + limit for limit in limits]
+        deadlines += [] if request.deadline is None else [request.deadline]
+        return Turn(
+            message_id=request.message_id,
+            task_id=request.task_id,
+            context_id=request.context_id,
+            text=parts.text,
+            sink=sink,
+            attempt=request.attempt,
+            attachments=files,
+            data_parts=parts.data,
+            history=history or self.services.histories.of(request.context_id),
+            metadata=request.metadata,
+            caller=request.caller,
+            delegation=request.delegation,
+            traceparent=request.traceparent,
+            deadline=min(deadlines, default=None),
+            tools=self.executor.tools,
+            system_prompt=self.services.prompt(),
+            state=self.services.histories.state(request.context_id),
+            parts=request.parts,
+            continues=request.continues,
+        )
+
+    async def _watched(self, queued: QueuedTurn, turn: Turn) -> TurnOutcome:
+        """The outcome of the engine, or of what came before it: deadline, silence, cancel, stop."""
+        context = contextvars.copy_context()
+        children = context.run(processes.follow)
+        engine = asyncio.get_running_loop().create_task(self.executor.run_turn(turn), context=context)
+        idle = self._idle_seconds()
+        while True:
+            now, quiet_until = time.monotonic(), turn.sink.last_activity + idle
+            limit = min(turn.deadline or math.inf, quiet_until)
+            patience = None if limit == math.inf else max(limit - now, 0)
+            await asyncio.wait({engine, queued.stop}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if engine.done() and not queued.stop.done():
+                return self._result(turn, engine)
+            now = time.monotonic()
+            if queued.stop.done():
+                outcome = self._unwanted(queued)
+            elif turn.deadline is not None and now >= turn.deadline:
+                outcome = _timed_out(now - queued.started_at)
+            elif now >= turn.sink.last_activity + idle:
+                outcome = TurnOutcome("failed", f"[no activity for {idle:.0f}s]", code="turn-stalled")
+            else:
+                continue
+            await self._interrupt(turn, engine, children)
+            return self._counted(outcome)
+
+    async def _interrupt(self, turn: Turn, engine: "asyncio.Task[Any]", children: list[Process]) -> None:
+        """End the engine's work: by its own means, then by cancelling its task, and its children."""
+        turn.cancelled.set()
+        until = time.monotonic() + self.executor.interrupt_grace
+        asked = asyncio.ensure_future(self.executor.interrupt(turn))
+        try:
+            await asyncio.wait({asked, engine}, timeout=_left(until))
+            await asyncio.wait({engine}, timeout=_left(until))
+        finally:
+            asked.cancel()
+            engine.cancel()
+            processes.kill(children)
+        if asked.done() and not asked.cancelled() and asked.exception() is not None:
+            log.warning("the interruption of turn %s failed", turn.message_id, exc_info=asked.exception())
+        await asyncio.wait({engine}, timeout=ENDING_SECONDS)
+        if not engine.done():
+            log.error("turn %s does not end although it was cancelled", turn.message_id)
+        elif not engine.cancelled() and engine.exception() is None:
+            log.info("turn %s was interrupted; what it answered later is dropped", turn.message_id)
+
+    # Outcomes
+
+    def _result(self, turn: Turn, engine: "asyncio.Task[TurnResult | str | None]") -> TurnOutcome:
+        if engine.cancelled():
+            return self._counted(_failed(turn, asyncio.CancelledError()))
+        error = engine.exception()
+        if error is not None:
+            return self._counted(_failed(turn, error))
+        said = engine.result()
+        result = said if isinstance(said, TurnResult) else TurnResult(said or "")
+        if result.session_id:
+            self.executor._session_id = result.session_id
+        if result.usage is not None:
+            turn.sink.reports.usage.append(result.usage)
+        metadata: JSONObject = dict(result.metadata)
+        if trace := turn.sink.reports.tool_trace():
+            metadata["tool_trace"] = trace
+        text = messages.redacted(self.services.redactor(), result.text)
+        sent = [*turn.sink.reports.attached, *result.attachments]
+        files = self.services.send_files(text, sent) if self.services.send_files else []
+        return self._counted(TurnOutcome(result.state, text, files, metadata=metadata))
+
+    def _remembered(self, turn: Turn, outcome: TurnOutcome) -> TurnOutcome:
+        """The outcome with the text that was streamed, if it has none; kept in history and transcript."""
+        text = outcome.text if outcome.text.strip() else turn.sink.said
+        if not text.strip() and not outcome.parts:
+            text = NO_RESPONSE
+        if outcome.state in ("completed", "input-required"):
+            self.services.histories.append(turn.context_id, turn.text, text)
+        asked = messages.redacted(self.services.redactor(), turn.text)
+        self.services.record(turn.context_id, {"role": "user", "text": asked, "message_id": turn.message_id})
+        self.services.record(turn.context_id, {"role": "assistant", "text": text, "state": outcome.state})
+        return replace(outcome, text=text)
+
+    def _unwanted(self, queued: QueuedTurn) -> TurnOutcome:
+        if not queued.stop.done():
+            return _timed_out(0.0)
+        if queued.stop.result() == "cancelled":
+            return TurnOutcome("canceled", "[cancelled]", code="cancelled")
+        text = "the agent was stopped before it answered"
+        return TurnOutcome("failed", text, code="agent-stopping", retryable=True)
+
+    def _counted(self, outcome: TurnOutcome) -> TurnOutcome:
+        """Count successes and failures; an engine that only fails is wedged."""
+        if outcome.state in ("completed", "input-required", "rejected"):
+            self._stalls, self._failures = 0, ("", 0)
+            self.services.heartbeat.record_success()
+            wedge.clear_after_success()
+        elif outcome.state == "failed" and not outcome.retryable:
+            self.services.heartbeat.record_error(outcome.text)
+            self._stalls = self._stalls + 1 if outcome.code == "turn-stalled" else 0
+            kind, count = self._failures
+            self._failures = (outcome.code, count + 1 if kind == outcome.code else 1)
+            if self._stalls >= STALLS_TO_WEDGE or self._failures[1] >= FAILURES_TO_WEDGE:
+                wedge.mark_wedged_by_kit(f"{self._failures[1]} turns in a row failed: {outcome.code}")
+        return outcome
+
+    def _idle_seconds(self) -> float:
+        if self.executor.idle_timeout is not None:
+            return self.executor.idle_timeout
+        return messages.idle_override(self.executor.adapter) or DEFAULT_IDLE_SECONDS
+
+
+def _left(until: float | None) -> float | None:
+    return None if until is None else max(until - time.monotonic(), 0)
+
+
+def _timed_out(seconds: float) -> TurnOutcome:
+    return TurnOutcome("failed", f"[turn timed out after {seconds:.0f}s]", code="turn-timeout")
+
+
+def _failed(turn: Turn, error: BaseException) -> TurnOutcome:
+    if isinstance(error, TurnError):
+        log.warning("turn %s failed: %s", turn.message_id, error)
+        return TurnOutcome("failed", error.public_text, code=error.code, retryable=error.retryable)
+    reference, name = os.urandom(4).hex(), type(error).__name__
+    log.error("turn %s failed [ref %s]", turn.message_id, reference, exc_info=error)
+    text = f"Agent error ({name}) — see workspace logs for details. [ref {reference}]"
+    return TurnOutcome("failed", text, code=name, reference=reference)

@@ -1,0 +1,34 @@
+"""The state of the process, as `/readyz` and the heartbeat tell it."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from molecule_runtime.kit import wedge
+
+Phase: TypeAlias = Literal["starting", "ready", "stopping"]
+
+
+@dataclass
+class Status:
+    """What the process does, and what keeps it from taking turns."""
+
+    phase: Phase = "starting"
+    reason: str = "the workspace has not registered yet"
+    auth_lost: bool = False
+    paused: bool = False
+
+    @property
+    def state(self) -> str:
+        """One word: starting, ready, stopping, auth_lost or wedged."""
+        if self.phase != "ready":
+            return self.phase
+        if self.auth_lost:
+            return "auth_lost"
+        return "wedged" if wedge.is_wedged() else "ready"
+
+    @property
+    def why(self) -> str:
+        """The reason of a state that is not ready."""
+        if self.state == "auth_lost":
+            return "the platform refuses this workspace's token"
+        return wedge.wedge_reason() if self.state == "wedged" else self.reason

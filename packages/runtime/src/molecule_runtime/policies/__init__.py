@@ -1,0 +1,1 @@
+"""Rules of a workspace, at the import path of the first generation."""

@@ -1,0 +1,1 @@
+"""Which adapters there are."""

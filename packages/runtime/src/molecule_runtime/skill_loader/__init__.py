@@ -1,0 +1,1 @@
+"""Skills of a workspace, at the import path of the first generation."""

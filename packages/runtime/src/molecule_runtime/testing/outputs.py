@@ -1,0 +1,40 @@
+"""An output that keeps what it is told."""
+
+from typing import Any
+
+from molecule_runtime.domain.turns import TurnOutcome, TurnRequest
+from molecule_wire import JSON, ids
+
+
+class KeptOutput:
+    """See `TurnOutput`."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+        self.outcomes: list[TurnOutcome] = []
+
+    @property
+    def said(self) -> str:
+        return "".join(event[1] for event in self.events if event[0] == "text")
+
+    async def working(self) -> None:
+        self.events.append(("working",))
+
+    async def status(self, line: str) -> None:
+        self.events.append(("status", line))
+
+    async def text(self, delta: str, *, run: int, first: bool, last: bool) -> None:
+        self.events.append(("text", delta, run, first, last))
+
+    async def artifact(self, name: str, parts: list[JSON]) -> None:
+        self.events.append(("artifact", name, parts))
+
+    async def end(self, outcome: TurnOutcome) -> None:
+        self.outcomes.append(outcome)
+
+
+def request(text: str, context_id: str = "", **more: Any) -> TurnRequest:
+    """A message with one text."""
+    name = ids.uuid7()
+    parts: list[JSON] = [{"text": text}] if text else []
+    return TurnRequest(name, f"task-{name}", context_id or f"context-{name}", parts, **more)

@@ -1,0 +1,164 @@
+"""The transcript of a workspace is complete, ordered, private and bounded."""
+
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from molecule_runtime.kit.transcript_auth import transcript_authorized
+from molecule_runtime.kit.transcripts import Transcripts
+from tests.rows import each_row
+
+
+@pytest.fixture
+def transcripts(tmp_path: Path) -> Transcripts:
+    return Transcripts(tmp_path / ".transcripts", "echo")
+
+
+def _texts(page: dict[str, Any]) -> list[str]:
+    return [line["text"] for line in page["lines"]]
+
+
+def test_an_empty_transcript_is_a_page_without_lines(transcripts: Transcripts, tmp_path: Path) -> None:
+    assert transcripts.read(5) == {
+        "runtime": "echo",
+        "supported": True,
+        "lines": [],
+        "cursor": 5,
+        "more": False,
+        "source": str(tmp_path / ".transcripts"),
+    }
+
+
+def test_lines_of_all_conversations_are_read_in_their_order(transcripts: Transcripts) -> None:
+    for number in range(10):
+        transcripts.append(f"context-{number % 3}", {"role": "user", "text": str(number)})
+    page = transcripts.read(0, 4)
+    assert _texts(page) == ["0", "1", "2", "3"]
+    assert page["more"] is True
+    following = transcripts.read(page["cursor"], 100)
+    assert _texts(following) == ["4", "5", "6", "7", "8", "9"]
+    assert following["more"] is False
+    assert transcripts.read(following["cursor"])["lines"] == []
+    assert page["lines"][1]["context_id"] == "context-1"
+
+
+def test_a_limit_is_at_most_a_thousand(transcripts: Transcripts) -> None:
+    for number in range(1100):
+        transcripts.append("c", str(number))
+    page = transcripts.read(0, 5000)
+    assert len(page["lines"]) == 1000
+    assert page["more"] is True
+    assert _texts(transcripts.read(1099)) == ["1099"]
+    assert _texts(transcripts.read(-7, 1)) == ["0"]
+
+
+def test_a_new_process_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    Transcripts(tmp_path, "echo").append("a", "one")
+    Transcripts(tmp_path, "echo").append("b", "two")
+    later = Transcripts(tmp_path, "echo")
+    later.append("a", "three")
+    assert _texts(later.read()) == ["one", "two", "three"]
+
+
+def test_half_a_line_of_a_killed_process_hides_no_other(tmp_path: Path) -> None:
+    first = Transcripts(tmp_path, "echo")
+    first.append("a", "one")
+    with first.path_of("a").open("ab") as file:
+        file.write(b'{"n":1,"text":"hal')
+    later = Transcripts(tmp_path, "echo")
+    later.append("a", "two")
+    assert _texts(later.read()) == ["one", "two"]
+
+
+def test_secrets_are_redacted_before_a_line_is_written(tmp_path: Path) -> None:
+    transcripts = Transcripts(tmp_path, "echo", known_values=lambda: ["known-value"])
+    transcripts.append("a", {"text": "known-value sk-abcdefghijklmnop", "input": {"password": "x"}})
+    written = transcripts.path_of("a").read_text()
+    assert "known-value" not in written
+    assert "sk-" not in written
+    line = transcripts.read()["lines"][0]
+    assert line["text"] == "[REDACTED:VALUE] [REDACTED:SK_TOKEN]"
+    assert line["input"] == {"password": "[REDACTED:PASSWORD]"}
+
+
+def test_files_are_for_the_owner_alone(transcripts: Transcripts) -> None:
+    transcripts.append("a", "x")
+    path = transcripts.path_of("a")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@each_row(
+    "context_id",
+    ["", ".", "..", "../../etc/passwd", "/etc/passwd", "a\0b", "a/b", "a\nb", "é", "x" * 300, "a.1", "~"],
+)
+def test_any_context_id_has_a_safe_file_of_its_own(context_id: str, tmp_path: Path) -> None:
+    transcripts = Transcripts(tmp_path / "deep" / "folder", "echo")
+    path = transcripts.path_of(context_id)
+    assert path.parent == tmp_path / "deep" / "folder"
+    assert path != transcripts.path_of(context_id + "x")
+    number = transcripts.append(context_id, "said")
+    assert transcripts.read(number)["lines"][0]["context_id"] == context_id
+
+
+def test_a_file_is_rotated_and_cursors_stay_good(tmp_path: Path) -> None:
+    transcripts = Transcripts(tmp_path, "echo", rotation_bytes=20_000)
+    for number in range(1000):
+        transcripts.append("a", {"text": str(number)})
+    sizes = {name: (tmp_path / name).stat().st_size for name in sorted(os.listdir(tmp_path))}
+    assert list(sizes) == ["a.1.jsonl", "a.jsonl"]
+    assert max(sizes.values()) <= 20_000
+    kept = _texts(transcripts.read(0, 1000))
+    assert kept == [str(number) for number in range(1000 - len(kept), 1000)]
+    for since in range(1000 - len(kept), 1000, 7):
+        assert _texts(transcripts.read(since, 2)) == [str(since), str(since + 1)][: 1000 - since]
+
+
+def test_a_huge_line_leaves_a_note(transcripts: Transcripts) -> None:
+    transcripts.append("a", "word " * 1_000_000)
+    assert "is not kept" in transcripts.read()["lines"][0]["note"]
+
+
+def test_threads_do_not_mix_their_lines(transcripts: Transcripts) -> None:
+    def write(name: str) -> None:
+        for number in range(50):
+            transcripts.append(name, f"{name}{number}")
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    page = transcripts.read(0, 1000)
+    assert [line["n"] for line in page["lines"]] == list(range(200))
+    json.dumps(page)
+
+
+@each_row(
+    ("expected", "header", "allowed"),
+    [
+        ("tok", "Bearer tok", True),
+        ("tok", "bearer tok", False),
+        ("tok", "Bearer tok ", False),
+        ("tok", "Bearer  tok", False),
+        ("tok", "tok", False),
+        ("tok", "Bearer ", False),
+        ("tok", "", False),
+        ("tok", None, False),
+        ("", "Bearer ", False),
+        ("", "", False),
+        (None, "Bearer None", False),
+        (None, None, False),
+        ("tök", "Bearer tök", True),
+        ("tok", "Bearer \udcff", False),
+    ],
+)
+def test_only_the_exact_bearer_token_opens_the_transcript(
+    expected: str | None, header: str | None, allowed: bool
+) -> None:
+    assert transcript_authorized(expected, header) is allowed
