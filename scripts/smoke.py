@@ -26,7 +26,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "molecule-sdk": (("python", "-m", "molecule_agent", "--help"),),
     "molecule-ai-skills": (),
-    "molecule-ai-workspace-runtime": (),
+    "molecule-ai-workspace-runtime": (("molecule-runtime", "--help"), ("molecule-runtime", "runtimes")),
     "molecule-ai-platform": (("molecule", "version"),),
 }
 

@@ -1,0 +1,1 @@
+"""The ways outward: the platform, and the callers of the agent."""

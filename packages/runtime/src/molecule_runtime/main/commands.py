@@ -1,0 +1,105 @@
+"""`molecule-runtime`: run a workspace, and look at one."""
+
+import argparse
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; without one, the workspace."""
+    described = "Host one agent engine as a workspace."
+    parser = argparse.ArgumentParser(prog="molecule-runtime", description=described)
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("run", help="run the workspace that the environment describes (the default)")
+    check = commands.add_parser("check", help="read config.yaml and run the preflight checks")
+    runtimes = commands.add_parser("runtimes", help="list the engines that can be run")
+    conformance = commands.add_parser("conformance", help="check a running workspace from outside")
+    conformance.add_argument("url")
+    conformance.add_argument("--token", default="", help="a bearer token for the requests")
+    snapshots = commands.add_parser("snapshot", help="show or clear the snapshot")
+    snapshots.add_argument("verb", choices=("show", "clear"))
+    for one in (check, runtimes, conformance, snapshots):
+        one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    chosen = parser.parse_args(arguments)
+    return _COMMANDS[chosen.command or "run"](chosen)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from molecule_runtime.main import main as run
+
+    return asyncio.run(run())
+
+
+def _check(chosen: argparse.Namespace) -> int:
+    from molecule_runtime.domain.config_values import ConfigError
+    from molecule_runtime.settings.config import load_config
+    from molecule_runtime.settings.environment import config_dir
+    from molecule_runtime.settings.preflight import format_preflight_report, run_preflight
+
+    folder = config_dir(os.environ)
+    try:
+        report = run_preflight(load_config(str(folder)), folder)
+    except (ConfigError, FileNotFoundError) as problem:
+        _print(chosen, {"ok": False, "problems": str(problem).splitlines()}, str(problem))
+        return 1
+    issues = [vars(issue) for issue in (*report.failures, *report.warnings)]
+    text = format_preflight_report(report) or f"{folder}: nothing to complain about"
+    _print(chosen, {"ok": not report.failures, "issues": issues}, text)
+    return 1 if report.failures else 0
+
+
+def _runtimes(chosen: argparse.Namespace) -> int:
+    from molecule_runtime.registry.adapters import list_adapters
+
+    rows: list[Any] = list_adapters()
+    lines = [f"{row['name']:<16}{'yes' if row['available'] else 'no':<5}{row['description']}" for row in rows]
+    _print(chosen, rows, "\n".join([f"{'runtime':<16}{'here':<5}what it is", *lines]))
+    return 0
+
+
+def _conformance(chosen: argparse.Namespace) -> int:
+    from molecule_runtime.testing import conformance
+    from molecule_runtime.testing.probe import Probe
+
+    headers = {"Authorization": f"Bearer {chosen.token}"} if chosen.token else {}
+    results = list[Any]()
+    for result in conformance.run(Probe(chosen.url, headers)):
+        results.append({"name": result.name, "passed": result.passed, "problem": result.problem})
+        if not chosen.as_json:
+            print(f"{'pass' if result.passed else 'FAIL'}  {result.name}", flush=True)
+            if result.problem:
+                print(f"      {result.problem}", flush=True)
+    if chosen.as_json:
+        print(json.dumps(results, indent=2))
+    return 0 if all(result["passed"] for result in results) else 1
+
+
+def _snapshot(chosen: argparse.Namespace) -> int:
+    from molecule_runtime.kit import snapshot
+
+    if chosen.verb == "clear":
+        snapshot.delete_snapshot()
+        _print(chosen, {"cleared": True}, "the snapshot is gone")
+        return 0
+    kept = snapshot.read_snapshot()
+    if kept is None:
+        _print(chosen, None, f"there is no snapshot at {snapshot.snapshot_path()}")
+        return 1
+    print(json.dumps(kept, indent=2, ensure_ascii=False))
+    return 0
+
+
+def _print(chosen: argparse.Namespace, value: Any, text: str) -> None:
+    print(json.dumps(value, indent=2) if chosen.as_json else text)
+
+
+_COMMANDS = {
+    "run": _run,
+    "check": _check,
+    "runtimes": _runtimes,
+    "conformance": _conformance,
+    "snapshot": _snapshot,
+}

@@ -1,0 +1,233 @@
+"""A workspace runtime as real processes: it joins, answers, is stopped and killed, and loses nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from scripts import live_platform
+from scripts.live_platform import LivePlatform
+
+pytestmark = pytest.mark.timeout(120)
+
+CONFIG = "name: Echo\nruntime: echo\na2a: {port: 0}\nruntime_config: {max_concurrent_turns: 8}\n"
+
+
+class Member:
+    """A workspace of the platform, and the process that runs it."""
+
+    def __init__(self, platform: LivePlatform, admin: str, folder: Path, **variables: str) -> None:
+        self.platform = platform
+        self.headers = {"Authorization": f"Bearer {admin}"}
+        made = self.call("POST", "/workspaces", json={"name": folder.name, "runtime": "external"})
+        self.id = str(made["id"])
+        self.folder = folder
+        folder.mkdir()
+        (folder / "config.yaml").write_text(CONFIG)
+        self.log = folder / "log.txt"
+        self._variables = {
+            **live_platform.clean_environment(),
+            "WORKSPACE_ID": self.id,
+            "PLATFORM_URL": platform.url,
+            "WORKSPACE_CONFIG_PATH": str(folder),
+            "MOLECULE_WORKSPACE_TOKEN": made["connection"]["auth_token"],
+            "MOLECULE_STOP_GRACE_SECS": "1",
+            **variables,
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def call(self, method: str, path: str, **request: Any) -> Any:
+        answer = requests.request(
+            method, self.platform.url + path, headers=self.headers, timeout=60, **request
+        )
+        return answer.json()
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            command = [sys.executable, "-c", "from molecule_runtime.main import main_sync; main_sync()"]
+            self.process = subprocess.Popen(command, env=self._variables, stderr=log)
+        until(lambda: b"ready: workspace" in self.log.read_bytes(), self.log.read_text)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(30)
+        self.log.rename(self.log.with_suffix(f".{time.monotonic_ns()}"))
+        return code
+
+    def send(self, text: str, **message: Any) -> Any:
+        parts = [{"kind": "text", "text": text}]
+        sent = {"messageId": os.urandom(8).hex(), "role": "user", "parts": parts, **message}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": sent}}
+        return self.call("POST", f"/workspaces/{self.id}/a2a", json=body)
+
+
+def until(condition: Callable[[], bool], why: Callable[[], str] = lambda: "") -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.05)
+
+
+def text_of(answer: Any) -> str:
+    return " ".join(part.get("text", "") for part in answer["result"]["parts"])
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[LivePlatform, str]]:
+    data = tmp_path_factory.mktemp("platform") / "data"
+    with live_platform.running(data, "--no-demo") as running:
+        yield running, (data / "admin.token").read_text().strip()
+
+
+@contextmanager
+def member(platform: tuple[LivePlatform, str], folder: Path, **variables: str) -> Generator[Member]:
+    made = Member(*platform, folder, **variables)
+    made.start()
+    try:
+        yield made
+    finally:
+        if made.process is not None and made.process.poll() is None:
+            made.process.kill()
+            made.process.wait()
+
+
+@pytest.mark.parametrize("link", ["push", "poll"])
+def test_a_workspace_joins_answers_and_stops(
+    platform: tuple[LivePlatform, str], tmp_path: Path, link: str
+) -> None:
+    with member(platform, tmp_path / link, MOLECULE_LINK=link) as echo:
+        assert text_of(echo.send("hello")) == "echo: hello"
+        asked = echo.send("/input which city?")["result"]
+        assert asked["status"]["state"] == "input-required"
+        again = echo.send("Paris", taskId=asked["id"], contextId=asked["contextId"])
+        assert text_of(again) == "echo: Paris"
+        failed = str(echo.send("/fail"))
+        assert "Agent error (RuntimeError)" in failed
+        assert "echo was asked to fail" not in failed
+        assert echo.end() == 0
+        assert (echo.folder / ".agent_snapshot.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("link", ["push", "poll"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_turn_that_is_cut_is_answered_by_the_next_process(
+    platform: tuple[LivePlatform, str], tmp_path: Path, link: str, number: int
+) -> None:
+    answers: list[Any] = []
+    with member(platform, tmp_path / link, MOLECULE_LINK=link) as echo:
+        sending = threading.Thread(target=lambda: answers.append(echo.send("/sleep 3")))
+        sending.start()
+        until(lambda: echo.call("GET", f"/workspaces/{echo.id}").get("active_tasks") == 1)
+        echo.end(number)
+        echo.start()
+        sending.join(60)
+        assert [text_of(answer) for answer in answers] == ["echo: slept 3 s"]
+
+
+def test_what_was_answered_is_known_after_a_restart(
+    platform: tuple[LivePlatform, str], tmp_path: Path
+) -> None:
+    with member(platform, tmp_path / "kept") as echo:
+
+        def deliver() -> Any:
+            line = next(line for line in echo.log.read_text().splitlines() if "listening on" in line)
+            url = f"http://127.0.0.1:{line.rpartition(':')[2]}/"
+            message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "once"}]}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+            headers = {"X-Molecule-Message-Id": "row-1", "A2A-Version": "1.0"}
+            return requests.post(url, json=body, headers=headers, timeout=30).json()
+
+        first = deliver()
+        echo.end(signal.SIGKILL)
+        echo.start()
+        assert deliver() == first
+
+
+def test_an_adapter_for_the_original_base_with_a_bare_executor_runs_and_is_restored(
+    platform: tuple[LivePlatform, str], tmp_path: Path
+) -> None:
+    (tmp_path / "old_adapter.py").write_text(
+        textwrap.dedent("""
+            from a2a.server.agent_execution import AgentExecutor
+            from molecule_runtime.adapters.base import BaseAdapter
+            from molecule_runtime.executor_helpers import extract_message_text, new_response_message
+
+
+            class Executor(AgentExecutor):
+                def __init__(self, session):
+                    self._session_id = session or "s-1"
+                    self.restored = session
+
+                async def execute(self, context, event_queue):
+                    text = extract_message_text(context.message)
+                    said = f"{text} in {self._session_id}, restored {self.restored}"
+                    await event_queue.enqueue_event(new_response_message(context, said))
+
+                async def cancel(self, context, event_queue):
+                    pass
+
+
+            class Adapter(BaseAdapter):
+                @staticmethod
+                def name():
+                    return "echo"
+
+                @staticmethod
+                def display_name():
+                    return "Old"
+
+                @staticmethod
+                def description():
+                    return "An adapter for the original base."
+
+                async def setup(self, config):
+                    pass
+
+                async def create_executor(self, config):
+                    return Executor(self._snapshot_session_id)
+        """)
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    with member(platform, tmp_path / "old", ADAPTER_MODULE="old_adapter", PYTHONPATH=path) as old:
+        assert text_of(old.send("hi")) == "hi in s-1, restored None"
+        assert old.end() == 0
+        old.start()
+        assert text_of(old.send("hi")) == "hi in s-1, restored s-1"
+        assert not (old.folder / ".agent_snapshot.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "config", "told"),
+    [
+        ({"WORKSPACE_ID": ""}, CONFIG, "FATAL: WORKSPACE_ID env var is not set. Aborting."),
+        ({}, "name: [1\n", "config.yaml"),
+        ({}, "runtime: none\n", "no adapter for runtime 'none'"),
+        ({}, "name: x\n", "echo"),
+        ({"ADAPTER_MODULE": "no_such_module"}, CONFIG, "no_such_module"),
+    ],
+)
+def test_a_workspace_that_cannot_start_says_why_and_ends(
+    tmp_path: Path, variables: dict[str, str], config: str, told: str
+) -> None:
+    (tmp_path / "config.yaml").write_text(config)
+    environment = {
+        **live_platform.clean_environment(),
+        "WORKSPACE_ID": "w",
+        "PLATFORM_URL": "http://127.0.0.1:9",
+        "WORKSPACE_CONFIG_PATH": str(tmp_path),
+        **variables,
+    }
+    command = [sys.executable, "-c", "from molecule_runtime.main import main_sync; main_sync()"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, told in ended.stderr) == (1, True), ended.stderr
