@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import requests
 
+from molecule_runtime.testing import conformance
+from molecule_runtime.testing.probe import Probe
 from scripts import live_platform
 from scripts.live_platform import LivePlatform
 
@@ -64,6 +66,12 @@ class Member:
         code = self.process.wait(30)
         self.log.rename(self.log.with_suffix(f".{time.monotonic_ns()}"))
         return code
+
+    @property
+    def url(self) -> str:
+        """Where the process listens."""
+        line = next(line for line in self.log.read_text().splitlines() if "listening on" in line)
+        return f"http://127.0.0.1:{line.rpartition(':')[2]}/"
 
     def send(self, text: str, **message: Any) -> Any:
         parts = [{"kind": "text", "text": text}]
@@ -135,18 +143,67 @@ def test_a_turn_that_is_cut_is_answered_by_the_next_process(
         assert [text_of(answer) for answer in answers] == ["echo: slept 3 s"]
 
 
+def test_echo_keeps_the_promises_of_an_a2a_server(platform: tuple[LivePlatform, str], tmp_path: Path) -> None:
+    with member(platform, tmp_path / "checked") as echo:
+        results = list(conformance.run(Probe(echo.url)))
+        assert [(result.name, result.problem) for result in results if not result.passed] == []
+        assert len(results) == len(conformance.CHECKS)
+
+
+ADAPTER = """
+from pathlib import Path
+
+from molecule_runtime.runtimes.echo import EchoAdapter
+
+
+class Adapter(EchoAdapter):
+    def idle_timeout_override(self):
+        asked = Path(__file__).with_name("idle.txt").read_text()
+        return int(asked) if asked else None
+"""
+
+
+def test_the_silence_that_an_adapter_asks_for_is_honoured_by_the_gateway(tmp_path: Path) -> None:
+    """The platform gives silent turns up after 2 s; the adapter asks for 20, then no longer."""
+    (tmp_path / "patient.py").write_text(ADAPTER)
+    idle = tmp_path / "idle.txt"
+    idle.write_text("20")
+    data = tmp_path / "data"
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    with live_platform.running(data, "--no-demo", A2A_IDLE_TIMEOUT_SECONDS="2") as running:
+        admin = (data / "admin.token").read_text().strip()
+        variables = {"ADAPTER_MODULE": "patient", "PYTHONPATH": path}
+        with member((running, admin), tmp_path / "patient", **variables) as echo:
+            began = time.monotonic()
+            assert text_of(echo.send("/sleep 5")) == "echo: slept 5 s"
+            print(f"asked for 20 s: silent for 5 s, answered after {time.monotonic() - began:.1f} s")
+            idle.write_text("")
+            echo.send("one beat goes out with this turn")
+            began = time.monotonic()
+            sending = threading.Thread(target=echo.send, args=("/sleep 20",), daemon=True)
+            sending.start()
+            newest = f"/workspaces/{echo.id}/messages?limit=1"
+            # Given up, it waits for its second attempt.
+            until(lambda: _row(echo.call("GET", newest)) == ("accepted", 1))
+            took = time.monotonic() - began
+            print(f"asked for nothing: given up after {took:.1f} s")
+            assert 2 <= took < 10
+
+
+def _row(page: Any) -> tuple[str, int]:
+    return page["messages"][0]["status"], page["messages"][0]["attempts"]
+
+
 def test_what_was_answered_is_known_after_a_restart(
     platform: tuple[LivePlatform, str], tmp_path: Path
 ) -> None:
     with member(platform, tmp_path / "kept") as echo:
 
         def deliver() -> Any:
-            line = next(line for line in echo.log.read_text().splitlines() if "listening on" in line)
-            url = f"http://127.0.0.1:{line.rpartition(':')[2]}/"
             message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "once"}]}
             body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
             headers = {"X-Molecule-Message-Id": "row-1", "A2A-Version": "1.0"}
-            return requests.post(url, json=body, headers=headers, timeout=30).json()
+            return requests.post(echo.url, json=body, headers=headers, timeout=30).json()
 
         first = deliver()
         echo.end(signal.SIGKILL)

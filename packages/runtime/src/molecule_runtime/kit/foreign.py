@@ -5,7 +5,6 @@ import logging
 from typing import Any
 
 from molecule_runtime.domain.turns import ResultState, TurnResult
-from molecule_runtime.kit import a2a_types
 from molecule_runtime.kit.executor import Turn, TurnExecutor
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import text
@@ -44,6 +43,9 @@ class GuardedExecutor(TurnExecutor):
 
     async def run_turn(self, turn: Turn) -> TurnResult:
         """Hand the message over, and take what is enqueued."""
+        # Imported here: the a2a-sdk costs 35 MB, which an engine without it does not pay.
+        from molecule_runtime.kit import a2a_types
+
         events = _Events(turn)
         context, queue = a2a_types.request_context(turn), a2a_types.event_queue(events.take)
         self._contexts[turn.task_id] = (context, queue)

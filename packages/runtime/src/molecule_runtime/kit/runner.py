@@ -21,7 +21,7 @@ from molecule_runtime.domain.turns import (
     TurnRequest,
     TurnResult,
 )
-from molecule_runtime.kit import messages, processes, wedge
+from molecule_runtime.kit import current, messages, processes, wedge
 from molecule_runtime.kit.executor import Turn, TurnExecutor
 from molecule_runtime.kit.history import Histories, given_history
 from molecule_runtime.kit.queue import QueuedTurn, TurnQueue
@@ -156,7 +156,7 @@ class TurnRunner:
         """The outcome of the engine, or of what came before it: deadline, silence, cancel, stop."""
         context = contextvars.copy_context()
         children = context.run(processes.follow)
-        engine = asyncio.get_running_loop().create_task(self.executor.run_turn(turn), context=context)
+        engine = asyncio.get_running_loop().create_task(self._engine(turn), context=context)
         idle = self._idle_seconds()
         while True:
             now, quiet_until = time.monotonic(), turn.sink.last_activity + idle
@@ -176,6 +176,10 @@ class TurnRunner:
                 continue
             await self._interrupt(turn, engine, children)
             return self._counted(outcome)
+
+    async def _engine(self, turn: Turn) -> TurnResult | str | None:
+        with current.turn_sink(turn.sink):
+            return await self.executor.run_turn(turn)
 
     async def _interrupt(self, turn: Turn, engine: "asyncio.Task[Any]", children: list[Process]) -> None:
         """End the engine's work: by its own means, then by cancelling its task, and its children."""

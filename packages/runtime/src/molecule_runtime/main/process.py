@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import molecule_runtime
 from molecule_runtime.domain.output_redaction import StreamRedactor
-from molecule_runtime.kit import snapshot
+from molecule_runtime.domain.permissions import permissions_of
+from molecule_runtime.kit import current, snapshot
 from molecule_runtime.kit.adapter import AdapterConfig
 from molecule_runtime.kit.attachments import attachments_of
 from molecule_runtime.kit.executor import TurnExecutor
@@ -104,6 +105,8 @@ class WorkspaceProcess:
     # Start
 
     async def _start(self) -> None:
+        current.set_platform(self._client)
+        current.set_permissions(permissions_of(self._config))
         restored = self._restore()
         config = self._adapter_config()
         async with asyncio.timeout(self._environment.setup_timeout_seconds):

@@ -1,0 +1,30 @@
+"""The executor kit for authors of adapters."""
+
+from molecule_runtime.domain.turns import (
+    Attachment,
+    Caller,
+    Delegation,
+    HistoryItem,
+    TurnError,
+    TurnResult,
+    Usage,
+)
+from molecule_runtime.kit.executor import Turn, TurnExecutor
+from molecule_runtime.kit.foreign import GuardedExecutor
+from molecule_runtime.kit.processes import spawn
+from molecule_runtime.kit.sink import Sink
+
+__all__ = [
+    "Attachment",
+    "Caller",
+    "Delegation",
+    "GuardedExecutor",
+    "HistoryItem",
+    "Sink",
+    "Turn",
+    "TurnError",
+    "TurnExecutor",
+    "TurnResult",
+    "Usage",
+    "spawn",
+]
