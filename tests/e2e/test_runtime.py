@@ -12,8 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import requests
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.helpers import get_message_text, new_text_message
+from a2a.types import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    Role,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskState,
+)
 
 from molecule_runtime.testing import conformance
 from molecule_runtime.testing.probe import Probe
@@ -148,6 +159,39 @@ def test_echo_keeps_the_promises_of_an_a2a_server(platform: tuple[LivePlatform, 
         results = list(conformance.run(Probe(echo.url)))
         assert [(result.name, result.problem) for result in results if not result.passed] == []
         assert len(results) == len(conformance.CHECKS)
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+async def test_the_official_client_talks_to_echo(
+    platform: tuple[LivePlatform, str], tmp_path: Path, binding: str
+) -> None:
+    with member(platform, tmp_path / "official") as echo:
+        async with httpx.AsyncClient(timeout=30) as plain, httpx.AsyncClient(timeout=30) as own:
+            card = await A2ACardResolver(plain, echo.url).get_agent_card()
+            config = ClientConfig(httpx_client=own, supported_protocol_bindings=[binding])
+            client = ClientFactory(config).create(card)
+            message = new_text_message("/stream 3", role=Role.ROLE_USER)
+            events = [event async for event in client.send_message(SendMessageRequest(message=message))]
+            last = events[-1].status_update
+            assert (events[0].WhichOneof("payload"), last.status.state) == (
+                "task",
+                TaskState.TASK_STATE_COMPLETED,
+            )
+            assert get_message_text(last.status.message) == "1 2 3"
+            got = await client.get_task(GetTaskRequest(id=last.task_id))
+            assert "".join(part.text for part in got.artifacts[0].parts) == "1 2 3 "
+            assert await _cancelled(client) == TaskState.TASK_STATE_CANCELED
+
+
+async def _cancelled(client: Client) -> Any:
+    """Begin something slow, join it, cancel it: the state that the follower was told last."""
+    message = new_text_message("/sleep 30", role=Role.ROLE_USER)
+    begun = client.send_message(SendMessageRequest(message=message))
+    task_id = (await anext(begun)).task.id
+    following = client.subscribe(SubscribeToTaskRequest(id=task_id))
+    assert (await anext(following)).task.id == task_id
+    await client.cancel_task(CancelTaskRequest(id=task_id))
+    return [event async for event in following][-1].status_update.status.state
 
 
 ADAPTER = """

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from molecule_runtime.domain.capabilities import RuntimeCapabilities
 from molecule_runtime.domain.turns import NO_RESPONSE, NO_TEXT, TurnError, TurnOutcome, TurnResult
 from molecule_runtime.kit import processes, wedge
 from molecule_runtime.kit.executor import Turn, TurnExecutor
@@ -126,6 +127,18 @@ async def test_a_serial_engine_runs_one_turn_and_a_full_queue_refuses() -> None:
     await asyncio.gather(*turns)
     runner.admit()
     assert engine.most == 1
+
+
+async def test_an_engine_with_sessions_of_its_own_bounds_its_turns_itself() -> None:
+    engine = Engine()
+    flags = RuntimeCapabilities(provides_native_session=True)
+    engine.adapter = SimpleNamespace(capabilities=lambda: flags, idle_timeout_override=lambda: None)
+    runner = TurnRunner(engine)
+    turns = [asyncio.create_task(run(runner, "wait")) for _ in range(40)]
+    await until(lambda: engine.running == 40)
+    runner.admit()
+    engine.gate.set()
+    await asyncio.gather(*turns)
 
 
 @pytest.mark.parametrize("text", ["wait", "obey"])

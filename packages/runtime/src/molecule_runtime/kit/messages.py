@@ -24,7 +24,6 @@ class RuntimeSettings:
     max_concurrent_turns: int = 1
     max_queued_turns: int = 32
     timeout: float = 0.0
-    is_native_session: bool = False
 
 
 class PlainText:
@@ -77,6 +76,14 @@ def runtime_settings(config: Any) -> RuntimeSettings:
         max_queued_turns=_positive(given.get("max_queued_turns"), 32),
         timeout=_number(given.get("timeout")),
     )
+
+
+def keeps_sessions(adapter: Any) -> bool:
+    """Whether the engine keeps its sessions itself, and so takes as many turns as it likes."""
+    try:
+        return bool(adapter.capabilities().provides_native_session)
+    except Exception:  # noqa: BLE001 - an adapter that cannot say has no sessions of its own
+        return False
 
 
 def idle_override(adapter: Any) -> float | None:

@@ -61,7 +61,8 @@ class TurnRunner:
         self.executor = executor
         self.services = services or TurnServices()
         bounded = 1 if executor.serialize else settings.max_concurrent_turns
-        self.queue = TurnQueue(None if settings.is_native_session else bounded, settings.max_queued_turns)
+        unbounded = messages.keeps_sessions(executor.adapter)
+        self.queue = TurnQueue(None if unbounded else bounded, settings.max_queued_turns)
         self._timeout = settings.timeout
         self._stalls = 0
         self._failures: tuple[str, int] = ("", 0)

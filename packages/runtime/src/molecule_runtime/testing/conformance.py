@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from molecule_runtime.testing.probe import CheckFailed, Probe, Version, body_of, state_of
 
@@ -34,6 +34,10 @@ class Words:
 
     quick: str = "hello"
     slow: str = "/sleep 60"
+
+
+Check: TypeAlias = Callable[[Probe, Words], None]
+"""Raises CheckFailed with what is wrong."""
 
 
 def run(probe: Probe, words: Words | None = None) -> Iterator[CheckResult]:
@@ -82,7 +86,7 @@ def _card_keeps_its_word(probe: Probe, words: Words) -> None:
         _expect(bool(events), "the card promises streaming, and a stream was empty")
 
 
-def _send(version: Version) -> Callable[[Probe, Words], None]:
+def _send(version: Version) -> Check:
     def check(probe: Probe, words: Words) -> None:
         result = probe.result(version, "send", {"message": probe.message(version, words.quick)})
         kind, body = body_of(result)
@@ -97,7 +101,7 @@ def _send(version: Version) -> Callable[[Probe, Words], None]:
     return check
 
 
-def _stream(version: Version) -> Callable[[Probe, Words], None]:
+def _stream(version: Version) -> Check:
     def check(probe: Probe, words: Words) -> None:
         kinds: list[str] = []
         last = ""
@@ -204,7 +208,7 @@ def _expect(condition: bool, sentence: str) -> None:
         raise CheckFailed(sentence)
 
 
-CHECKS: dict[str, Callable[[Probe, Words], None]] = {
+CHECKS: dict[str, Check] = {
     "card": _card,
     "card keeps its word": _card_keeps_its_word,
     "send 1.0": _send("1.0"),
