@@ -145,13 +145,13 @@ def test_a_turn_that_is_cut_is_answered_by_the_next_process(
 ) -> None:
     answers: list[Any] = []
     with member(platform, tmp_path / link, MOLECULE_LINK=link) as echo:
-        sending = threading.Thread(target=lambda: answers.append(echo.send("/sleep 3")))
+        sending = threading.Thread(target=lambda: answers.append(echo.send("/sleep 2")))
         sending.start()
         until(lambda: echo.call("GET", f"/workspaces/{echo.id}").get("active_tasks") == 1)
         echo.end(number)
         echo.start()
         sending.join(60)
-        assert [text_of(answer) for answer in answers] == ["echo: slept 3 s"]
+        assert [text_of(answer) for answer in answers] == ["echo: slept 2 s"]
 
 
 def test_echo_keeps_the_promises_of_an_a2a_server(platform: tuple[LivePlatform, str], tmp_path: Path) -> None:
@@ -207,6 +207,7 @@ class Adapter(EchoAdapter):
 """
 
 
+@pytest.mark.long
 def test_the_silence_that_an_adapter_asks_for_is_honoured_by_the_gateway(tmp_path: Path) -> None:
     """The platform gives silent turns up after 2 s; the adapter asks for 20, then no longer."""
     (tmp_path / "patient.py").write_text(ADAPTER)

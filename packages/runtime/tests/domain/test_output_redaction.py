@@ -130,8 +130,8 @@ def test_the_pieces_of_a_text_do_not_matter(given_text: tuple[str, list[str]]) -
 
 
 @each_row("secret", [*(secret for secret, _ in FOUND), *KNOWN, "ann@a." + "b." * 100 + "org"])
-@each_row("before", ["", "w " * 100, "w," * 100])
-@each_row("after", ["", ".", ". End", "," + "w," * 100])
+@each_row("before", ["", "w," * 70])
+@each_row("after", ["", ". End", "," + "w," * 70])
 def test_a_secret_is_redacted_at_every_cut_also_within_an_endless_word(
     secret: str, before: str, after: str
 ) -> None:
