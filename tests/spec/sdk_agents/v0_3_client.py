@@ -1,6 +1,8 @@
 """A conversation of the client of a2a-sdk 0.3, in the environment of that SDK; prints what it was told.
 
-usage: python v0_3_client.py BASE TOKEN JSONRPC|HTTP+JSON
+usage: python v0_3_client.py BASE TOKEN JSONRPC|HTTP+JSON [--work=WORDS] [--slow=WORDS] …
+
+WORDS are what the agent answers at once, and what it works on until it is cancelled.
 """
 
 import asyncio
@@ -23,6 +25,12 @@ from a2a.types import (
 SECONDS = 30
 
 
+def words(flag, otherwise):
+    """What to say instead, as a flag names it."""
+    given = [argument.partition("=")[2] for argument in sys.argv if argument.startswith(f"{flag}=")]
+    return given[0] if given else otherwise
+
+
 def plain(event):
     """An event or a (task, update) pair as the dictionary that tells most."""
     if isinstance(event, Message):
@@ -31,13 +39,13 @@ def plain(event):
     return (update or task).model_dump(mode="json", exclude_none=True)
 
 
-async def said(client, words):
-    return [plain(event) async for event in client.send_message(create_text_message_object(content=words))]
+async def said(client, text):
+    return [plain(event) async for event in client.send_message(create_text_message_object(content=text))]
 
 
 async def until_working(client):
     """Begin something slow, and leave as soon as it works; the id of its task."""
-    async for event in client.send_message(create_text_message_object(content="slow")):
+    async for event in client.send_message(create_text_message_object(content=words("--slow", "slow"))):
         task, update = event
         if update is not None and update.status.state == TaskState.working:
             return task.id
@@ -89,9 +97,11 @@ async def main(base, token, transport):
             for streaming in (False, True)
         ]
         unary, streaming = (factory.create(card) for factory in factories)
-        told = {"message": await said(unary, "hi"), "unary": await said(unary, "work")}
-        told["stream"] = await said(streaming, "work")
-        got = await unary.get_task(TaskQueryParams(id=told["unary"][0]["id"]))
+        work = words("--work", "work")
+        told = {"message": await said(unary, "hi"), "unary": await said(unary, work)}
+        told["stream"] = await said(streaming, work)
+        [task_id, *_] = [one["id"] for one in told["unary"] + told["stream"] if one["kind"] == "task"]
+        got = await unary.get_task(TaskQueryParams(id=task_id))
         told["got"] = got.model_dump(mode="json", exclude_none=True)
         if "--ask" in sys.argv:
             told["asked"] = await questioned(unary)

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -16,12 +16,11 @@ from molecule_wire import JSONObject
 from molecule_wire.a2a import errors, operations, sse
 from molecule_wire.a2a.server import bindings, requests, service
 from molecule_wire.a2a.server.bindings import AgentBusy, refusal
-from molecule_wire.a2a.server.card import ServedCard, complete_card
+from molecule_wire.a2a.server.card import ServedCard, complete_card, streams
 from molecule_wire.a2a.server.records import TurnStore
 from molecule_wire.a2a.server.requests import RestPath
 from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
-from molecule_wire.a2a.server.task_log import TaskLog
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
 from molecule_wire.callers import is_direct
 
@@ -33,7 +32,16 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[bindings.Response]]
 
 Answer: TypeAlias = bindings.Response | EventStream
 
+STREAMING = (operations.STREAM, operations.SUBSCRIBE)
+
 log = logging.getLogger("molecule_a2a")
+
+
+class Accepted(NamedTuple):
+    """A request whose caller may give this agent work."""
+
+    principal: str
+    body: bytes
 
 
 class Unauthenticated(Exception):
@@ -75,11 +83,13 @@ class AgentApp:
         endpoints: Mapping[tuple[str, str], Endpoint] = MappingProxyType({}),
         rpc_paths: Collection[str] = ("/",),
         max_body_bytes: int = 16 * 1024 * 1024,
+        max_body_seconds: float = 60.0,
         max_concurrency: int = 16,
         turn_seconds: float | None = 300.0,
         retention: Retention | None = None,
     ) -> None:
         self._handler = handler
+        self._agent_id, self._url = agent_id, url
         self._card = complete_card(card, agent_id, url)
         self._served_card = ServedCard()
         self._authenticate = authenticate
@@ -88,6 +98,7 @@ class AgentApp:
         self._endpoints = endpoints
         self._rpc_paths = rpc_paths
         self._max_body_bytes = max_body_bytes
+        self._max_body_seconds = max_body_seconds
         self._max_concurrency = max_concurrency
         self._turn_seconds = turn_seconds
         self._running: set[asyncio.Task[None]] = set()
@@ -115,6 +126,10 @@ class AgentApp:
         headers = {"content-type": answer.media, **dict(answer.headers)}
         return await Response(answer.body, answer.status, headers)(scope, receive, send)
 
+    def replace_card(self, card: JSONObject) -> None:
+        """Show another card from now on."""
+        self._card = complete_card(card, self._agent_id, self._url)
+
     async def stop(self, seconds: float = 5.0) -> None:
         """Take no more work, and let running handlers finish for at most so long."""
         self._stopping = True
@@ -134,7 +149,7 @@ class AgentApp:
     # Requests
 
     async def _answer(self, request: Request) -> Answer:
-        asked = request.url.path.rstrip("/") or "/"
+        asked = request.scope["path"].rstrip("/") or "/"
         endpoint = self._endpoints.get((request.method, asked))
         if endpoint is not None:
             return await endpoint(request)
@@ -146,9 +161,21 @@ class AgentApp:
         if target in operations.CARD_PATHS:
             tag = request.headers.get("if-none-match", "")
             return self._served_card.response(self._card, tag, datetime.now(UTC))
+        accepted = await self.accept(request)
+        if isinstance(accepted, bindings.Response):
+            return accepted
+        path = target if isinstance(target, RestPath) else None
+        # `dict(request.headers)` looks for each name among all of them again.
+        headers = dict(request.headers.items())
+        query = dict(request.query_params) if request.scope["query_string"] else {}
+        return await self.perform(path, accepted, headers, query)
+
+    async def accept(self, request: Request) -> Accepted | bindings.Response:
+        """Who calls, and the body; or why the request is not taken."""
         try:
             principal = await self._authenticate(request)
-            body = await self._body(request)
+            async with asyncio.timeout(self._max_body_seconds):
+                body = await self._body(request)
             if body is None:
                 limit = self._max_body_bytes
                 sentence = f"the body is larger than {limit} bytes"
@@ -158,8 +185,9 @@ class AgentApp:
             return refusal(401, str(problem), problem.code)
         except AgentBusy as busy:
             return busy.response
-        path = target if isinstance(target, RestPath) else None
-        return await self._perform(path, body, principal, request)
+        except TimeoutError:
+            return refusal(408, f"the body did not come within {self._max_body_seconds:g} s")
+        return Accepted(principal, body)
 
     async def _body(self, request: Request) -> bytes | None:
         """The body, or None when it is too large; then it is not read on."""
@@ -173,13 +201,21 @@ class AgentApp:
 
     # Operations
 
-    async def _perform(self, path: RestPath | None, body: bytes, principal: str, request: Request) -> Answer:
-        headers = dict(request.headers)
-        invocation = requests.read(path, body, headers, dict(request.query_params))
+    async def perform(
+        self,
+        path: RestPath | None,
+        accepted: Accepted,
+        headers: dict[str, str],
+        query: dict[str, str],
+    ) -> Answer:
+        """Do what a body asks for: JSON-RPC, or what the path of HTTP+JSON says."""
+        invocation = requests.read(path, accepted.body, headers, query)
         if isinstance(invocation, bindings.Response):
             return invocation
         try:
-            done = self._service.perform(invocation, principal, headers, self._start)
+            if invocation.request.operation in STREAMING and not streams(self._card):
+                raise errors.protocol_error(errors.UNSUPPORTED_OPERATION)
+            done = self._service.perform(invocation, accepted.principal, headers, self._start)
             if not isinstance(done, Turn):
                 return done
             await _settled(done)
@@ -231,20 +267,10 @@ def _fail(turn: Turn, sentence: str, problem: BaseException) -> None:
 
 async def _settled(turn: Turn) -> None:
     """Wait until the turn is over; that it ends is the runner's promise."""
-    while not turn.is_over:
-        await _changed(turn.log, None)
-
-
-async def _changed(task: TaskLog, seconds: float | None) -> None:
-    changed = asyncio.Event()
-    task.listeners.append(changed.set)
-    try:
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-    except TimeoutError:
-        return
-    finally:
-        task.listeners.remove(changed.set)
+    if not turn.is_over:
+        over = asyncio.Event()
+        turn.on_end.append(over.set)
+        await over.wait()
 
 
 def _stream(events: EventStream) -> Response:
@@ -254,14 +280,25 @@ def _stream(events: EventStream) -> Response:
 
 
 async def _frames(events: EventStream) -> AsyncGenerator[bytes]:
-    while True:
-        frames = events.take()
-        if frames:
-            yield frames
-        if events.is_over:
-            return
-        if not frames:
-            await _changed(events.log, KEEP_ALIVE_SECONDS)
-            if not (frames := events.take()) and not events.is_over:
-                frames = sse.KEEP_ALIVE
-            yield frames
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def tick() -> None:
+        nonlocal timer
+        changed.set()
+        timer = loop.call_later(KEEP_ALIVE_SECONDS, tick)
+
+    # One timer for the stream: a timeout around each wait took a tenth of an event.
+    timer = loop.call_later(KEEP_ALIVE_SECONDS, tick)
+    events.log.listeners.append(changed.set)
+    try:
+        if first := events.take():
+            yield first
+        while not events.is_over:
+            await changed.wait()
+            changed.clear()
+            frames = events.take()
+            if frames or not events.is_over:
+                yield frames or sse.KEEP_ALIVE
+    finally:
+        timer.cancel()
+        events.log.listeners.remove(changed.set)

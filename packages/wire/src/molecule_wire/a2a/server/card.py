@@ -50,9 +50,19 @@ def complete_card(given: JSONObject, agent_id: str, url: str) -> JSONObject:
     return {
         **cards.read(given, agent_id),
         "supportedInterfaces": cast("JSON", interfaces),
-        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
+        "capabilities": {
+            "streaming": streams(given),
+            "pushNotifications": False,
+            "extendedAgentCard": False,
+        },
         "url": url,
         "preferredTransport": "JSONRPC",
         "protocolVersion": "0.3.0",
         "additionalInterfaces": cast("JSON", others),
     }
+
+
+def streams(card: JSONObject) -> bool:
+    """Whether the agent streams: it does, unless its own card denies it."""
+    capabilities = card.get("capabilities")
+    return not isinstance(capabilities, dict) or capabilities.get("streaming") is not False

@@ -100,6 +100,7 @@ class TaskLog:
         if self.is_told or self.is_over:
             raise tasks.EventRefused("message-after-task", "the caller was told of a task already")
         self.answer = message
+        self._dropped, self._events, self._before_last = self.number, [], None
         self._notify()
 
     def after(self, number: int) -> list[tuple[int, JSONObject]]:

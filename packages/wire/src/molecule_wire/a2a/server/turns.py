@@ -41,7 +41,7 @@ class Turn:
         self.on_end: list[Callable[[], object]] = []
         self.request: Request | None = None
         self.headers: Mapping[str, str] = {}
-        """The headers of the request that brought the message."""
+        """The headers of the request that brought the message, while the turn is at work."""
         self._now = now
 
     # What a handler may say
@@ -74,7 +74,7 @@ class Turn:
         message = self._message(parts_of(parts, "a message"), "answer", metadata)
         self.is_over, self.last = True, 1
         self.log.answer_with({name: said for name, said in message.items() if name != "taskId"})
-        return self._call(self.on_end)
+        return self._let_go()
 
     def ask(
         self, parts: object, *, for_authentication: bool = False, metadata: JSONObject | None = None
@@ -96,17 +96,17 @@ class Turn:
 
     def cancel(self) -> None:
         """End without an outcome of the handler's, which learns that nobody waits for it."""
-        self.cancelled = True
+        self.cancelled, interrupts = True, self.on_cancel
         self._end(TaskState.CANCELED, None)
-        self._call(self.on_cancel)
+        self._call(interrupts)
 
     def expire(self, parts: object) -> bool:
         """Fail when the deadline has passed; whether it has."""
         if self.is_over or self.deadline is None or self._now() < self.deadline:
             return False
-        self.expired = True
+        self.expired, interrupts = True, self.on_cancel
         self.fail(parts)
-        self._call(self.on_cancel)
+        self._call(interrupts)
         return True
 
     def seconds_left(self) -> float | None:
@@ -130,7 +130,17 @@ class Turn:
         except BaseException:
             self.is_over = False
             raise
-        self._call(self.on_end)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Tell the end, and drop what only a turn at work needs.
+
+        A thousand turns that are over are kept: their requests were two fifths of what they held, and
+        listeners that know their turn leave it to the garbage collector.
+        """
+        listeners, self.on_end, self.on_cancel = self.on_end, [], []
+        self._call(listeners)
+        self.request, self.headers = None, {}
 
     def _append(self, state: TaskState, parts: object, metadata: JSONObject | None = None) -> None:
         said = [] if parts is None else parts_of(parts, "a message")
