@@ -15,6 +15,9 @@ from packaging.version import Version
 
 from scripts import repository
 
+IN_OTHER_ENVIRONMENTS = ("molecule_runtime.runtimes.hermes.plugin",)
+"""Modules that are copied into an engine's own environment and use what that one has."""
+
 FOLDERS = dict(zip(repository.DISTRIBUTIONS, repository.PACKAGES, strict=True))
 
 
@@ -45,6 +48,7 @@ def imports() -> grimp.ImportGraph:
 def imported_from_outside(imports: grimp.ImportGraph, package: str) -> set[str]:
     """Top-level names outside the standard library that any module of the package imports."""
     modules = {package} | imports.find_descendants(package)
+    modules -= {module for module in modules if module.startswith(IN_OTHER_ENVIRONMENTS)}
     targets = {
         target for module in modules for target in imports.find_modules_directly_imported_by(module)
     } - modules

@@ -7,7 +7,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from molecule_platform.testing import servers
-from tests.e2e import browsing
+from scripts import live_platform
+from scripts.live_platform import LivePlatform
+from tests.e2e import browsing, workspaces
 from tests.e2e.platform_process import PlatformProcess
 
 PATIENCE_MS = 30_000
@@ -25,6 +27,21 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Platform
     yield platform
     if platform._process is not None:
         platform.stop()
+
+
+@pytest.fixture(scope="session")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivePlatform]:
+    """A platform for the workspaces of many tests; nobody stops it."""
+    data = tmp_path_factory.mktemp("live") / "data"
+    with live_platform.running(data, "--no-demo", RATE_LIMIT="0", RATE_LIMIT_ANON="0") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def echo(live: LivePlatform, tmp_path_factory: pytest.TempPathFactory) -> Iterator[workspaces.Member]:
+    """A workspace with the engine `echo` that many tests talk to; nobody stops it."""
+    with workspaces.member(live, tmp_path_factory.mktemp("shared") / "echo") as member:
+        yield member
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,8 @@ class PlatformProcess:
         return self._process.wait(30)
 
     def admin_token(self) -> str:
-        return (self.data_dir / "admin.token").read_text().strip()
+        given = self.environment.get("ADMIN_TOKEN")
+        return given or (self.data_dir / "admin.token").read_text().strip()
 
     def ok(self, method: str, path: str, token: str | None = None, **request: Any) -> Any:
         """The body of a request that must succeed."""

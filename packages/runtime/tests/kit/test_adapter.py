@@ -77,6 +77,21 @@ def test_five_members_must_be_written() -> None:
     }
 
 
+def test_capabilities_are_seven_flags_that_nobody_changes() -> None:
+    flags = RuntimeCapabilities(provides_native_session=True)
+    assert flags.to_dict() == {
+        "heartbeat": False,
+        "scheduler": False,
+        "session": True,
+        "status_mgmt": False,
+        "retry": False,
+        "activity_decoration": False,
+        "channel_dispatch": False,
+    }
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(flags, "provides_native_session", False)  # noqa: B010 - a plain assignment is a type error
+
+
 async def test_the_defaults_own_nothing() -> None:
     adapter = Own()
     assert adapter.capabilities() == RuntimeCapabilities()

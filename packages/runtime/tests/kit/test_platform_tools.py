@@ -7,11 +7,13 @@ import pytest
 
 from molecule_runtime.builtin_tools import delegation
 from molecule_runtime.coordinator import route_task_to_team
+from molecule_runtime.domain.config import DelegationConfig
 from molecule_runtime.domain.permissions import NO_PERMISSIONS, RolePermissions
 from molecule_runtime.kit import current
-from molecule_runtime.kit.platform_tools import platform_tools
+from molecule_runtime.kit.platform_tools import delegate, platform_tools
 from molecule_runtime.kit.tools import ToolSet
 from molecule_runtime.testing.memory_platform import MemoryPlatform
+from molecule_wire import JSONObject
 from molecule_wire.calls.values import CallFailed
 
 OPERATOR = RolePermissions(("operator",))
@@ -20,7 +22,8 @@ OPERATOR = RolePermissions(("operator",))
 def tool_set(
     platform: MemoryPlatform, permissions: RolePermissions = OPERATOR, work_dir: Path = Path("/")
 ) -> ToolSet:
-    return ToolSet(platform_tools(platform, work_dir=work_dir), permissions=permissions)
+    tools = platform_tools(platform, work_dir=work_dir, retries=DelegationConfig(retry_delay=0.0))
+    return ToolSet(tools, permissions=permissions)
 
 
 @pytest.fixture
@@ -217,3 +220,38 @@ class TestProcessWideTools:
         assert status["status"] == "in_progress"
         routed = await route_task_to_team.ainvoke({"task": "x", "preferred_member_id": "c"})
         assert routed["task_id"] == "d-2"
+
+
+class Flaky(MemoryPlatform):
+    """Refuses so many delegations before it takes one."""
+
+    def __init__(self, *problems: Exception) -> None:
+        super().__init__()
+        self.problems = list(problems)
+        self.tried: list[str] = []
+
+    async def delegate(self, target_id: str, task: str, idempotency_key: str) -> JSONObject:
+        self.tried.append(idempotency_key)
+        if self.problems:
+            raise self.problems.pop(0)
+        return await super().delegate(target_id, task, idempotency_key)
+
+
+RETRIES = DelegationConfig(retry_attempts=3, retry_delay=0.0, timeout=5.0)
+
+
+async def test_a_platform_in_trouble_is_asked_again_with_the_same_key() -> None:
+    platform = Flaky(OSError("away"), CallFailed(503, "draining", "later"))
+    assert (await delegate(platform, "w", "task", retries=RETRIES))["success"] is True
+    assert len(platform.tried) == 3
+    assert len(set(platform.tried)) == 1
+
+
+@pytest.mark.parametrize(
+    ("problems", "tries"),
+    [([CallFailed(403, "forbidden", "no")], 1), ([OSError("away")] * 5, 3)],
+)
+async def test_a_refusal_is_final_and_attempts_are_bounded(problems: list[Exception], tries: int) -> None:
+    platform = Flaky(*problems)
+    assert (await delegate(platform, "w", "task", retries=RETRIES))["success"] is False
+    assert len(platform.tried) == tries

@@ -3,15 +3,27 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
 from molecule_runtime.domain.capabilities import RuntimeCapabilities
-from molecule_runtime.domain.turns import NO_RESPONSE, NO_TEXT, TurnError, TurnOutcome, TurnResult
+from molecule_runtime.domain.output_redaction import StreamRedactor
+from molecule_runtime.domain.turns import (
+    NO_RESPONSE,
+    NO_TEXT,
+    TurnError,
+    TurnEvent,
+    TurnOutcome,
+    TurnResult,
+    Usage,
+)
 from molecule_runtime.kit import processes, wedge
+from molecule_runtime.kit.delegation_results import UnreadResults
 from molecule_runtime.kit.executor import Turn, TurnExecutor
+from molecule_runtime.kit.history import MOST_CONTEXTS
 from molecule_runtime.kit.runner import TurnRunner, TurnServices
 from molecule_runtime.testing.outputs import KeptOutput, request
 from molecule_wire.a2a.server.bindings import AgentBusy
@@ -35,6 +47,7 @@ class Engine(TurnExecutor):
         self.running = 0
         self.most = 0
         self.gate = asyncio.Event()
+        self.failing = False
 
     async def run_turn(self, turn: Turn) -> TurnResult | str | None:
         self.running += 1
@@ -45,7 +58,12 @@ class Engine(TurnExecutor):
             self.running -= 1
 
     async def act(self, turn: Turn) -> TurnResult | str | None:
-        if turn.text == "wait":
+        if self.failing:
+            raise ValueError("it was told to fail")
+        if turn.text == "use":
+            turn.sink.tool_end(turn.sink.tool_start("search", {"for": "it"}), "found")
+            turn.sink.usage("m", 3, 5, 0.01)
+        elif turn.text == "wait":
             await self.gate.wait()
         elif turn.text == "obey":
             await turn.cancelled.wait()
@@ -61,6 +79,14 @@ class Engine(TurnExecutor):
 
     async def interrupt(self, turn: Turn) -> None:
         self.interrupted.append(turn.text)
+
+
+class Masking:
+    def feed(self, text: str) -> str:
+        return text.replace("hunter2", "***")
+
+    def flush(self) -> str:
+        return ""
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -121,8 +147,9 @@ async def test_a_serial_engine_runs_one_turn_and_a_full_queue_refuses() -> None:
     runner = TurnRunner(engine)
     turns = [asyncio.create_task(run(runner, "wait")) for _ in range(3)]
     await until(lambda: runner.queue.waiting == 2)
-    with pytest.raises(AgentBusy, match="2 turns wait already"):
+    with pytest.raises(AgentBusy, match="2 turns wait already") as busy:
         runner.admit()
+    assert ("retry-after", "5") in busy.value.response.headers
     engine.gate.set()
     await asyncio.gather(*turns)
     runner.admit()
@@ -138,7 +165,7 @@ async def test_an_engine_with_sessions_of_its_own_bounds_its_turns_itself() -> N
     await until(lambda: engine.running == 40)
     runner.admit()
     engine.gate.set()
-    await asyncio.gather(*turns)
+    assert [outcome.state for outcome in await asyncio.gather(*turns)] == ["completed"] * 40
 
 
 @pytest.mark.parametrize("text", ["wait", "obey"])
@@ -266,18 +293,156 @@ async def test_pieces_come_in_order_and_a_tool_call_begins_a_new_run() -> None:
 
 
 async def test_streamed_and_final_text_are_both_redacted() -> None:
-    class Secretive:
-        def feed(self, text: str) -> str:
-            return text.replace("hunter2", "***")
-
-        def flush(self) -> str:
-            return ""
-
     class Leaky(Engine):
         async def act(self, turn: Turn) -> str:
             await turn.sink.text("it is hunter2")
             return "hunter2 it is"
 
     output = KeptOutput()
-    outcome = await TurnRunner(Leaky(), TurnServices(redactor=Secretive)).run(request("go"), output)
+    outcome = await TurnRunner(Leaky(), TurnServices(redactor=Masking)).run(request("go"), output)
     assert (output.said, outcome.text) == ("it is ***", "*** it is")
+
+
+async def test_artifacts_are_redacted_too() -> None:
+    class Leaky(Engine):
+        async def act(self, turn: Turn) -> str:
+            turn.sink.artifact("notes", [{"text": "it is hunter2"}, {"data": 1}])
+            return "done"
+
+    output = KeptOutput()
+    await TurnRunner(Leaky(), TurnServices(redactor=Masking)).run(request("go"), output)
+    assert ("artifact", "notes", [{"text": "it is ***"}, {"data": 1}]) in output.events
+
+
+async def test_a_huge_answer_full_of_what_looks_secret_does_not_hold_the_others_up() -> None:
+    """Cleaning 2 MB of card numbers takes seconds of the processor; nobody waits for them at a stretch."""
+
+    class Huge(Engine):
+        async def act(self, turn: Turn) -> str:
+            return "4111 " * 400_000
+
+    longest, is_over = 0.0, asyncio.Event()
+
+    async def watch() -> None:
+        nonlocal longest
+        while not is_over.is_set():
+            before = time.monotonic()
+            await asyncio.sleep(0)
+            longest = max(longest, time.monotonic() - before)
+
+    watching = asyncio.create_task(watch())
+    began = time.monotonic()
+    services = TurnServices(redactor=StreamRedactor)
+    outcome = await TurnRunner(Huge(), services).run(request("go"), KeptOutput())
+    took = time.monotonic() - began
+    is_over.set()
+    await watching
+    assert outcome.state == "completed"
+    assert longest < max(took / 10, 0.1)
+
+
+async def test_contexts_whose_turns_fail_are_forgotten_too() -> None:
+    runner = TurnRunner(Engine())
+    for number in range(MOST_CONTEXTS + 20):
+        runner.services.histories.state(f"c{number}")["n"] = number
+    assert len(runner.services.histories.dump()) == MOST_CONTEXTS
+
+
+async def test_results_of_delegations_begin_the_next_turn_and_survive_one_that_fails(tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    results.write_text('{"delegation_id": "d", "target_id": "w", "status": "completed", "summary": "s"}\n')
+    engine = Engine()
+    runner = TurnRunner(engine, TurnServices(unread=UnreadResults(results)))
+    engine.failing = True
+    assert (await runner.run(request("first"), KeptOutput())).state == "failed"
+    engine.failing = False
+    told = (await runner.run(request("second", "c"), KeptOutput())).text
+    assert told.startswith("did [Delegation results received while you were idle]\n")
+    assert "delegation d to w" in told
+    assert told.endswith("\n\nsecond")
+    assert (await runner.run(request("third", "c"), KeptOutput())).text == "did third"
+    history = runner.services.histories.of("c")
+    assert [item.text for item in history if item.role == "user"] == ["second", "third"]
+
+
+async def test_what_happens_in_a_turn_is_told_to_its_observer() -> None:
+    seen: list[TurnEvent] = []
+    runner = TurnRunner(Engine(), TurnServices(observe=seen.append))
+    await runner.run(request("use"), KeptOutput())
+    assert [event.operation for event in seen] == ["task_start", "tool_call", "llm_call", "task_end"]
+    assert (seen[1].tool, seen[2].usage) == ("search", Usage("m", 3, 5, 0.01))
+    outcome = seen[3].outcome
+    assert outcome is not None
+    assert (outcome.state, seen[3].text) == ("completed", "did use")
+
+
+@pytest.mark.parametrize("answer", [42, TurnResult(None), TurnResult("x", state="done"), ["a"]])  # type: ignore[arg-type]
+async def test_an_answer_of_another_form_is_a_failure_that_is_told(answer: Any) -> None:
+    output = KeptOutput()
+    engine = Engine()
+    engine.act = lambda turn: _returned(answer)  # type: ignore[method-assign]
+    await TurnRunner(engine).run(request("anything"), output)
+    assert [outcome.state for outcome in output.outcomes] == ["failed"]
+
+
+async def _returned(answer: Any) -> Any:
+    return answer
+
+
+def _report_no_text(turn: Turn) -> Any:
+    return turn.sink.text(None)  # type: ignore[arg-type]
+
+
+def _report_a_bad_part(turn: Turn) -> Any:
+    return turn.sink.artifact("a", [{}])
+
+
+class RefusingOutput(KeptOutput):
+    async def artifact(self, name: str, parts: list[Any]) -> None:
+        raise ValueError("no such part")
+
+
+@pytest.mark.parametrize("report", [_report_no_text, _report_a_bad_part])
+async def test_a_report_that_cannot_be_passed_on_ends_the_turn(report: Callable[[Turn], Any]) -> None:
+    async def act(turn: Turn) -> str:
+        await report(turn)
+        return "done"
+
+    engine, output = Engine(), RefusingOutput()
+    engine.act = act  # type: ignore[method-assign]
+    runner = TurnRunner(engine)
+    await runner.run(request("anything"), output)
+    assert [outcome.state for outcome in output.outcomes] == ["failed"]
+    assert not list(runner.queue)
+
+
+async def test_files_that_cannot_be_received_fail_the_turn() -> None:
+    async def full(parts: list[Any]) -> list[Any]:
+        raise OSError("disk full")
+
+    output = KeptOutput()
+    await TurnRunner(Engine(), TurnServices(receive_files=full)).run(request("x"), output)
+    assert [outcome.code for outcome in output.outcomes] == ["OSError"]
+    assert "disk full" not in output.outcomes[0].text
+
+
+async def test_a_caller_that_goes_away_ends_the_engine() -> None:
+    engine, output = Engine(), KeptOutput()
+    runner = TurnRunner(engine)
+    turn = asyncio.ensure_future(runner.run(request("wait"), output))
+    while not engine.running:  # noqa: ASYNC110 - the engine has no event for its start
+        await asyncio.sleep(0)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert (engine.running, len(runner.queue.running), output.outcomes) == (0, 0, [])
+
+
+async def test_a_known_failure_has_the_reference_of_its_text() -> None:
+    class Failing(Engine):
+        async def act(self, turn: Turn) -> TurnResult | str | None:
+            raise TurnError("broken", "it broke [ref 0a1b]", reference="0a1b")
+
+    output = KeptOutput()
+    await TurnRunner(Failing()).run(request("any"), output)
+    assert output.outcome.reference == "0a1b"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from molecule_runtime.kit import transcripts as module
 from molecule_runtime.kit.transcript_auth import transcript_authorized
 from molecule_runtime.kit.transcripts import Transcripts
 from tests.rows import each_row
@@ -124,6 +125,30 @@ def test_a_huge_line_leaves_a_note(transcripts: Transcripts) -> None:
     assert "is not kept" in transcripts.read()["lines"][0]["note"]
 
 
+def test_the_conversations_that_were_quiet_longest_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_FILES", 3)
+    transcripts = Transcripts(tmp_path, "echo")
+    for context_id in ("a", "b", "c", "a", "d"):
+        transcripts.append(context_id, "said")
+    assert sorted(os.listdir(tmp_path)) == ["a.jsonl", "c.jsonl", "d.jsonl"]
+    for path in map(Transcripts(tmp_path, "echo").path_of, "acd"):
+        os.utime(path, (1, 1) if path.stem == "d" else None)
+    later = Transcripts(tmp_path, "echo")
+    later.append("e", "said")
+    assert sorted(os.listdir(tmp_path)) == ["a.jsonl", "c.jsonl", "e.jsonl"]
+
+
+def test_a_folder_that_was_removed_is_made_again(transcripts: Transcripts) -> None:
+    transcripts.append("a", "one")
+    path = transcripts.path_of("a")
+    path.unlink()
+    path.parent.rmdir()
+    assert transcripts.append("b", "two") == 1
+    assert _texts(transcripts.read()) == ["two"]
+
+
 def test_threads_do_not_mix_their_lines(transcripts: Transcripts) -> None:
     def write(name: str) -> None:
         for number in range(50):
@@ -162,3 +187,25 @@ def test_only_the_exact_bearer_token_opens_the_transcript(
     expected: str | None, header: str | None, allowed: bool
 ) -> None:
     assert transcript_authorized(expected, header) is allowed
+
+
+def test_a_page_is_bounded_in_characters_and_goes_on_where_it_ended(
+    transcripts: Transcripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_PAGE_CHARACTERS", 250)
+    for number in range(5):
+        transcripts.append("c", {"text": f"{number}" + "x " * 50})
+    first = transcripts.read()
+    assert ([text[0] for text in _texts(first)], first["more"]) == (["0", "1"], True)
+    rest = transcripts.read(first["cursor"])
+    assert [text[0] for text in _texts(rest)] == ["2", "3"]
+
+
+def test_the_conversations_that_were_quiet_longest_are_forgotten(
+    transcripts: Transcripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_FILES", 3)
+    for number in range(5):
+        transcripts.append(f"c{number}", {"text": str(number)})
+        os.utime(transcripts.path_of(f"c{number}"), (number, number))
+    assert _texts(transcripts.read()) == ["2", "3", "4"]

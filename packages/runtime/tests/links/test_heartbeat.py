@@ -13,7 +13,7 @@ from molecule_agent.testing import FakePlatform
 from molecule_runtime.domain.capabilities import RuntimeCapabilities
 from molecule_runtime.kit import wedge
 from molecule_runtime.links import heartbeat
-from molecule_runtime.links.heartbeat import HeartbeatLoop
+from molecule_runtime.links.heartbeat import EDGE_SECONDS, HeartbeatLoop
 from molecule_runtime.links.platform_client import PlatformClient
 from molecule_wire import JSON, JSONObject
 from molecule_wire.calls import HeartbeatAnswer
@@ -300,6 +300,7 @@ async def test_work_that_begins_or_ends_is_told_at_once(
 ) -> None:
     loop.start()
     await until(lambda: manual_time.waited)
+    manual_time.now += EDGE_SECONDS
     loop.active_tasks += 1
     await until(lambda: len(beats(platform)) == 2)
     loop.active_tasks += 1
@@ -310,6 +311,7 @@ async def test_work_that_begins_or_ends_is_told_at_once(
     manual_time.now += 1
     await until(lambda: len(beats(platform)) == 3)
     loop.active_tasks -= 2
+    manual_time.now += EDGE_SECONDS
     await until(lambda: len(beats(platform)) == 4)
     loop.active_tasks -= 1
     assert loop.active_tasks == 0
@@ -326,6 +328,7 @@ async def test_a_change_by_another_thread_wakes_the_loop(
 ) -> None:
     loop.start()
     await until(lambda: manual_time.waited)
+    manual_time.now += EDGE_SECONDS
     await asyncio.to_thread(setattr, loop, "active_tasks", 1)
     await until(lambda: len(beats(platform)) == 2)
 

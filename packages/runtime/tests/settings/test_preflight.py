@@ -57,7 +57,7 @@ def finding(adapter: type[Echo]) -> Any:
     return find
 
 
-def raising(problem: Exception) -> Any:
+def raising(problem: BaseException) -> Any:
     def find(_runtime: str) -> Any:
         raise problem
 
@@ -121,6 +121,21 @@ def test_a_runtime_that_cannot_be_used_is_a_failure_with_its_own_text(
     [detail] = details(report.failures, "Runtime")
     assert said in detail
     assert not report.ok
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [KeyError("OPENAI_KEY"), RuntimeError("one\ntwo"), AttributeError("mine"), SystemExit(3)],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_what_a_module_raises_is_its_own_fault_whatever_the_kind(
+    folder: Path, problem: BaseException
+) -> None:
+    report = check(echo(), folder, {"ADAPTER_MODULE": "mine"}, get_adapter=raising(problem))
+    [detail] = details(report.failures, "Runtime")
+    said = " ".join(str(problem).split())
+    kind = type(problem).__name__
+    assert detail == f"Adapter module 'mine' raised {kind} when it was imported: {said}"
 
 
 def test_a_configuration_without_a_runtime_is_told_which_there_are(folder: Path) -> None:

@@ -1,7 +1,9 @@
 """Streamed redaction of known values: the first stage of output redaction."""
 
+import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from molecule_runtime.domain.secrets import KNOWN_LABEL, marker, usable
 
@@ -9,19 +11,33 @@ HEAD = 128
 """A longer value is known by its first 128 characters; what follows of it is then left out as well."""
 
 
+class _Compiled(NamedTuple):
+    values: Mapping[str, list[str]]
+    """The values by their heads."""
+    pattern: re.Pattern[str] | None
+    first: re.Pattern[str] | None
+    """Their first characters."""
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(known_values: tuple[str, ...]) -> _Compiled:
+    """Every turn has redactors of its own, and all of them the same values."""
+    values: dict[str, list[str]] = {}
+    for value in usable(known_values):
+        values.setdefault(value[:HEAD], []).append(value)
+    if not values:
+        return _Compiled(values, None, None)
+    # Of values that begin alike the longest is tried first.
+    heads = sorted(values, key=len, reverse=True)
+    first = "".join({re.escape(head[0]) for head in heads})
+    return _Compiled(values, re.compile("|".join(map(re.escape, heads))), re.compile(f"[{first}]"))
+
+
 class LiteralRedactor:
     """Takes known values out of a text that comes in pieces; holds back at most `HEAD - 1` characters."""
 
     def __init__(self, known_values: Iterable[str] = ()) -> None:
-        self._values: dict[str, list[str]] = {}
-        for value in usable(known_values):
-            self._values.setdefault(value[:HEAD], []).append(value)
-        # Of values that begin alike the longest is tried first.
-        heads = sorted(self._values, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, heads))) if heads else None
-        self._first = (
-            re.compile("[" + "".join({re.escape(head[0]) for head in heads}) + "]") if heads else None
-        )
+        self._values, self._pattern, self._first = _compiled(tuple(known_values))
         self._buffer = ""
         self._rest: list[str] = []
         self._found_any = False

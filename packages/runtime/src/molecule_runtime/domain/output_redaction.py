@@ -17,6 +17,9 @@ OUTPUT_TYPES = ("github_token", "aws_key", "api_key", "email", "ssn", "credit_ca
 DEFAULT_TYPES = tuple(one for one in OUTPUT_TYPES if one != "email")
 """Without `email`: an agent that is asked for an address could not answer."""
 
+SECRET_TYPES = ("github_token", "aws_key", "api_key")
+"""What is redacted of the text of an agent whose configuration turns the checks of compliance off."""
+
 WINDOW = 128
 """No decision about a place needs more characters from there on."""
 

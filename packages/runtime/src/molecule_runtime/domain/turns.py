@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from molecule_wire import JSON, JSONObject
 
@@ -10,6 +10,7 @@ NO_RESPONSE = "(no response generated)"
 NO_TEXT = "Error: message contained no text content."
 
 ResultState: TypeAlias = Literal["completed", "input-required", "rejected", "failed"]
+RESULT_STATES: tuple[ResultState, ...] = get_args(ResultState)
 EndState: TypeAlias = Literal["completed", "input-required", "rejected", "failed", "canceled"]
 
 
@@ -108,13 +109,33 @@ class TurnOutcome:
     metadata: JSONObject = field(default_factory=dict[str, JSON])
 
 
-class TurnError(Exception):
-    """A failure that an adapter knows: `public_text` is told to the caller as it is."""
+@dataclass(frozen=True)
+class TurnEvent:
+    """What happened in a turn, for counters and the audit ledger; calls are told when the turn is over.
 
-    def __init__(self, code: str, public_text: str, retryable: bool = False) -> None:
+    `text` is what was asked at the start and what was answered at the end.
+    """
+
+    operation: Literal["task_start", "llm_call", "tool_call", "task_end"]
+    request: TurnRequest
+    text: str = ""
+    tool: str = ""
+    usage: Usage | None = None
+    outcome: TurnOutcome | None = None
+    seconds: float = 0.0
+
+
+class TurnError(Exception):
+    """A failure that an adapter knows: `public_text` is told to the caller as it is.
+
+    `reference` names the failure in the log, where the text has one.
+    """
+
+    def __init__(self, code: str, public_text: str, retryable: bool = False, reference: str = "") -> None:
         self.code = code
         self.public_text = public_text
         self.retryable = retryable
+        self.reference = reference
         super().__init__(f"{code}: {public_text}")
 
 

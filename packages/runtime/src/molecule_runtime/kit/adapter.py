@@ -18,6 +18,7 @@ from molecule_runtime.ports.platform import Platform
 
 if TYPE_CHECKING:
     from molecule_plugin.protocol import InstallResult
+    from molecule_runtime.kit.setup import CommonSetup
 
 __all__ = ["AdapterConfig", "BaseAdapter", "RuntimeCapabilities", "SetupResult"]
 
@@ -65,6 +66,7 @@ class BaseAdapter(ABC):
     """
 
     _executor: Any = None
+    _setup: "CommonSetup | None" = None
     _snapshot_session_id: Any = None
     _snapshot_transcript: Any = None
 
@@ -183,9 +185,10 @@ class BaseAdapter(ABC):
 
     async def _common_setup(self, config: AdapterConfig) -> SetupResult:
         """Plugins, skills, tools, team and prompt: what every engine needs before it starts."""
-        from molecule_runtime.kit.setup import common_setup
+        from molecule_runtime.kit.setup import CommonSetup
 
-        return await common_setup(self, config)
+        self._setup = CommonSetup(self, config)
+        return await self._setup.run()
 
     async def close(self) -> None:
         """Release what the engine holds; called when the workspace stops."""

@@ -24,6 +24,8 @@ def read_delegation_results(path: Path | None = None) -> str:
     The file is moved away in one step before it is read, so a result written meanwhile is not lost.
     """
     source = path or results_path()
+    if not os.path.exists(source):  # as before nearly every turn
+        return ""
     taken = source.with_name(f"{source.name}.{os.urandom(4).hex()}")
     try:
         source.rename(taken)
@@ -38,6 +40,25 @@ def read_delegation_results(path: Path | None = None) -> str:
         taken.unlink(missing_ok=True)
     described = [_described(row) for line in lines if (row := _row(line))]
     return "\n".join([NOT_INSTRUCTIONS, fence("\n".join(described))]) if described else ""
+
+
+class UnreadResults:
+    """The results for the next turn. A turn that fails gives them back, so that they are not lost with it."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._returned: list[str] = []
+
+    def take(self) -> str:
+        """All results that no turn has answered with yet; empty when there are none."""
+        texts = [*self._returned, read_delegation_results(self._path)]
+        self._returned.clear()
+        return "\n".join(text for text in texts if text)
+
+    def give_back(self, text: str) -> None:
+        """The turn that took these did not end well."""
+        if text:
+            self._returned.append(text)
 
 
 def _row(line: bytes) -> JSONObject:

@@ -11,6 +11,7 @@ from typing import BinaryIO
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | _NO_FOLLOW | _CLOSE_ON_EXEC | _BINARY
 _NON_BLOCKING = getattr(os, "O_NONBLOCK", 0)
 
 
@@ -43,11 +44,21 @@ def write_private(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) 
     _sync_folder(target.parent)
 
 
-def open_private(path: Path, *, append: bool = False) -> BinaryIO:
-    """Open a file for writing with mode 0600; without `append` it must be new. Follows no symlink."""
-    how = os.O_APPEND if append else os.O_EXCL
-    flags = os.O_WRONLY | os.O_CREAT | how | _NO_FOLLOW | _CLOSE_ON_EXEC | _BINARY
-    return os.fdopen(os.open(path, flags, 0o600), "ab" if append else "wb")
+def open_private(path: Path) -> BinaryIO:
+    """Open a new file for writing with mode 0600. Follows no symlink."""
+    return os.fdopen(os.open(path, _WRITE | os.O_EXCL, 0o600), "wb")
+
+
+def append_private(path: str | os.PathLike[str], data: bytes, *, sync: bool = False) -> None:
+    """Add to a file, made with mode 0600 if it is missing; `sync` waits for the disk. Follows no symlink."""
+    descriptor = os.open(path, _WRITE | os.O_APPEND, 0o600)
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def private_folder(path: Path) -> Path:

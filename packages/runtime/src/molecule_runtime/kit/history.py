@@ -15,7 +15,9 @@ class Histories:
 
     def __init__(self) -> None:
         self._items: OrderedDict[str, list[HistoryItem]] = OrderedDict()
-        self._states: dict[str, dict[str, Any]] = {}
+        self._sizes: dict[str, int] = {}
+        """The characters of each conversation."""
+        self._states: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def of(self, context_id: str) -> list[HistoryItem]:
         """What was said so far, the oldest first."""
@@ -23,19 +25,24 @@ class Histories:
 
     def state(self, context_id: str) -> dict[str, Any]:
         """The dictionary in which an engine keeps what belongs to a context."""
-        return self._states.setdefault(context_id, {})
+        state = self._states.setdefault(context_id, {})
+        self._states.move_to_end(context_id)
+        if len(self._states) > MOST_CONTEXTS:
+            self._states.popitem(last=False)
+        return state
 
     def append(self, context_id: str, asked: str, answered: str) -> None:
         """Remember one turn."""
         items = self._items.setdefault(context_id, [])
         self._items.move_to_end(context_id)
         items += [HistoryItem("user", asked), HistoryItem("assistant", answered)]
-        del items[:-MOST_ITEMS]
-        while len(items) > 1 and sum(len(item.text) for item in items) > MOST_CHARACTERS:
-            del items[0]
+        size = self._sizes.get(context_id, 0) + len(asked) + len(answered)
+        while len(items) > MOST_ITEMS or (len(items) > 1 and size > MOST_CHARACTERS):
+            size -= len(items.pop(0).text)
+        self._sizes[context_id] = size
         while len(self._items) > MOST_CONTEXTS:
-            forgotten, _ = self._items.popitem(last=False)
-            self._states.pop(forgotten, None)
+            gone, _ = self._items.popitem(last=False)
+            del self._sizes[gone]
 
     def dump(self) -> JSONObject:
         """Everything, for the snapshot."""
@@ -56,6 +63,7 @@ class Histories:
             items = given_history(kept.get("history"))
             if items:
                 self._items[name] = items[-MOST_ITEMS:]
+                self._sizes[name] = sum(len(item.text) for item in self._items[name])
             state = kept.get("state")
             if isinstance(state, dict) and state:
                 self._states[name] = dict(state)

@@ -27,7 +27,7 @@ def known_secret_values(
 ) -> tuple[str, ...]:
     """The added values, those of variables with names of secrets, and the workspace's own token."""
     environ = os.environ if environ is None else environ
-    values = {value for name, value in environ.items() if _SECRET_NAME.search(name)}
+    values = {value for name, value in environ.items() if is_secret_name(name)}
     folder = Path(config_dir or environ.get("WORKSPACE_CONFIG_PATH") or "/configs")
     for name in _SECRET_FILES:
         try:
@@ -36,6 +36,11 @@ def known_secret_values(
             continue
     with _lock:
         return tuple(sorted(value for value in values | _added if value and not _is_path(value)))
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
+    return _SECRET_NAME.search(name) is not None
 
 
 def reset_for_test() -> None:

@@ -1,12 +1,16 @@
 """What the kit reads out of a message, and out of an executor's configuration."""
 
+import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from molecule_runtime.domain.turns import RESULT_STATES, TurnResult
 from molecule_runtime.ports.output import TextRedactor
 from molecule_wire import JSON, JSONObject
 
 BRIEF_CHARACTERS = 60
+LINE_CHARACTERS, SLICE_CHARACTERS = 4096, 4096
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class PlainText:
 
 
 @dataclass
-class Counts:
+class NoHeartbeat:
     """The heartbeat of an executor that has none: it only counts."""
 
     active_tasks: int = 0
@@ -68,6 +72,16 @@ def read_parts(parts: list[JSON]) -> MessageParts:
     return MessageParts(" ".join(texts).strip(), data)
 
 
+def checked_result(said: object) -> TurnResult:
+    """What an engine returned. Raises TypeError or ValueError that say what is wrong with it."""
+    result = said if isinstance(said, TurnResult) else TurnResult(said or "")  # type: ignore[arg-type]
+    if not isinstance(result.text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - an engine's word
+        raise TypeError(f"run_turn must return text or a TurnResult, not {type(result.text).__name__}")
+    if result.state not in RESULT_STATES:
+        raise ValueError(f"a turn ends as {', '.join(RESULT_STATES)}, not as {result.state!r}")
+    return result
+
+
 def runtime_settings(config: Any) -> RuntimeSettings:
     """The settings of an executor whose config is an AdapterConfig, or anything else."""
     given: JSONObject = getattr(config, "runtime_config", None) or {}
@@ -78,11 +92,11 @@ def runtime_settings(config: Any) -> RuntimeSettings:
     )
 
 
-def keeps_sessions(adapter: Any) -> bool:
-    """Whether the engine keeps its sessions itself, and so takes as many turns as it likes."""
+def declares(adapter: Any, capability: str) -> bool:
+    """Whether an adapter says that its engine does something by itself."""
     try:
-        return bool(adapter.capabilities().provides_native_session)
-    except Exception:  # noqa: BLE001 - an adapter that cannot say has no sessions of its own
+        return bool(getattr(adapter.capabilities(), capability))
+    except Exception:  # noqa: BLE001 - an adapter that cannot say has nothing of its own
         return False
 
 
@@ -101,9 +115,24 @@ def brief(text: str) -> str:
     return line if len(line) <= BRIEF_CHARACTERS else f"{line[: BRIEF_CHARACTERS - 3]}..."
 
 
-def redacted(redactor: TextRedactor, text: str) -> str:
-    """A whole text without its secrets."""
-    return redactor.feed(text) + redactor.flush()
+def slices(text: str) -> Iterator[str]:
+    """A text in pieces that are redacted within milliseconds each, whatever is in them."""
+    return (text[place : place + SLICE_CHARACTERS] for place in range(0, len(text), SLICE_CHARACTERS))
+
+
+async def redacted(redactor: TextRedactor, text: str) -> str:
+    """A whole text without its secrets; others have their turn in between, for 15 MB can take 30 seconds."""
+    held: list[str] = []
+    for piece in slices(text):
+        if held:
+            await asyncio.sleep(0)
+        held.append(redactor.feed(piece))
+    return "".join([*held, redactor.flush()])
+
+
+def redacted_line(redactor: TextRedactor, text: str) -> str:
+    """The beginning of a text, as much as fits into a line for people, without its secrets."""
+    return redactor.feed(text[:LINE_CHARACTERS]) + redactor.flush()
 
 
 def _positive(value: JSON, default: int) -> int:

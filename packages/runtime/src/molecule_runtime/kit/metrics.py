@@ -1,7 +1,9 @@
 """Counters of the process in the text format of Prometheus."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+from molecule_runtime.domain.turns import TurnEvent
 
 PREFIX = "molecule_runtime"
 
@@ -9,21 +11,20 @@ PREFIX = "molecule_runtime"
 class Metrics:
     """What happened since the start."""
 
-    def __init__(self) -> None:
+    def __init__(self, heartbeat_failures: Callable[[], int]) -> None:
         self._turns: Counter[str] = Counter()
         self._seconds = 0.0
         self._tokens: Counter[tuple[str, str]] = Counter()
-        self.heartbeat_failures = 0
+        self._heartbeat_failures = heartbeat_failures
 
-    def turn(self, state: str, seconds: float) -> None:
-        """A turn has ended."""
-        self._turns[state] += 1
-        self._seconds += seconds
-
-    def tokens(self, model: str, given: int, made: int) -> None:
-        """A model was called."""
-        self._tokens[model, "input"] += given
-        self._tokens[model, "output"] += made
+    def count(self, event: TurnEvent) -> None:
+        """Something happened in a turn."""
+        if event.outcome is not None:
+            self._turns[event.outcome.state] += 1
+            self._seconds += event.seconds
+        if event.usage is not None:
+            self._tokens[event.usage.model, "input"] += event.usage.input_tokens
+            self._tokens[event.usage.model, "output"] += event.usage.output_tokens
 
     def text(self, waiting: int, wedged: bool) -> str:
         """All of them."""
@@ -43,6 +44,6 @@ class Metrics:
         yield f"# TYPE {PREFIX}_queued_turns gauge"
         yield f"{PREFIX}_queued_turns {waiting}"
         yield f"# TYPE {PREFIX}_heartbeat_failures_total counter"
-        yield f"{PREFIX}_heartbeat_failures_total {self.heartbeat_failures}"
+        yield f"{PREFIX}_heartbeat_failures_total {self._heartbeat_failures()}"
         yield f"# TYPE {PREFIX}_wedged gauge"
         yield f"{PREFIX}_wedged {int(wedged)}"

@@ -1,11 +1,14 @@
 """The built-in tools that work through the platform: delegation, peers, the user, files for the answer."""
 
+import asyncio
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from molecule_runtime.domain.config import DelegationConfig
 from molecule_runtime.domain.peers import peer_of
 from molecule_runtime.domain.permissions import DELEGATE
 from molecule_runtime.domain.quoting import one_line
@@ -27,6 +30,12 @@ T = TypeVar("T")
 class PlatformRefusal(Exception):
     """The platform did not do what was asked; the text says why and may be shown to the model."""
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same may be done later: the platform is away or in trouble."""
+        cause = self.__cause__
+        return not isinstance(cause, CallFailed) or cause.status == 429 or cause.status >= 500
+
 
 async def ask(call: Awaitable[T]) -> T:
     """Await a call to the platform; `PlatformRefusal` with a plain sentence when it fails."""
@@ -38,27 +47,47 @@ async def ask(call: Awaitable[T]) -> T:
         raise PlatformRefusal("the platform cannot be reached; try again later") from problem
 
 
-async def delegate(platform: Platform, workspace_id: str, task: str, idempotency_key: str = "") -> JSONObject:
+async def delegate(
+    platform: Platform,
+    workspace_id: str,
+    task: str,
+    idempotency_key: str = "",
+    retries: DelegationConfig | None = None,
+) -> JSONObject:
     """Delegate a task; the platform sends it, waits for the answer and keeps it.
 
-    Without a key each call is a delegation of its own; with one, a repeat is the same delegation.
+    Without a key each call is a delegation of its own; with one, a repeat is the same delegation. A platform
+    that is away or in trouble is asked again with the same key.
     """
-    try:
-        answer = await ask(platform.delegate(workspace_id, task, idempotency_key or os.urandom(16).hex()))
-    except PlatformRefusal as refusal:
-        return {"success": False, "error": str(refusal)}
+    key, retries = idempotency_key or os.urandom(16).hex(), retries or DelegationConfig()
+    until, attempt = time.monotonic() + retries.timeout - retries.retry_delay, 1
+    while True:
+        try:
+            answer = await ask(platform.delegate(workspace_id, task, key))
+            break
+        except PlatformRefusal as refusal:
+            is_last = attempt >= retries.retry_attempts or time.monotonic() > until
+            if is_last or not refusal.may_pass:
+                return {"success": False, "error": str(refusal)}
+        await asyncio.sleep(retries.retry_delay)
+        attempt += 1
     delegation_id = text_of(answer.get("delegation_id"))
     message = f"Delegated to {workspace_id}. Call check_delegation_status with task_id {delegation_id}."
     return {"success": True, "task_id": delegation_id, "status": "delegated", "message": message}
 
 
-def platform_tools(platform: Platform, *, work_dir: str | Path = "/workspace") -> list[ToolSpec]:
+def platform_tools(
+    platform: Platform,
+    *,
+    work_dir: str | Path = "/workspace",
+    retries: DelegationConfig | None = None,
+) -> list[ToolSpec]:
     """The tools of one workspace on its platform; `work_dir` is where relative paths of files begin."""
 
     @tool(permission=DELEGATE)
     async def delegate_to_workspace(workspace_id: str, task: str, idempotency_key: str = "") -> JSONObject:
         """Delegate a task to another workspace, which works on its own. Ask for the result later."""
-        return await delegate(platform, workspace_id, task, idempotency_key)
+        return await delegate(platform, workspace_id, task, idempotency_key, retries)
 
     @tool
     async def check_delegation_status(task_id: str = "") -> JSONObject:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -11,6 +11,9 @@ from molecule_runtime.domain.turns import TurnRequest
 from molecule_wire.a2a.server.bindings import AgentBusy
 
 StopReason: TypeAlias = Literal["cancelled", "stopping"]
+
+RETRY_SECONDS = 5
+"""When to come again, for who finds the queue full or closed."""
 
 
 def _future() -> "asyncio.Future[StopReason]":
@@ -23,6 +26,7 @@ class QueuedTurn:
 
     request: TurnRequest
     started_at: float = 0.0
+    last_activity: Callable[[], float] = lambda: 0.0
     go: asyncio.Event = field(default_factory=asyncio.Event)
     stop: "asyncio.Future[StopReason]" = field(default_factory=_future)
 
@@ -58,15 +62,18 @@ class TurnQueue:
     def admit(self) -> None:
         """Raise AgentBusy when no turn can be taken now."""
         if self.closed_for:
-            raise AgentBusy(f"the agent takes no turns: {self.closed_for}", self.closed_for)
+            sentence = f"the agent takes no turns: {self.closed_for}"
+            raise AgentBusy(sentence, self.closed_for, RETRY_SECONDS)
         if self._max_running is not None and len(self._waiting) >= self._max_waiting:
-            raise AgentBusy(f"{len(self._waiting)} turns wait already")
+            raise AgentBusy(f"{len(self._waiting)} turns wait already", retry_after=RETRY_SECONDS)
 
     async def enter(self, turn: QueuedTurn, seconds: float | None) -> bool:
         """Wait for a slot; False when the turn was ended before, or its time is over."""
         self._waiting.append(turn)
         self._is_empty.clear()
         self._schedule()
+        if turn.go.is_set():
+            return True
         going = asyncio.ensure_future(turn.go.wait())
         try:
             await asyncio.wait({going, turn.stop}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -17,11 +17,13 @@ from molecule_runtime.domain.turns import (
     Attachment,
     HistoryItem,
     TurnError,
+    TurnEvent,
     TurnOutcome,
     TurnRequest,
     TurnResult,
 )
 from molecule_runtime.kit import current, messages, processes, wedge
+from molecule_runtime.kit.delegation_results import UnreadResults
 from molecule_runtime.kit.executor import Turn, TurnExecutor
 from molecule_runtime.kit.history import Histories, given_history
 from molecule_runtime.kit.queue import QueuedTurn, TurnQueue
@@ -33,6 +35,9 @@ from molecule_wire import JSON, JSONObject
 DEFAULT_IDLE_SECONDS = 300.0
 ENDING_SECONDS = 5.0
 STALLS_TO_WEDGE, FAILURES_TO_WEDGE = 2, 3
+TRANSCRIPT_CHARACTERS = 32 * 1024
+MOST_PARTS = 1000
+UNREAD_HEADING = "[Delegation results received while you were idle]"
 
 log = logging.getLogger("molecule_runtime")
 
@@ -42,15 +47,17 @@ class TurnServices:
     """What the workspace gives to its turns. The defaults are those of an executor under a bare server."""
 
     redactor: Callable[[], TextRedactor] = messages.PlainText
-    heartbeat: Heartbeat = field(default_factory=lambda: messages.Counts())
+    heartbeat: Heartbeat = field(default_factory=messages.NoHeartbeat)
     histories: Histories = field(default_factory=Histories)
     receive_files: Callable[[list[JSON]], Awaitable[list[Attachment]]] | None = None
     send_files: Callable[[str, list[Any]], list[JSON]] | None = None
-    record: Callable[[str, JSONObject], object] = lambda context_id, line: None
-    """Writes a line of the transcript."""
+    record: Callable[[str, JSONObject, JSONObject], object] = lambda context_id, asked, answered: None
+    """Writes the lines of a turn into the transcript."""
     prompt: Callable[[], str] = lambda: ""
-    ended: Callable[[str, float], None] = lambda state, seconds: None
-    """Counts a turn by its outcome."""
+    unread: UnreadResults | None = None
+    """Results of delegations, with which the next turn begins."""
+    observe: Callable[[TurnEvent], None] = lambda event: None
+    """Is told what happens in turns: counters, and the place of an audit ledger."""
 
 
 class TurnRunner:
@@ -61,7 +68,8 @@ class TurnRunner:
         self.executor = executor
         self.services = services or TurnServices()
         bounded = 1 if executor.serialize else settings.max_concurrent_turns
-        unbounded = messages.keeps_sessions(executor.adapter)
+        # An engine with sessions of its own takes as many turns as it likes.
+        unbounded = messages.declares(executor.adapter, "provides_native_session")
         self.queue = TurnQueue(None if unbounded else bounded, settings.max_queued_turns)
         self._timeout = settings.timeout
         self._stalls = 0
@@ -75,9 +83,13 @@ class TurnRunner:
     async def run(self, request: TurnRequest, output: TurnOutput) -> TurnOutcome:
         """Handle a message; the outcome was told to `output` when this returns."""
         queued, began = QueuedTurn(request), time.monotonic()
-        outcome = await self._handled(queued, output)
-        self.services.ended(outcome.state, time.monotonic() - began)
-        if request.deadline is not None or outcome.code:
+        try:
+            outcome = await self._handled(queued, output)
+        except Exception as problem:  # noqa: BLE001 - logged; whatever went wrong, the caller is told once
+            outcome = self._counted(_failed(request.message_id, problem))
+        seconds = time.monotonic() - began
+        self.services.observe(TurnEvent("task_end", request, outcome.text, outcome=outcome, seconds=seconds))
+        if outcome.code:
             log.info("turn %s: %s %s", request.message_id, outcome.state, outcome.code)
         await output.end(outcome)
         return outcome
@@ -89,18 +101,26 @@ class TurnRunner:
             turn.end("cancelled")
         return bool(found)
 
-    async def stop(self, seconds: float) -> None:
-        """Take nothing more; what still runs after so many seconds is interrupted and may be sent again."""
+    async def stop(self, seconds: float) -> list[str]:
+        """Take nothing more; what still runs after so many seconds is interrupted and may be sent again.
+
+        Returns the ids of the messages whose turns were interrupted.
+        """
         self.queue.closed_for = "agent-stopping"
         await self.queue.empty(seconds)
-        for turn in tuple(self.queue):
+        interrupted = tuple(self.queue)
+        for turn in interrupted:
             turn.end("stopping")
         await self.queue.empty(self.executor.interrupt_grace + ENDING_SECONDS)
+        return [turn.request.message_id for turn in interrupted]
 
     # One turn
 
     async def _handled(self, queued: QueuedTurn, output: TurnOutput) -> TurnOutcome:
         request = queued.request
+        if len(request.parts) > MOST_PARTS:
+            sentence = f"a message has at most {MOST_PARTS} parts, this one has {len(request.parts)}"
+            return TurnOutcome("rejected", sentence)
         services, heartbeat = self.services, self.services.heartbeat
         parts = messages.read_parts(request.parts)
         files = await services.receive_files(request.parts) if services.receive_files else []
@@ -112,13 +132,21 @@ class TurnRunner:
         heartbeat.current_task = messages.brief(parts.text)
         heartbeat.active_tasks += 1
         sink = Sink(output, services.redactor)
+        queued.last_activity = lambda: sink.last_activity
+        services.observe(TurnEvent("task_start", request, parts.text))
         try:
             await output.working()
+            unread = services.unread.take() if services.unread else ""
             turn = self._turn(request, parts, files, sink)
+            turn.text = f"{UNREAD_HEADING}\n{unread}\n\n{parts.text}" if unread else parts.text
             outcome = await self._watched(queued, turn)
             await sink.close()
-            return self._remembered(turn, outcome)
+            self._report(request, sink)
+            if services.unread and outcome.state in ("failed", "canceled"):
+                services.unread.give_back(unread)
+            return await self._remembered(turn, parts.text, outcome)
         finally:
+            sink.abandon()
             self.queue.leave(queued)
             heartbeat.active_tasks = max(heartbeat.active_tasks - 1, 0)
             if not heartbeat.active_tasks:
@@ -163,9 +191,18 @@ class TurnRunner:
             now, quiet_until = time.monotonic(), turn.sink.last_activity + idle
             limit = min(turn.deadline or math.inf, quiet_until)
             patience = None if limit == math.inf else max(limit - now, 0)
-            await asyncio.wait({engine, queued.stop}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                await asyncio.wait(
+                    {engine, queued.stop}, timeout=patience, return_when=asyncio.FIRST_COMPLETED
+                )
+            except asyncio.CancelledError:
+                # Nobody waits for the outcome any more: a server that ends the task of its request.
+                engine.cancel()
+                processes.kill(children)
+                await asyncio.wait({engine}, timeout=ENDING_SECONDS)
+                raise
             if engine.done() and not queued.stop.done():
-                return self._result(turn, engine)
+                return await self._result(turn, engine)
             now = time.monotonic()
             if queued.stop.done():
                 outcome = self._unwanted(queued)
@@ -204,14 +241,13 @@ class TurnRunner:
 
     # Outcomes
 
-    def _result(self, turn: Turn, engine: "asyncio.Task[TurnResult | str | None]") -> TurnOutcome:
+    async def _result(self, turn: Turn, engine: "asyncio.Task[TurnResult | str | None]") -> TurnOutcome:
         if engine.cancelled():
-            return self._counted(_failed(turn, asyncio.CancelledError()))
+            return self._counted(_failed(turn.message_id, asyncio.CancelledError()))
         error = engine.exception()
         if error is not None:
-            return self._counted(_failed(turn, error))
-        said = engine.result()
-        result = said if isinstance(said, TurnResult) else TurnResult(said or "")
+            return self._counted(_failed(turn.message_id, error))
+        result = messages.checked_result(engine.result())
         if result.session_id:
             self.executor._session_id = result.session_id
         if result.usage is not None:
@@ -219,21 +255,31 @@ class TurnRunner:
         metadata: JSONObject = dict(result.metadata)
         if trace := turn.sink.reports.tool_trace():
             metadata["tool_trace"] = trace
-        text = messages.redacted(self.services.redactor(), result.text)
+        text = await messages.redacted(self.services.redactor(), result.text)
         sent = [*turn.sink.reports.attached, *result.attachments]
         files = self.services.send_files(text, sent) if self.services.send_files else []
         return self._counted(TurnOutcome(result.state, text, files, metadata=metadata))
 
-    def _remembered(self, turn: Turn, outcome: TurnOutcome) -> TurnOutcome:
+    def _report(self, request: TurnRequest, sink: Sink) -> None:
+        for call in sink.reports.tools.values():
+            self.services.observe(TurnEvent("tool_call", request, call.input, call.tool))
+        for usage in sink.reports.usage:
+            self.services.observe(TurnEvent("llm_call", request, usage=usage))
+
+    async def _remembered(self, turn: Turn, asked_for: str, outcome: TurnOutcome) -> TurnOutcome:
         """The outcome with the text that was streamed, if it has none; kept in history and transcript."""
         text = outcome.text if outcome.text.strip() else turn.sink.said
         if not text.strip() and not outcome.parts:
             text = NO_RESPONSE
         if outcome.state in ("completed", "input-required"):
-            self.services.histories.append(turn.context_id, turn.text, text)
-        asked = messages.redacted(self.services.redactor(), turn.text)
-        self.services.record(turn.context_id, {"role": "user", "text": asked, "message_id": turn.message_id})
-        self.services.record(turn.context_id, {"role": "assistant", "text": text, "state": outcome.state})
+            self.services.histories.append(turn.context_id, asked_for, text)
+        asked: JSONObject = {"role": "user", "text": _cut(asked_for), "message_id": turn.message_id}
+        said: JSONObject = {"role": "assistant", "text": _cut(text), "state": outcome.state}
+        # A long text takes tens of milliseconds to be cleaned of secrets, a short one less than a thread.
+        if len(asked_for) + len(text) > messages.LINE_CHARACTERS:
+            await asyncio.to_thread(self.services.record, turn.context_id, asked, said)
+        else:
+            self.services.record(turn.context_id, asked, said)
         return replace(outcome, text=text)
 
     def _unwanted(self, queued: QueuedTurn) -> TurnOutcome:
@@ -265,6 +311,13 @@ class TurnRunner:
         return messages.idle_override(self.executor.adapter) or DEFAULT_IDLE_SECONDS
 
 
+def _cut(text: str) -> str:
+    """As much of a text as the transcript keeps; who writes it takes the secrets out."""
+    if len(text) <= TRANSCRIPT_CHARACTERS:
+        return text
+    return f"{text[:TRANSCRIPT_CHARACTERS]} [cut: {len(text)} characters]"
+
+
 def _left(until: float | None) -> float | None:
     return None if until is None else max(until - time.monotonic(), 0)
 
@@ -273,11 +326,17 @@ def _timed_out(seconds: float) -> TurnOutcome:
     return TurnOutcome("failed", f"[turn timed out after {seconds:.0f}s]", code="turn-timeout")
 
 
-def _failed(turn: Turn, error: BaseException) -> TurnOutcome:
+def _failed(message_id: str, error: BaseException) -> TurnOutcome:
     if isinstance(error, TurnError):
-        log.warning("turn %s failed: %s", turn.message_id, error)
-        return TurnOutcome("failed", error.public_text, code=error.code, retryable=error.retryable)
+        log.warning("turn %s failed: %s", message_id, error)
+        return TurnOutcome(
+            "failed",
+            error.public_text,
+            code=error.code,
+            reference=error.reference,
+            retryable=error.retryable,
+        )
     reference, name = os.urandom(4).hex(), type(error).__name__
-    log.error("turn %s failed [ref %s]", turn.message_id, reference, exc_info=error)
+    log.error("turn %s failed [ref %s]", message_id, reference, exc_info=error)
     text = f"Agent error ({name}) — see workspace logs for details. [ref {reference}]"
     return TurnOutcome("failed", text, code=name, reference=reference)

@@ -73,8 +73,7 @@ class Sink:
     def __init__(self, output: TurnOutput, redact: Callable[[], TextRedactor]) -> None:
         self.reports = Reports()
         self.last_activity = time.monotonic()
-        self.said = ""
-        """The text that was passed on, redacted."""
+        self._said: list[str] = []
         self._output = output
         self._new_redactor = redact
         self._redactor = redact()
@@ -83,12 +82,19 @@ class Sink:
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
         self._wake = asyncio.Event()
         self._run, self._is_first, self._closed = 1, True, False
-        self._pump = self._loop.create_task(self._pass_on())
+        self._pump: asyncio.Task[None] | None = None
+
+    @property
+    def said(self) -> str:
+        """The text that was passed on, redacted."""
+        return "".join(self._said)
 
     # What an engine calls
 
     def text(self, delta: str) -> Reported:
         """A piece of the answer."""
+        if not isinstance(delta, str):  # pyright: ignore[reportUnnecessaryIsInstance] - an engine's word
+            raise TypeError(f"a piece of text must be text, not {type(delta).__name__}")
         with self._lock:
             last = self._pending[-1] if self._pending else None
             if isinstance(last, _Text):
@@ -99,14 +105,14 @@ class Sink:
 
     def status(self, line: str) -> Reported:
         """How far the work is."""
-        redacted = messages.redacted(self._new_redactor(), line)
+        redacted = messages.redacted_line(self._new_redactor(), line)
         return self._add(lambda: self._output.status(redacted))
 
     def tool_start(self, name: str, input: object = None, call_id: str | None = None) -> ToolCallId:
         """A tool is called; the run of the model before it is over."""
         named = ToolCallId(call_id or os.urandom(8).hex())
         if len(self.reports.tools) < MOST_TOOLS:
-            shown = messages.redacted(self._new_redactor(), _shown(input))[:INPUT_CHARACTERS]
+            shown = messages.redacted_line(self._new_redactor(), _shown(input))[:INPUT_CHARACTERS]
             self.reports.tools[named] = ToolCall(name, shown)
         self._add(self._end_run)
         return named
@@ -116,13 +122,13 @@ class Sink:
         call = self.reports.tools.get(id)
         if call is not None:
             said = f"error: {_shown(error)}" if error is not None else _shown(output)
-            call.output_preview = messages.redacted(self._new_redactor(), said)[:OUTPUT_CHARACTERS]
+            call.output_preview = messages.redacted_line(self._new_redactor(), said)[:OUTPUT_CHARACTERS]
         return self._touched()
 
     def artifact(self, name: str, parts: Iterable[JSON]) -> Reported:
         """A whole artifact, in 1.0 parts."""
         listed = list(parts)
-        return self._add(lambda: self._output.artifact(name, listed))
+        return self._add(lambda: self._write_artifact(name, listed))
 
     def usage(
         self, model: str, input_tokens: int, output_tokens: int, cost_usd: float | None = None
@@ -144,17 +150,32 @@ class Sink:
 
     async def close(self) -> None:
         """Pass on what is left; reports that come later are dropped."""
+        if self._pending:
+            self._wake_pump()
         self._closed = True
-        self._wake.set()
-        await self._pump
+        if self._pump is not None:
+            self._wake.set()
+            await self._pump
+
+    def abandon(self) -> None:
+        """Pass nothing on any more. Harmless after `close`."""
+        self._closed = True
+        if self._pump is not None:
+            self._pump.cancel()
 
     def _touched(self) -> Reported:
         self.last_activity = time.monotonic()
         if threading.get_ident() == self._thread_id:
-            self._wake.set()
+            self._wake_pump()
         else:
-            self._loop.call_soon_threadsafe(self._wake.set)
+            self._loop.call_soon_threadsafe(self._wake_pump)
         return Reported()
+
+    def _wake_pump(self) -> None:
+        """Many turns report nothing: they need no task for it."""
+        if self._pump is None and not self._closed:
+            self._pump = self._loop.create_task(self._pass_on())
+        self._wake.set()
 
     def _add(self, write: Callable[[], Any]) -> Reported:
         with self._lock:
@@ -169,24 +190,36 @@ class Sink:
                 with self._lock:
                     event = self._pending.popleft()
                 if isinstance(event, _Text):
-                    await self._write(self._redactor.feed("".join(event.pieces)))
+                    for place, piece in enumerate(messages.slices("".join(event.pieces))):
+                        if place:  # others have their turn while a long text is redacted
+                            await asyncio.sleep(0)
+                        await self._write(self._redactor.feed(piece))
                 else:
                     await event()
             if self._closed:
                 await self._end_run()
                 return
 
+    async def _write_artifact(self, name: str, parts: list[JSON]) -> None:
+        shown: list[JSON] = []
+        for part in parts:
+            text = part.get("text") if isinstance(part, dict) else None
+            if isinstance(part, dict) and isinstance(text, str):
+                part = {**part, "text": await messages.redacted(self._new_redactor(), text)}
+            shown.append(part)
+        await self._output.artifact(name, shown)
+
     async def _write(self, text: str, *, last: bool = False) -> None:
         if text or (last and not self._is_first):
             await self._output.text(text, run=self._run, first=self._is_first, last=last)
-            self.said, self._is_first = self.said + text, False
+            self._said.append(text)
+            self._is_first = False
 
     async def _end_run(self) -> None:
         """The text so far is one artifact; what follows is another."""
         await self._write(self._redactor.flush(), last=True)
         if not self._is_first:
             self._run, self._is_first = self._run + 1, True
-        self._redactor = self._new_redactor()
 
 
 def _shown(value: object) -> str:

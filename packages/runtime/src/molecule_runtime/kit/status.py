@@ -1,5 +1,6 @@
 """The state of the process, as `/readyz` and the heartbeat tell it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -14,17 +15,22 @@ class Status:
 
     phase: Phase = "starting"
     reason: str = "the workspace has not registered yet"
-    auth_lost: bool = False
     paused: bool = False
+    is_auth_lost: Callable[[], bool] = lambda: False
 
     @property
     def state(self) -> str:
         """One word: starting, ready, stopping, auth_lost or wedged."""
         if self.phase != "ready":
             return self.phase
-        if self.auth_lost:
+        if self.is_auth_lost():
             return "auth_lost"
         return "wedged" if wedge.is_wedged() else "ready"
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether a message may begin a turn."""
+        return self.state in ("ready", "wedged") and not self.paused
 
     @property
     def why(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
 from molecule_runtime.domain.permissions import RolePermissions
+from molecule_runtime.kit import current
 from molecule_runtime.kit.tool_schemas import problem_with, schema_of
 from molecule_wire import JSON, JSONObject
 
@@ -109,32 +110,38 @@ class ToolSet:
     """The tools of an agent under its permissions.
 
     A call never raises, except for its cancellation: whatever goes wrong becomes a result `{"error": …}`
-    that the model can read, without the text of an exception.
+    that the model can read, without the text of an exception. A list of tools is read at each call, so a
+    setup that changes it changes the set. Without `permissions` those of the workspace hold.
     """
 
     def __init__(
         self,
         specs: Iterable[ToolSpec],
         *,
-        permissions: RolePermissions,
+        permissions: RolePermissions | None = None,
         before_call: BeforeCall | None = None,
         default_timeout: float | None = DEFAULT_TIMEOUT,
     ) -> None:
-        self._by_name: dict[str, ToolSpec] = {}
-        for spec in specs:
-            self._by_name.setdefault(spec.name, spec)
-        self._permissions = permissions
+        self._specs = specs if isinstance(specs, list) else list(specs)
+        self._given_permissions = permissions
         self._before_call = before_call
         self._default_timeout = default_timeout
 
     @property
     def specs(self) -> list[ToolSpec]:
         """The tools in their order; of two with one name the first."""
-        return list(self._by_name.values())
+        by_name: dict[str, ToolSpec] = {}
+        for spec in self._specs:
+            by_name.setdefault(spec.name, spec)
+        return list(by_name.values())
+
+    @property
+    def _permissions(self) -> RolePermissions:
+        return current.get_permissions() if self._given_permissions is None else self._given_permissions
 
     async def call(self, name: str, args: Mapping[str, JSON] | None = None) -> Any:
         """Call a tool: permission, then the decision before the call, then the handler with its timeout."""
-        spec = self._by_name.get(name)
+        spec = next((one for one in self._specs if one.name == name), None)
         if spec is None:
             return {"error": f"Unknown tool: {name[:100]}"}
         if spec.permission and not self._permissions.allows(spec.permission):

@@ -11,18 +11,22 @@ import json
 import os
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from molecule_runtime.domain.scrubbing import scrub_value
-from molecule_runtime.kit.files import open_private, private_folder
+from molecule_runtime.domain.scrubbing import scrub_content, scrub_value
+from molecule_runtime.kit.files import append_private, private_folder
+from molecule_wire import JSONObject
 from molecule_wire.times import format_time
 
 MAX_LIMIT = 1000
 ROTATION_BYTES = 10 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
+MAX_PAGE_CHARACTERS = 4 * 1024 * 1024
+MAX_FILES = 1000
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 _SMALL = 4096  # below this a file is read from its beginning
@@ -43,23 +47,40 @@ class Transcripts:
         self._known_values = known_values
         self._rotation_bytes = rotation_bytes
         self._lock = threading.Lock()
-        self._next: int | None = None
-        self._whole = set[Path]()
+        self._next = -1  # nothing is known of the folder yet
+        # The sizes of the files, the one that was quiet longest first: a folder of a thousand files takes
+        # milliseconds to list, and nearly every message that begins a conversation needs a new one.
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._whole = set[str]()
 
     def append(self, context_id: str, line: Mapping[str, Any] | str) -> int:
         """Add a line to a conversation; its number. A line of more than 1 MiB leaves only a note."""
         said: Any = {"text": line} if isinstance(line, str) else dict(line)
-        said = scrub_value(json.loads(json.dumps(said, default=str)), tuple(self._known_values()))
+        said = scrub_value(json.loads(_LENIENT_ENCODER.encode(said)), tuple(self._known_values()))
+        return self._append(context_id, [said])
+
+    def append_turn(self, context_id: str, asked: JSONObject, answered: JSONObject) -> int:
+        """Add both lines of a turn; of what the kit says in them only the `text` is somebody's words."""
+        known = tuple(self._known_values())
+        lines = [{**line, "text": scrub_content(str(line["text"]), known)} for line in (asked, answered)]
+        return self._append(context_id, lines)
+
+    def _append(self, context_id: str, lines: list[Any]) -> int:
         with self._lock:
-            private_folder(self._folder)
-            number = self._last_number() + 1 if self._next is None else self._next
-            head = {"n": number, "time": format_time(datetime.now(UTC)), "context_id": context_id}
-            encoded = _encoded(said | head)
-            if len(encoded) > MAX_LINE_BYTES:
-                encoded = _encoded({"note": f"a line of {len(encoded)} bytes is not kept"} | head)
-            self._write(self.path_of(context_id), encoded)
-            self._next = number + 1
-        return number
+            if self._next < 0:
+                self._read_folder()
+            first, now = self._next, format_time(datetime.now(UTC))
+            heads = [
+                {"n": first + place, "time": now, "context_id": context_id} for place in range(len(lines))
+            ]
+            encoded = b"".join(_bounded(said, head) for said, head in zip(lines, heads, strict=True))
+            try:
+                self._write(str(self.path_of(context_id)), encoded)
+            except FileNotFoundError:  # somebody has removed the folder
+                self._read_folder()
+                self._write(str(self.path_of(context_id)), encoded)
+            self._next = first + len(lines)
+        return first
 
     def read(self, since: int = 0, limit: int = 100) -> dict[str, Any]:
         """A page of transcript lines: those from number `since` on, of all conversations in their order."""
@@ -67,13 +88,18 @@ class Transcripts:
         with self._lock:  # no file is rotated meanwhile
             pages = (itertools.islice(_lines(path, since), limit + 1) for path in self._files())
             found = heapq.nsmallest(limit + 1, itertools.chain.from_iterable(pages), key=_number)
-        lines = found[:limit]
+        lines, size = list[dict[str, Any]](), 0
+        for line in found[:limit]:
+            size += len(str(line.get("text", "")))
+            if lines and size > MAX_PAGE_CHARACTERS:
+                break
+            lines.append(line)
         return {
             "runtime": self._runtime,
             "supported": True,
             "lines": lines,
             "cursor": lines[-1]["n"] + 1 if lines else since,
-            "more": len(found) > limit,
+            "more": len(found) > len(lines),
             "source": str(self._folder),
         }
 
@@ -87,25 +113,50 @@ class Transcripts:
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob("*.jsonl"))
 
-    def _write(self, path: Path, encoded: bytes) -> None:
-        size = path.stat().st_size if path.exists() else 0
-        if size and size + len(encoded) > self._rotation_bytes:
-            os.replace(path, path.with_suffix(".1.jsonl"))
-            size = 0
-        with open_private(path, append=True) as file:
-            # A process that was killed may have left half a line.
-            if size and path not in self._whole and not _ends_line(path):
-                file.write(b"\n")
-            file.write(encoded)
-        self._whole.add(path)
+    def _read_folder(self) -> None:
+        """Learn what is there; from then on this process is the only one that changes it."""
+        private_folder(self._folder)
+        found = sorted((path.stat().st_mtime, path) for path in self._files())
+        self._sizes = OrderedDict((str(path), path.stat().st_size) for _, path in found)
+        self._whole.clear()
+        self._next = max(self._next, *(_last_of(path) + 1 for _, path in found), 0)
 
-    def _last_number(self) -> int:
-        """The highest number in the files; -1 if there is none."""
-        return max((_last_of(path) for path in self._files()), default=-1)
+    def _write(self, path: str, encoded: bytes) -> None:
+        size = self._sizes.pop(path, 0)
+        if not size:
+            self._make_room()
+        if size and size + len(encoded) > self._rotation_bytes:
+            older = path.removesuffix(".jsonl") + ".1.jsonl"
+            os.replace(path, older)
+            self._sizes[older], size = size, 0
+        # A process that was killed may have left half a line.
+        if size and path not in self._whole and not _ends_line(path):
+            encoded = b"\n" + encoded
+        append_private(path, encoded)
+        self._whole.add(path)
+        self._sizes[path] = size + len(encoded)
+
+    def _make_room(self) -> None:
+        """Forget the conversations that were quiet longest; each has a file, and a caller names them."""
+        while len(self._sizes) >= MAX_FILES:
+            path, _ = self._sizes.popitem(last=False)
+            Path(path).unlink(missing_ok=True)
+            self._whole.discard(path)
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_LENIENT_ENCODER = json.JSONEncoder(default=str)
 
 
 def _encoded(line: Mapping[str, Any]) -> bytes:
-    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+    return _ENCODER.encode(line).encode() + b"\n"
+
+
+def _bounded(said: Mapping[str, Any], head: Mapping[str, Any]) -> bytes:
+    encoded = _encoded({**said, **head})
+    if len(encoded) > MAX_LINE_BYTES:
+        return _encoded({"note": f"a line of {len(encoded)} bytes is not kept", **head})
+    return encoded
 
 
 def _number(line: dict[str, Any]) -> int:
@@ -151,8 +202,8 @@ def _offset(file: BinaryIO, since: int) -> int:
     return low
 
 
-def _ends_line(path: Path) -> bool:
-    with path.open("rb") as file:
+def _ends_line(path: str) -> bool:
+    with Path(path).open("rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
 

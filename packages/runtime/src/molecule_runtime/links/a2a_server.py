@@ -12,7 +12,7 @@ from molecule_runtime.kit import wedge
 from molecule_runtime.kit.metrics import Metrics
 from molecule_runtime.kit.runner import TurnRunner
 from molecule_runtime.kit.status import Status
-from molecule_runtime.links import tokens
+from molecule_runtime.links import legacy_inbound, tokens
 from molecule_runtime.links.callers import CallerAccepted, CallerRefused, CallerVerifier
 from molecule_runtime.links.task_output import TaskOutput, turn_request
 from molecule_wire import JSON, JSONObject, jsontext
@@ -23,7 +23,6 @@ from molecule_wire.a2a.server.turns import Turn
 from molecule_wire.callers import is_direct
 
 RETRY_SECONDS = 5
-MOST_PARTS = 1000
 KEPT = Retention(seconds=24 * 3600, count=1000)
 LIFECYCLE = "system:lifecycle"
 
@@ -31,7 +30,10 @@ _accepted: ContextVar[CallerAccepted] = ContextVar("molecule_caller")
 
 
 class AgentServer:
-    """Serves one runner. `transcript` and `capabilities` come from the adapter, `stop` ends the process."""
+    """Serves one runner. `transcript` and `capabilities` come from the adapter, `stop` ends the process.
+
+    `reload` reads the configuration again.
+    """
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class AgentServer:
         transcript: Callable[[int, int], Awaitable[JSONObject]],
         capabilities: Callable[[], JSONObject],
         stop: Callable[[], None],
+        reload: Callable[[], None],
     ) -> None:
         self._runner = runner
         self._verifier = verifier
@@ -55,6 +58,7 @@ class AgentServer:
         self._transcript = transcript
         self._capabilities = capabilities
         self._stop = stop
+        self._reload = reload
         self.app = AgentApp(
             self._handle,
             card,
@@ -66,11 +70,13 @@ class AgentServer:
             interrupt=lambda turn: runner.cancel(turn.log.id),
             store=store,
             endpoints={
+                ("POST", "/a2a/inbound"): self._inbound,
                 ("GET", "/readyz"): self._readyz,
                 ("GET", "/metrics"): self._metrics_page,
                 ("GET", "/transcript"): self._transcript_page,
                 ("GET", "/capabilities"): self._capabilities_page,
                 ("POST", "/control/stop"): self._control_stop,
+                ("POST", "/control/reload"): self._control_reload,
                 ("POST", "/control/unwedge"): self._control_unwedge,
             },
             rpc_paths=("/", "/a2a"),
@@ -81,13 +87,10 @@ class AgentServer:
     async def _handle(self, turn: Turn) -> None:
         accepted = _accepted.get()
         request = turn_request(turn, accepted.caller, accepted.delegation)
-        if len(request.parts) > MOST_PARTS:
-            return turn.reject(f"a message has at most {MOST_PARTS} parts, this one has {len(request.parts)}")
         await self._runner.run(request, TaskOutput(turn, request))
-        return None
 
     def _admit(self) -> None:
-        if self._status.phase != "ready" or self._status.auth_lost:
+        if self._status.state not in ("ready", "wedged"):
             code = "agent-stopping" if self._status.phase == "stopping" else "agent-busy"
             raise AgentBusy(f"the agent takes no turns: {self._status.state}", code, RETRY_SECONDS)
         if self._status.paused:
@@ -106,6 +109,21 @@ class AgentServer:
         _or_raise(self._verifier.check_body(_accepted.get(), body))
 
     # Further routes
+
+    async def _inbound(self, request: Request) -> Response:
+        """The body of the original push server, answered as a `SendMessage`."""
+        accepted = await self.app.accept(request)
+        if isinstance(accepted, Response):
+            return accepted
+        body = legacy_inbound.as_rpc(accepted.body)
+        if isinstance(body, Response):
+            return body
+        headers = {**dict(request.headers.items()), "a2a-version": "1.0"}
+        if body.key:
+            headers["x-molecule-message-id"] = body.key
+        answer = await self.app.perform(None, accepted._replace(body=body.rpc), headers, {})
+        assert isinstance(answer, Response), "SendMessage is not answered with a stream"
+        return legacy_inbound.answered(answer)
 
     async def _readyz(self, request: Request) -> Response:
         if self._status.state == "ready":
@@ -133,6 +151,9 @@ class AgentServer:
 
     async def _control_stop(self, request: Request) -> Response:
         return await self._controlled(request, self._stop)
+
+    async def _control_reload(self, request: Request) -> Response:
+        return await self._controlled(request, self._reload)
 
     async def _control_unwedge(self, request: Request) -> Response:
         return await self._controlled(request, wedge.clear_wedge)

@@ -5,11 +5,12 @@ no other module of the runtime knows. Nothing else that a request says about its
 """
 
 import asyncio
+import functools
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 from urllib.parse import urlsplit
 
 from molecule_runtime.domain.turns import Caller, Delegation
@@ -19,6 +20,9 @@ from molecule_wire.assertions import HEADER, AssertionRefused
 from molecule_wire.caller_keys import KeyCache, VerificationKeys
 from molecule_wire.callers import CallerCheck, is_direct, is_loopback
 from molecule_wire.calls import CallFailed
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 CallerPolicy: TypeAlias = Literal["always", "auto", "off"]
 
@@ -197,13 +201,19 @@ def read_policy(text: str) -> CallerPolicy:
 def verify_ed25519(public: bytes, signature: bytes, said: bytes) -> bool:
     """Whether a signature is good; loads `cryptography` at the first one."""
     from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, said)
+        _public_key(public).verify(signature, said)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@functools.lru_cache(maxsize=16)
+def _public_key(public: bytes) -> "Ed25519PublicKey":
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(public)
 
 
 def _accepted(claims: JSONObject, has_secret: bool) -> CallerAccepted:

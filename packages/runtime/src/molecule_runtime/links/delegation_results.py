@@ -124,17 +124,3 @@ class DelegationResults:
                 self._warned[delegation_id] = None
         while len(self._warned) > _MAX_WARNED:
             self._warned.popitem(last=False)
-
-
-def take_results(results_file: Path) -> list[JSONObject]:
-    """Read the results that no turn was told of yet, and empty the file; broken lines are skipped."""
-    found: list[JSONObject] = []
-    for line in private_files.take(results_file).splitlines():
-        try:
-            result = jsontext.decode(line.encode())
-        except jsontext.NotJSON:
-            log.warning("a line of %s is not JSON; it is skipped", results_file)
-            continue
-        if isinstance(result, dict):
-            found.append(result)
-    return found

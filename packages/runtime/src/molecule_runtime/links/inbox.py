@@ -117,13 +117,28 @@ class InboxLink:
                 outcome = await self._runner.run(request, output)
                 if outcome.code != "agent-stopping":
                     self._outcomes.keep(name, outcome)
-            await settle(self._calls, name, output.token, outcome)
-        except LeaseLost as lost:
-            log.warning("the outcome of %s is not wanted any more: %s", name, lost)
+            if await self._is_told(name, output, outcome) or outcome.retryable or outcome.code == "cancelled":
+                self._outcomes.drop(name)
         finally:
             keeping.cancel()
             self._working.pop(name, None)
-        self._outcomes.drop(name)
+
+    async def _is_told(self, name: str, output: LeaseOutput, outcome: TurnOutcome) -> bool:
+        """Tell the outcome with the newest lease; whether there was one.
+
+        An outcome without a lease stays kept: if the message comes again, it has no second turn.
+        """
+        while True:
+            token = output.token
+            try:
+                await settle(self._calls, name, token, outcome)
+            except LeaseLost as lost:
+                # While the platform was away the message may have been leased again.
+                if output.token != token:
+                    continue
+                log.warning("the outcome of %s is not wanted now: %s", name, lost)
+                return False
+            return True
 
 
 def turn_request(message: InboundMessage) -> TurnRequest:

@@ -26,6 +26,7 @@ from molecule_wire.calls import (
     activity,
     delegations,
     failures,
+    platform,
     registry,
     retry,
     workspaces,
@@ -76,6 +77,11 @@ class PlatformClient(InboxCalls):
         return self._http.base_url
 
     @property
+    def has_token(self) -> bool:
+        """Whether the workspace has a token to show."""
+        return tokens.get_token() is not None
+
+    @property
     def auth_lost(self) -> bool:
         """Whether the platform takes no token that this workspace has; an accepted call ends it."""
         return self._auth_lost
@@ -94,7 +100,8 @@ class PlatformClient(InboxCalls):
         reply = await self._repeated(request, used, timeouts)
         if reply.status == 401 and (newer := tokens.replacement_for(used)):
             reply = await self._repeated(request, newer, timeouts)
-        self._note_auth(reply)
+        if used is not None:
+            self._note_auth(reply)
         return read(reply)
 
     async def _repeated(self, request: Request, token: str | None, timeouts: Timeouts | None) -> Reply:
@@ -185,6 +192,11 @@ class PlatformClient(InboxCalls):
         reply = await self._http.send(request, {"User-Agent": USER_AGENT}, KEY_TIMEOUTS, most)
         failures.check(reply)
         return reply.body
+
+    async def server_time(self) -> float | None:
+        """What the platform's clock says, to the second, if it does; no credentials are sent."""
+        reply = await self._http.send(platform.health(), {"User-Agent": USER_AGENT}, KEY_TIMEOUTS)
+        return platform.read_time(reply)
 
     async def peers(self, query: str = "") -> list[JSONObject]:
         """The workspaces that this one may talk to."""

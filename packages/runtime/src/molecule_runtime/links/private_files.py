@@ -35,18 +35,8 @@ def write(path: Path, text: str) -> None:
 
 def append(path: Path, text: str) -> None:
     """Add to the end of a file, which is made when it is missing."""
-    with locked(path.parent), files.open_private(path, append=True) as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def take(path: Path) -> str:
-    """Read a file and remove it, so that nobody reads the same again; `""` when there is none."""
     with locked(path.parent):
-        text = read(path)
-        path.unlink(missing_ok=True)
-    return text or ""
+        files.append_private(path, text.encode(), sync=True)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ def turn_request(turn: turns.Turn, caller: Caller | None, delegation: Delegation
         task_id=turn.log.id,
         context_id=turn.log.context_id,
         parts=parts if isinstance(parts, list) else [],
-        attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else 1,
+        attempt=_number(attempt) or 1,
         metadata=metadata if isinstance(metadata, dict) else {},
         caller=caller,
         delegation=delegation,
@@ -42,9 +42,13 @@ def _deadline(at: str, seconds: str) -> float | None:
             limits.append(now + (times.parse_time(at) - datetime.now(UTC)).total_seconds())
         except ValueError:
             limits.append(now)
-    if seconds.isascii() and seconds.isdigit():
-        limits.append(now + int(seconds))
+    if (named := _number(seconds)) is not None:
+        limits.append(now + named)
     return min(limits, default=None)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 class TaskOutput:

@@ -12,6 +12,8 @@ from molecule_wire import jsontext, times
 from molecule_wire.a2a.server.records import TurnRecord
 
 KEPT_HOURS, KEPT_COUNT, PRUNE_EVERY = 24, 1000, 100
+KEPT_BYTES = 64 * 1024 * 1024
+KEPT_OUTCOMES = 100
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS turns (
@@ -23,6 +25,7 @@ CREATE TABLE IF NOT EXISTS turns (
 CREATE INDEX IF NOT EXISTS turns_begun ON turns (begun_at);
 CREATE TABLE IF NOT EXISTS outcomes (message_id TEXT PRIMARY KEY, outcome TEXT NOT NULL) STRICT;
 """
+_SIZE = "sum(length(whole) + coalesce(length(answer), 0))"
 _COLUMNS = "task_id, first, last, context_id, principal, tenant, key, fingerprint, whole, answer, begun_at"
 
 
@@ -31,7 +34,7 @@ class TaskStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._saved = 0
+        self._saved = self._bytes = 0
         path.touch(mode=0o600)
         try:
             self._connection = self._open()
@@ -49,6 +52,8 @@ class TaskStore:
 
     def save(self, record: TurnRecord) -> None:
         """See `TurnStore`: a crash of this process loses nothing, one of the machine perhaps the last."""
+        whole = jsontext.encode(record.whole).decode()
+        answer = None if record.answer is None else jsontext.encode(record.answer).decode()
         self._connection.execute(
             f"INSERT OR REPLACE INTO turns ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
             (
@@ -60,13 +65,14 @@ class TaskStore:
                 record.tenant,
                 jsontext.encode(list(record.key)).decode(),
                 record.fingerprint,
-                jsontext.encode(record.whole).decode(),
-                None if record.answer is None else jsontext.encode(record.answer).decode(),
+                whole,
+                answer,
                 times.format_time(record.begun_at),
             ),
         )
         self._saved += 1
-        if self._saved % PRUNE_EVERY == 0:
+        self._bytes += len(whole) + len(answer or "")
+        if self._saved % PRUNE_EVERY == 0 or self._bytes > KEPT_BYTES:
             self._prune(record.begun_at)
 
     def load(self) -> Iterator[TurnRecord]:
@@ -74,6 +80,7 @@ class TaskStore:
         rows = self._connection.execute(f"SELECT {_COLUMNS} FROM turns ORDER BY begun_at, first")  # noqa: S608
         for row in rows.fetchall():
             task_id, first, last, context_id, principal, tenant, key, fingerprint, whole, answer, at = row
+            self._bytes += len(whole) + len(answer or "")
             yield TurnRecord(
                 task_id,
                 context_id,
@@ -94,6 +101,9 @@ class TaskStore:
         """Keep an outcome that is about to be told."""
         told = json.dumps(asdict(outcome))
         self._connection.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?)", (message_id, told))
+        # One whose message never came again is not dropped by anybody.
+        oldest = "(SELECT max(rowid) FROM outcomes) - ?"
+        self._connection.execute(f"DELETE FROM outcomes WHERE rowid <= {oldest}", (KEPT_OUTCOMES,))  # noqa: S608
 
     def kept(self, message_id: str) -> TurnOutcome | None:
         """The outcome of a message that had its turn already."""
@@ -117,3 +127,14 @@ class TaskStore:
             "(SELECT rowid FROM turns ORDER BY begun_at DESC LIMIT -1 OFFSET ?)",
             (KEPT_COUNT,),
         )
+        # To add up a thousand sizes takes milliseconds: only when they may be too many.
+        if self._bytes <= KEPT_BYTES:
+            return
+        # The newest ones that fit; a message may have 16 MiB, and a restart reads all that is kept.
+        self._connection.execute(
+            f"DELETE FROM turns WHERE rowid IN (SELECT rowid FROM (SELECT rowid, {_SIZE} "  # noqa: S608
+            "OVER (ORDER BY begun_at DESC, rowid DESC) AS size FROM turns) WHERE size > ?)",
+            (KEPT_BYTES,),
+        )
+        kept = self._connection.execute(f"SELECT coalesce({_SIZE}, 0) FROM turns")  # noqa: S608
+        (self._bytes,) = kept.fetchone()

@@ -2,45 +2,50 @@
 
 import asyncio
 import contextlib
+import gc
 import inspect
 import logging
 import signal
-import socket
 from typing import Any, cast
 
 import molecule_runtime
-from molecule_runtime.domain.output_redaction import StreamRedactor
+from molecule_runtime.domain.config import WorkspaceConfig
+from molecule_runtime.domain.output_redaction import DEFAULT_TYPES, SECRET_TYPES, StreamRedactor
 from molecule_runtime.domain.permissions import permissions_of
+from molecule_runtime.domain.scrubbing import scrub_content
+from molecule_runtime.domain.turns import TurnEvent
 from molecule_runtime.kit import current, snapshot
 from molecule_runtime.kit.adapter import AdapterConfig
 from molecule_runtime.kit.attachments import attachments_of
+from molecule_runtime.kit.delegation_results import UnreadResults
+from molecule_runtime.kit.engine import start_executor
 from molecule_runtime.kit.executor import TurnExecutor
-from molecule_runtime.kit.foreign import GuardedExecutor
 from molecule_runtime.kit.history import Histories
 from molecule_runtime.kit.known_secrets import known_secret_values
+from molecule_runtime.kit.listener import Listener, PortTaken
+from molecule_runtime.kit.messages import declares
 from molecule_runtime.kit.metrics import Metrics
 from molecule_runtime.kit.outbound_files import collect_outbound_files
 from molecule_runtime.kit.runner import TurnRunner, TurnServices
+from molecule_runtime.kit.spend import MonthlySpend
 from molecule_runtime.kit.status import Status
 from molecule_runtime.kit.transcripts import Transcripts
+from molecule_runtime.kit.watchdog import LoopWatchdog, watch_health
 from molecule_runtime.links.a2a_server import AgentServer
 from molecule_runtime.links.agent_card import agent_card
 from molecule_runtime.links.callers import CallerVerifier, PlatformKeys, read_policy
 from molecule_runtime.links.heartbeat import HeartbeatLoop
-from molecule_runtime.links.inbox import InboxLink
-from molecule_runtime.links.listener import Listener
-from molecule_runtime.links.registration import (
-    Announcement,
-    RegistrationFailure,
-    new_dispatch_secret,
-    register,
-)
+from molecule_runtime.links.platform_client import PlatformClient
+from molecule_runtime.links.registration import new_dispatch_secret
 from molecule_runtime.links.task_store import TaskStore
+from molecule_runtime.main import snapshots
 from molecule_runtime.main.boot import Prepared, report_failure
+from molecule_runtime.main.membership import Membership, Place
+from molecule_runtime.main.reload import Reload, adapter_config
+from molecule_runtime.settings.environment import Environment
 from molecule_wire import JSONObject
-from molecule_wire.calls import HeartbeatAnswer
+from molecule_wire.calls import CallFailed
 
-PRE_STOP_SECONDS = 5.0
 LAST_ANSWERS_SECONDS = 5.0
 
 log = logging.getLogger("molecule_runtime")
@@ -50,16 +55,19 @@ class WorkspaceProcess:
     """One workspace. `run` returns the exit code; SIGTERM and SIGINT stop it, a second one at once."""
 
     def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
         self._environment = prepared.environment
         self._config = prepared.config
         self._client = prepared.client
         self._adapter = prepared.adapter
-        self._status = Status()
-        self._metrics = Metrics()
+        self._status = Status(is_auth_lost=lambda: self._client.auth_lost)
+        self._metrics = Metrics(lambda: self._heartbeat.failures)
+        self._spend = MonthlySpend(self._environment.spend_file)
         self._histories = Histories()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._exit_code = 0
+        self._interrupted: list[str] = []
         self._secrets = self._known_secrets()
         self._transcripts = Transcripts(
             self._environment.transcripts_dir, self._adapter.name(), lambda: self._secrets
@@ -70,12 +78,16 @@ class WorkspaceProcess:
             client=self._client,
             adapter=self._adapter,
         )
-        self._tasks: list[asyncio.Task[Any]] = []
-        self._link: InboxLink | None = None
+        self._watchdog = LoopWatchdog(self._tell_of_stall)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._applied: AdapterConfig
+        self._membership: Membership
         self._runner: TurnRunner
         self._executor: TurnExecutor
         self._listener: Listener
+        self._server: AgentServer
         self._store: TaskStore
+        self._place: Place
 
     async def run(self) -> int:
         """Boot, serve, stop."""
@@ -85,8 +97,11 @@ class WorkspaceProcess:
         try:
             await self._start()
         except Exception as problem:
-            log.error("the workspace cannot start", exc_info=problem)
-            await report_failure(self._client, f"the workspace cannot start: {type(problem).__name__}")
+            # RuntimeError is how an adapter says what it lacks; what nobody foresaw is shown with its place.
+            is_foreseen = isinstance(problem, RuntimeError | PortTaken | TimeoutError)
+            sentence = f"the workspace cannot start: {_reason(problem, self._environment)}"
+            log.error("%s", sentence, exc_info=None if is_foreseen else problem)
+            await report_failure(self._client, scrub_content(sentence))
             await self._close()
             return 1
         await self._stopping.wait()
@@ -107,132 +122,157 @@ class WorkspaceProcess:
     async def _start(self) -> None:
         current.set_platform(self._client)
         current.set_permissions(permissions_of(self._config))
-        restored = self._restore()
-        config = self._adapter_config()
+        restored = snapshots.restore(self._environment, self._adapter, self._histories)
+        self._applied = adapter_config(self._environment, self._config)
+        self._applied.heartbeat, self._applied.platform = self._heartbeat, self._client
         async with asyncio.timeout(self._environment.setup_timeout_seconds):
-            await self._adapter.setup(config)
-            made = await self._adapter.create_executor(config)
-        if getattr(self._adapter, "_executor", None) is None:
-            self._adapter._executor = made
-        self._executor = made if isinstance(made, TurnExecutor) else GuardedExecutor(made, config)
-        self._executor.adapter = self._executor.adapter or self._adapter
-        await self._executor.start()
+            self._executor = await start_executor(self._adapter, self._applied)
         self._store = TaskStore(self._environment.tasks_db)
-        self._runner = TurnRunner(self._executor, self._services(config))
-        opened = await self._listen()
-        self._tasks.append(asyncio.create_task(self._join(opened, restored)))
-
-    def _adapter_config(self) -> AdapterConfig:
-        environment, config = self._environment, self._config
-        return AdapterConfig(
-            model=config.model,
-            tools=list(config.skills),
-            runtime_config=config.runtime_config.to_dict(),
-            config_path=str(environment.config_dir),
-            workspace_id=environment.workspace_id,
-            prompt_files=list(config.prompt_files),
-            a2a_port=config.a2a.port,
-            heartbeat=self._heartbeat,
-            platform=self._client,
-            workspace_config=config,
-            work_dir=str(environment.work_dir),
+        self._runner = TurnRunner(self._executor, self._services())
+        self._reload = Reload(self._environment, self._adapter, self._applied, self._apply)
+        self._place = await self._listen()
+        self._membership = Membership(
+            self._prepared,
+            self._status,
+            self._heartbeat,
+            self._runner,
+            self._store,
+            self._reload,
+            self.stop,
         )
+        self._begin(self._join(restored))
 
-    def _services(self, config: AdapterConfig) -> TurnServices:
+    def _services(self) -> TurnServices:
         return TurnServices(
-            redactor=lambda: StreamRedactor(known_values=self._secrets),
+            redactor=self._redactor,
             heartbeat=self._heartbeat,
             histories=self._histories,
             receive_files=self._receive_files,
             send_files=self._send_files,
-            record=self._transcripts.append,
-            prompt=lambda: config.system_prompt or "",
-            ended=self._metrics.turn,
+            record=self._transcripts.append_turn,
+            prompt=lambda: self._applied.system_prompt or "",
+            unread=UnreadResults(self._environment.delegation_results_file),
+            observe=self._observe,
         )
 
-    async def _listen(self) -> str:
-        """Accept connections; returns the URL at which the workspace is called."""
-        environment, config = self._environment, self._config
-        host, port = environment.listen_host(config.a2a), config.a2a.port
-        listener = Listener(host, port)
+    def _redactor(self) -> StreamRedactor:
+        checks_all = bool(self._applied.workspace_config.compliance.mode)
+        return StreamRedactor(self._secrets, DEFAULT_TYPES if checks_all else SECRET_TYPES)
+
+    async def _listen(self) -> Place:
+        """Accept connections; nobody is told before."""
+        environment, a2a = self._environment, self._config.a2a
+        listener = self._listener = Listener(environment.listen_host(a2a), a2a.port)
         opened = listener.bind()
-        url = environment.public_url(config.a2a, listener.port)
-        self._dispatch_secret = new_dispatch_secret()
+        url, secret = environment.public_url(a2a, listener.port), new_dispatch_secret()
         verifier = CallerVerifier(
             environment.workspace_id,
             PlatformKeys(self._client.platform_url, self._client.jwks),
             self._client.platform_url,
             policy=read_policy(environment.require_caller),
-            dispatch_secret=self._dispatch_secret,
+            dispatch_secret=secret,
         )
-        self._card = agent_card(config, url, getattr(self._adapter, "loaded_skills", ()))
-        server = AgentServer(
+        place = Place(url, self._card(self._config, url), secret)
+        self._server = AgentServer(
             self._runner,
             verifier,
             self._status,
             self._metrics,
-            card=self._card,
+            card=place.card,
             url=url,
             workspace_id=environment.workspace_id,
             store=self._store,
             transcript=self._transcript,
             capabilities=self._capabilities,
             stop=self.stop,
+            reload=lambda: self._reload.ask("reload"),
         )
-        self._listener = listener
-        await listener.start(opened, server.app)
-        log.info("listening on %s:%d", host, listener.port)
-        return url
+        await listener.start(opened, self._server.app)
+        log.info("listening on %s:%d", listener.host, listener.port)
+        return place
 
-    async def _join(self, url: str, restored: bool) -> None:
+    async def _join(self, restored: bool) -> None:
         """Register, and be ready."""
-        polls = self._environment.link == "poll"
-        worker = f"{socket.gethostname()}-{self._environment.workspace_id}"
-        announcement = Announcement(
-            "" if polls else url,
-            self._card,
-            delivery_mode="poll" if polls else "push",
-            dispatch_secret="" if polls else self._dispatch_secret,
-            # What a process before this one had leased is offered again at once.
-            replaces_worker=worker if polls else "",
-        )
-        answer = await register(self._client, announcement)
-        if isinstance(answer, RegistrationFailure):
-            log.error("the platform does not take this workspace: %s", answer.sentence)
-            self._exit_code = 0 if answer.is_removed else 1
+        had_token = self._client.has_token
+        failure = await self._membership.register(self._place)
+        if failure is not None:
+            log.error("the platform does not take this workspace: %s", failure.sentence)
+            self._exit_code = 0 if failure.is_removed else 1
             return self.stop()
         self._secrets = self._known_secrets()
         self._status.phase, self._status.reason = "ready", ""
         if restored:
             snapshot.delete_snapshot(str(self._environment.snapshot_path))
-        self._heartbeat.on_answer = self._answered
-        self._heartbeat.on_removed = self.stop
-        self._heartbeat.extras = self._heartbeat_extras
-        self._heartbeat.start()
-        if polls:
-            self._link = InboxLink(self._client, self._runner, self._store, worker, self._may_take)
-            self._tasks.append(asyncio.create_task(self._link.run()))
+        self._heartbeat.monthly_spend = self._spend.cents
+        self._membership.start()
+        self._watchdog.start()
+        for work in (watch_health(self._adapter), self._reload.run(), self._reload.watch()):
+            self._begin(work)
+        if not had_token:
+            self._reload.ask("refresh")
+        # What was made until now stays: a collection that looks at it again took a tenth of each turn.
+        gc.collect()
+        gc.freeze()
         log.info("ready: workspace %s, runtime %s", self._environment.workspace_id, self._adapter.name())
         return None
 
-    def _answered(self, answer: HeartbeatAnswer) -> None:
-        self._status.paused = answer.paused
-        self._status.auth_lost = self._client.auth_lost
-        if self._link is not None and answer.pending:
-            self._link.wake.set()
+    def _begin(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _may_take(self) -> bool:
-        return self._status.state in ("ready", "wedged") and not self._status.paused
+    # While it serves
 
-    def _heartbeat_extras(self) -> JSONObject:
-        return {
-            "runtime": self._adapter.name(),
-            "runtime_version": molecule_runtime.__version__,
-            "model": self._config.model,
-            "queued_turns": self._runner.queue.waiting,
-        }
+    def _tell_of_stall(self) -> None:
+        """Beat from the watchdog's thread, since the loop that does it otherwise is blocked."""
 
-    # What the server asks
+        async def beat() -> None:
+            environment = self._environment
+            client = PlatformClient(
+                environment.platform_url, environment.workspace_id, org_id=environment.org_id
+            )
+            try:
+                await client.heartbeat(self._heartbeat.report())
+            finally:
+                await client.close()
+
+        try:
+            asyncio.run(beat())
+        except (CallFailed, OSError) as problem:
+            log.warning("the platform was not told of the blocked event loop: %s", problem)
+
+    def _observe(self, event: TurnEvent) -> None:
+        self._metrics.count(event)
+        usage = event.usage
+        if usage is None:
+            return
+        if usage.cost_usd:
+            self._heartbeat.monthly_spend = self._spend.add(usage.cost_usd)
+        if not declares(self._adapter, "provides_activity_decoration"):
+            self._begin(self._log_usage(event))
+
+    async def _log_usage(self, event: TurnEvent) -> None:
+        usage = event.usage
+        assert usage is not None
+        summary = f"{usage.model}: {usage.input_tokens} tokens in, {usage.output_tokens} out"
+        try:
+            await self._client.log_activity("agent_log", summary, metadata=cast("JSONObject", vars(usage)))
+        except (CallFailed, OSError) as problem:
+            log.info("the use of %s was not logged at the platform: %s", usage.model, problem)
+
+    async def _apply(self, config: WorkspaceConfig) -> None:
+        """Show a card that a changed configuration, or changed skills, made different."""
+        card = self._card(config, self._place.url)
+        if card != self._place.card:
+            self._place.card = card
+            self._server.app.replace_card(card)
+            await self._client.update_card(card)
+
+    def _card(self, config: WorkspaceConfig, url: str) -> JSONObject:
+        return agent_card(config, url, self._skills())
+
+    def _skills(self) -> list[Any]:
+        return self._adapter._setup.result.loaded_skills if self._adapter._setup else []
 
     async def _transcript(self, since: int, limit: int) -> JSONObject:
         lines: Any = self._adapter.transcript_lines(since=since, limit=limit)
@@ -242,15 +282,15 @@ class WorkspaceProcess:
         return cast("JSONObject", told)
 
     def _capabilities(self) -> JSONObject:
-        adapter = self._adapter
+        adapter, tools = self._adapter, self._executor.tools
         return {
             "runtime": adapter.name(),
             "version": molecule_runtime.__version__,
             "capabilities": cast("JSONObject", adapter.capabilities().to_dict()),
             "idle_timeout_seconds": adapter.idle_timeout_override(),
-            "model": self._config.model,
-            "tools": [],
-            "skills": [],
+            "model": self._applied.model,
+            "tools": [spec.name for spec in getattr(tools, "specs", ())],
+            "skills": [skill.metadata.id for skill in self._skills()],
         }
 
     async def _receive_files(self, parts: list[Any]) -> list[Any]:
@@ -261,24 +301,7 @@ class WorkspaceProcess:
     def _send_files(self, text: str, files: list[Any]) -> list[Any]:
         return collect_outbound_files(text, files, work=self._environment.work_dir)
 
-    # Snapshot and stop
-
-    def _restore(self) -> bool:
-        """Give the adapter what it left at its last stop; whether there was something."""
-        path = str(self._environment.snapshot_path)
-        kept = snapshot.begin_restore(
-            path, workspace_id=self._environment.workspace_id, runtime=self._adapter.name()
-        )
-        if kept is None:
-            return False
-        try:
-            self._adapter.restore_state(kept)
-            self._histories.load(cast("JSONObject", kept.get("sessions") or {}))
-        except Exception:
-            log.warning("the snapshot was not restored", exc_info=True)
-            snapshot.reject_snapshot(self._environment.snapshot_path, "the adapter could not read it")
-            return False
-        return True
+    # Stop
 
     async def _stop(self) -> None:
         self._status.phase, self._status.reason = "stopping", "the workspace is being stopped"
@@ -287,46 +310,35 @@ class WorkspaceProcess:
         except Exception:
             log.exception("the turns were not ended in order")
         finally:
-            await self._write_snapshot()
+            await snapshots.write(
+                self._environment,
+                self._adapter,
+                self._histories,
+                self._heartbeat,
+                self._transcript,
+                self._interrupted,
+            )
         await self._close()
 
     async def _end_turns(self) -> None:
         for task in self._tasks:
             task.cancel()
+        await self._membership.end()
         ending = asyncio.ensure_future(self._runner.stop(self._environment.stop_grace_seconds))
         hurried = asyncio.ensure_future(self._hurry.wait())
         await asyncio.wait({ending, hurried}, return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
         if not ending.done():
             ending.cancel()
-            await self._runner.stop(0)
-        if self._link is not None:
-            await self._link.finish(LAST_ANSWERS_SECONDS)
+            ending = asyncio.ensure_future(self._runner.stop(0))
+        self._interrupted = await ending
+        if self._membership.link is not None:
+            await self._membership.link.finish(LAST_ANSWERS_SECONDS)
         await self._listener.stop(LAST_ANSWERS_SECONDS)
-
-    async def _write_snapshot(self) -> None:
-        state: dict[str, Any] = {}
-        try:
-            async with asyncio.timeout(PRE_STOP_SECONDS):
-                told: Any = self._adapter.pre_stop_state()
-                state = dict(await told if inspect.isawaitable(told) else told)
-                if "transcript_lines" not in state:
-                    kept = await self._transcript(0, snapshot.MAX_TRANSCRIPT_LINES)
-                    state["transcript_lines"] = kept["lines"]
-        except Exception:
-            log.warning("the adapter's state is not in the snapshot", exc_info=True)
-        built = snapshot.build_snapshot(
-            self._heartbeat,
-            state,
-            workspace_id=self._environment.workspace_id,
-            runtime=self._adapter.name(),
-            sessions=self._histories.dump(),
-        )
-        if not snapshot.write_snapshot(built, str(self._environment.snapshot_path)):
-            log.error("the snapshot was not written")
 
     async def _close(self) -> None:
         """Let go of everything; nothing here keeps the process from ending."""
+        self._watchdog.stop()
         for step in (self._stop_executor, self._adapter.close, self._last_beat, self._client.close):
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(LAST_ANSWERS_SECONDS):
@@ -343,3 +355,9 @@ class WorkspaceProcess:
         if self._status.phase == "stopping":
             self._heartbeat.runtime_state = "stopping"
             await self._heartbeat.beat()
+
+
+def _reason(problem: Exception, environment: Environment) -> str:
+    if isinstance(problem, TimeoutError):
+        return f"its setup did not end within {environment.setup_timeout_seconds} s"
+    return str(problem) if isinstance(problem, RuntimeError | PortTaken) else type(problem).__name__

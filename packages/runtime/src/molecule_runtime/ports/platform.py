@@ -14,6 +14,11 @@ class Platform(Protocol):
 
     workspace_id: str
 
+    @property
+    def has_token(self) -> bool:
+        """Whether the workspace can prove who it is."""
+        ...
+
     async def peers(self) -> list[JSONObject]:
         """The workspaces that this one may talk to, as rows of `GET /registry/{id}/peers`."""
         ...

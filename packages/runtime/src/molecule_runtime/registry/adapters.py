@@ -4,6 +4,7 @@ The environment comes first (`ADAPTER_MODULE`), then installed packages (entry p
 come with the runtime. Listing looks at metadata alone: no engine is imported for it.
 """
 
+import ast
 import importlib
 import importlib.util
 import logging
@@ -61,12 +62,13 @@ def discover_adapters() -> dict[str, type[BaseAdapter]]:
 def list_adapters() -> list[dict[str, Any]]:
     """A row for each adapter: `{name, display_name, description, source, available, missing}`.
 
-    `missing` are the packages to install. Nothing is imported, so an adapter of an installed package has the
-    description of that package, and one of `ADAPTER_MODULE` the name of its module.
+    `missing` are the packages to install. Nothing is imported: a built-in adapter has the first line of its
+    package, one of an installed package the description of that, one of `ADAPTER_MODULE` its module's name.
     """
     rows: dict[str, dict[str, Any]] = {}
     for name in _built_ins():
-        rows[hyphenated(name)] = _row(hyphenated(name), "", "built-in", _missing_of_extra(name))
+        row = _row(hyphenated(name), _summary(name), "built-in", _missing_of_extra(name))
+        rows[hyphenated(name)] = row
     for point in _entry_points():
         summary = (point.dist.metadata.json.get("summary") or "") if point.dist is not None else ""
         name, missing = point.name, [] if _is_installed(point.module) else [point.module]
@@ -83,7 +85,8 @@ def _named_module(module_name: str) -> type[BaseAdapter]:
     except ImportError as problem:
         raise ImportError(str(problem), name=problem.name, path=problem.path) from problem
     if not hasattr(module, "Adapter"):
-        raise AttributeError(f"module '{module_name}' of ADAPTER_MODULE has no attribute 'Adapter'")
+        sentence = f"module '{module_name}' of ADAPTER_MODULE has no attribute 'Adapter'"
+        raise AttributeError(sentence, name="Adapter", obj=module)
     return module.Adapter
 
 
@@ -118,6 +121,15 @@ def _entry_points() -> "list[EntryPoint]":
 
 def _known() -> list[str]:
     return sorted({*map(hyphenated, _built_ins()), *(point.name for point in _entry_points())})
+
+
+def _summary(name: str) -> str:
+    """The first line of the docstring of a built-in engine's package."""
+    spec = importlib.util.find_spec(f"{BUILT_IN}.{name}")
+    if spec is None or spec.origin is None:
+        return ""
+    docstring = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0]
 
 
 def _missing_of_extra(runtime: str) -> list[str]:

@@ -17,6 +17,8 @@ from molecule_runtime.domain.config_values import ConfigError, ConfigReading, Co
 MISSING_WORKSPACE_ID = "FATAL: WORKSPACE_ID env var is not set. Aborting."
 CONFIG_DIR = Path("/configs")
 WORK_DIR = Path("/workspace")
+LOCAL_WORKSPACE_ID = "local"
+"""The id of a workspace that is only tried out, without a platform."""
 AUDIT_DIR = Path("/var/log/molecule")
 
 _CONTAINER_MARK = Path("/.dockerenv")
@@ -169,6 +171,11 @@ class Environment:
     def transcripts_dir(self) -> Path:
         """The kit's transcripts, one file for each context."""
         return self.config_dir / ".transcripts"
+
+    @property
+    def spend_file(self) -> Path:
+        """What the models have cost in this month."""
+        return self.config_dir / ".spend.json"
 
     @property
     def uploads_dir(self) -> Path:

@@ -31,37 +31,31 @@ def check_runtime(
     runtime: str, adapter_module: str, find: AdapterLookup, rows: AdapterRows
 ) -> Iterator[PreflightIssue]:
     """Look the adapter up, and ask it for its name."""
+    named = f"Adapter module '{adapter_module}'" if adapter_module else "Adapter module"
     try:
         adapter = find(runtime)
-    except KeyError as problem:
-        yield _no_adapter(runtime, str(problem.args[0]) if problem.args else "", rows)
-        return
     except ImportError as problem:
-        named = f" '{adapter_module}'" if adapter_module else ""
-        yield failure(
-            TITLE,
-            f"Adapter module{named} cannot be imported: {problem}",
-            "Install the adapter's package, or correct ADAPTER_MODULE.",
-        )
-        return
-    except AttributeError as problem:
-        yield failure(
-            TITLE,
-            f"Adapter module has no class `Adapter`: {problem}",
-            "Add `Adapter = <your adapter class>` at the end of the module.",
-        )
-        return
-    except RuntimeError as problem:
-        yield failure(TITLE, str(problem), "Install what is named, or choose another runtime in config.yaml.")
-        return
-    except Exception as problem:  # noqa: BLE001 - a module of somebody else may raise anything when imported
-        yield failure(
-            TITLE,
-            f"Adapter module raised {type(problem).__name__} when it was imported: {problem}",
-            "Correct the module.",
-        )
-        return
-    yield from _check_name(runtime, adapter)
+        fix = "Install the adapter's package, or correct ADAPTER_MODULE."
+        yield failure(TITLE, f"{named} cannot be imported: {_one_line(problem)}", fix)
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - an imported module may raise anything
+        if isinstance(problem, AttributeError) and (not adapter_module or problem.name == "Adapter"):
+            fix = "Add `Adapter = <your adapter class>` at the end of the module."
+            yield failure(TITLE, f"{named} has no class `Adapter`: {_one_line(problem)}", fix)
+        # With ADAPTER_MODULE nothing else is looked for: whatever is raised comes from that module.
+        elif isinstance(problem, KeyError) and not adapter_module:
+            yield _no_adapter(runtime, str(problem.args[0]) if problem.args else "", rows)
+        elif isinstance(problem, RuntimeError) and not adapter_module:
+            fix = "Install what is named, or choose another runtime in config.yaml."
+            yield failure(TITLE, str(problem), fix)
+        else:
+            raised = f"raised {type(problem).__name__} when it was imported: {_one_line(problem)}"
+            yield failure(TITLE, f"{named} {raised}", "Correct the module.")
+    else:
+        yield from _check_name(runtime, adapter)
+
+
+def _one_line(problem: BaseException) -> str:
+    return " ".join(str(problem).split())
 
 
 def _no_adapter(runtime: str, sentence: str, rows: AdapterRows) -> PreflightIssue:
@@ -83,7 +77,7 @@ def _check_name(runtime: str, adapter: Any) -> Iterator[PreflightIssue]:
     except Exception as problem:  # noqa: BLE001 - an adapter of somebody else may raise anything
         yield failure(
             TITLE,
-            f"Adapter name() raised {type(problem).__name__}: {problem}",
+            f"Adapter name() raised {type(problem).__name__}: {_one_line(problem)}",
             "Let name() be a static method that returns the runtime id.",
         )
         return

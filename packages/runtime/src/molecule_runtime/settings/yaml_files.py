@@ -1,4 +1,4 @@
-"""Reading YAML files: the one module of the runtime that knows the YAML library.
+"""Reading YAML files of a workspace: the one module outside the engines that knows the YAML library.
 
 Only plain values are made, every value keeps its line and column, and nothing grows: a file has a largest
 size, and what its aliases expand to has a largest number of values.

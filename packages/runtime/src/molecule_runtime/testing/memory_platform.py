@@ -19,6 +19,7 @@ class MemoryPlatform:
     notifications: list[str] = field(default_factory=list[str])
     activity: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     keys: list[str] = field(default_factory=list[str])
+    has_token: bool = True
     failure: Exception | None = None
     delay: float = 0.0
 

@@ -14,7 +14,14 @@ class KeptOutput:
         self.outcomes: list[TurnOutcome] = []
 
     @property
+    def outcome(self) -> TurnOutcome:
+        """The one outcome; a turn has no second one."""
+        assert len(self.outcomes) == 1, f"a turn has one outcome, this one has {len(self.outcomes)}"
+        return self.outcomes[0]
+
+    @property
     def said(self) -> str:
+        """The text that was streamed."""
         return "".join(event[1] for event in self.events if event[0] == "text")
 
     async def working(self) -> None:

@@ -1,4 +1,4 @@
-"""`echo`: a deterministic engine without a model, for tests and demonstrations."""
+"""A deterministic engine without a model, for tests and demonstrations."""
 
 from molecule_runtime.runtimes.echo.adapter import EchoAdapter
 from molecule_runtime.runtimes.echo.adapter import EchoAdapter as Adapter

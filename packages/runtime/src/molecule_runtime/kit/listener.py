@@ -1,7 +1,9 @@
 """The listening socket: Uvicorn around an ASGI application, with the port known before anybody is told."""
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Generator
 from typing import Any
 
 import uvicorn
@@ -14,8 +16,10 @@ class PortTaken(OSError):
 class _Server(uvicorn.Server):
     """Uvicorn without its own signal handlers: the process decides when it stops."""
 
-    def install_signal_handlers(self) -> None:
-        """Leave the signals to the process."""
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signals to the process, which may have several listeners."""
+        yield
 
 
 class Listener:
@@ -43,10 +47,20 @@ class Listener:
     async def start(self, opened: socket.socket, app: Any) -> None:
         """Serve an application on the socket."""
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", server_header=False, timeout_keep_alive=60
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=60,
         )
         self._server = _Server(config)
-        opened.listen(1024)
+        try:
+            opened.listen(1024)
+        except OSError as problem:
+            opened.close()
+            raise PortTaken(f"cannot listen on {self.host}:{self.port}: {problem.strerror}") from problem
         self._task = asyncio.get_running_loop().create_task(self._server.serve([opened]))
         while not self._server.started:
             if self._task.done():
