@@ -24,6 +24,7 @@ CANVAS_SOURCES := $(wildcard canvas/*.json canvas/*.ts canvas/*.html) $(shell fi
 UV_READY := .tools/uv-$(UV_VERSION).stamp
 PYTHON_READY := .venv/.synced
 A2A_0_3_READY := .venv-a2a-0.3/.synced
+HERMES_READY := .engines/.installed
 CANVAS_READY := canvas/node_modules/.installed
 CANVAS_BUILT := packages/platform/src/molecule_platform/static/index.html
 
@@ -84,14 +85,14 @@ format: $(PYTHON_READY) ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix .
 
 clean: ## remove what make built and installed; .data stays
-	rm -rf .venv .venv-a2a-0.3 .tools dist canvas/node_modules $(dir $(CANVAS_BUILT)) .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-a2a-0.3 .engines .tools dist canvas/node_modules $(dir $(CANVAS_BUILT)) .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 system:
 	@sh scripts/system_packages.sh
 
 # What tests need. Python and the canvas are installed side by side: in a fresh clone that saves 20 s.
 ready: system
-	@$(MAKE) --no-print-directory -j2 $(PYTHON_READY) $(A2A_0_3_READY) $(CANVAS_BUILT)
+	@$(MAKE) --no-print-directory -j2 $(PYTHON_READY) $(A2A_0_3_READY) $(CANVAS_BUILT) $(HERMES_READY)
 
 $(UV_READY):
 	sh scripts/install_uv.sh $(PYTHON) $(UV_VERSION)
@@ -107,6 +108,11 @@ $(A2A_0_3_READY): requirements-a2a-0.3.lock | $(UV_READY)
 	test -x .venv-a2a-0.3/bin/python || $(UV) venv --quiet --clear --python $(PYTHON) .venv-a2a-0.3
 	$(UV) pip sync --quiet --python .venv-a2a-0.3/bin/python --require-hashes requirements-a2a-0.3.lock
 	@touch $@
+
+# The real engine for tests/hermes, by the command that users have. Without it those tests are skipped, and say so.
+$(HERMES_READY): packages/wire/src/molecule_wire/engines.py | $(PYTHON_READY)
+	-MOLECULE_ENGINES_DIR=$(CURDIR)/.engines PATH="$(CURDIR)/$(dir $(UV)):$$PATH" $(BIN)/molecule runtime install hermes
+	@mkdir -p $(dir $@) && touch $@
 
 $(CANVAS_READY): canvas/package.json canvas/package-lock.json
 	@sh scripts/check_node.sh

@@ -37,7 +37,9 @@ for name in packages:
     package = importlib.import_module(name)
     assert package.__version__ == importlib.metadata.version(distribution), name
     for module in pkgutil.walk_packages(package.__path__, name + "."):
-        if not module.name.endswith(".__main__") and ".migrations" not in module.name:
+        # Migrations are read by their tool; the plugin of hermes lives in hermes' environment.
+        elsewhere = ".migrations" in module.name or ".hermes.plugin." in module.name + "."
+        if not module.name.endswith(".__main__") and not elsewhere:
             importlib.import_module(module.name)
 """
 

@@ -26,6 +26,7 @@ from molecule_platform.cli.people import orgs, users
 from molecule_platform.cli.plugin_rules import rules
 from molecule_platform.cli.plugins import plugins
 from molecule_platform.cli.registry import agents, neighbours
+from molecule_platform.cli.runtimes import runtimes
 from molecule_platform.cli.secrets import secrets
 from molecule_platform.cli.tasks import tasks
 from molecule_platform.cli.tokens import tokens
@@ -51,6 +52,7 @@ app.add_typer(activity, name="activity")
 app.add_typer(events, name="event")
 app.add_typer(secrets, name="secret")
 app.add_typer(plugins, name="plugin")
+app.add_typer(runtimes, name="runtime")
 app.add_typer(keys, name="key")
 app.add_typer(models, name="model")
 app.add_typer(tokens, name="token")

@@ -118,7 +118,7 @@ WIDE_COLUMNS = 100
 BESIDE_MOST = 60
 UNBROKEN = (
     "id", "name", "status", "delivery", "waiting", "last seen", "token", "key", "rule", "speaks", "when",
-    "event", "workspace", "from", "to", "task", "message", "state",
+    "event", "workspace", "from", "to", "task", "message", "state", "engine", "pinned", "installed",
 )  # fmt: skip
 # Columns that get the room the others leave, and are cut there.
 REST = frozenset({"details"})

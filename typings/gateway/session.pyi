@@ -1,0 +1,4 @@
+class SessionSource:
+    chat_id: str
+
+def build_session_key(source: SessionSource) -> str: ...
