@@ -209,3 +209,27 @@ def test_the_conversations_that_were_quiet_longest_are_forgotten(
         transcripts.append(f"c{number}", {"text": str(number)})
         os.utime(transcripts.path_of(f"c{number}"), (number, number))
     assert _texts(transcripts.read()) == ["2", "3", "4"]
+
+
+def test_turns_that_come_quickly_are_written_together_and_never_hidden_from_a_reader(tmp_path: Path) -> None:
+    deferred: list[Any] = []
+    transcripts = Transcripts(tmp_path, "echo", defer=lambda seconds, call: deferred.append((seconds, call)))
+    for number in range(4):
+        transcripts.append_turn("c", {"text": f"ask {number}"}, {"text": f"answer {number}"})
+    written = transcripts.path_of("c").read_text()
+    assert "answer 0" in written, "the first one is written at once"
+    assert "ask 1" not in written
+    assert [seconds for seconds, _ in deferred] == [module.TOGETHER_SECONDS], "one timer for all that wait"
+    assert _texts(transcripts.read())[-1] == "answer 3"
+    transcripts.append_turn("c", {"text": "ask 4"}, {"text": "answer 4"})
+    deferred[-1][1]()
+    assert transcripts.path_of("c").read_text().count("\n") == 10
+    assert [line["n"] for line in transcripts.read()["lines"]] == list(range(10))
+
+
+def test_a_long_turn_is_written_at_once_and_after_those_that_wait(tmp_path: Path) -> None:
+    transcripts = Transcripts(tmp_path, "echo", defer=lambda seconds, call: None)
+    for text in ("first", "second", "x" * 10_000):
+        transcripts.append_turn("c", {"text": "ask"}, {"text": text})
+    lines = [json.loads(line)["text"] for line in transcripts.path_of("c").read_text().splitlines()]
+    assert lines == ["ask", "first", "ask", "second", "ask", "x" * 10_000]

@@ -72,3 +72,38 @@ def test_a_file_that_is_no_database_is_put_aside(tmp_path: Path) -> None:
     store = TaskStore(path)
     assert list(store.load()) == []
     assert (tmp_path / "tasks.rejected.db").exists()
+
+
+def test_what_was_saved_is_durable_from_the_commit_on(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    store, other = TaskStore(path), TaskStore(path)
+    assert store.is_committed
+    store.save(record(1))
+    store.save(record(2))
+    assert not store.is_committed
+    assert list(other.load()) == []
+    store.commit()
+    assert store.is_committed
+    assert [kept.task_id for kept in other.load()] == ["t1", "t2"]
+
+
+def test_of_two_records_of_one_turn_the_later_counts(tmp_path: Path) -> None:
+    store = TaskStore(tmp_path / "tasks.db")
+    store.save(record(1, "before"))
+    store.save(record(1, "after"))
+    assert list(store.load()) == [record(1, "after")]
+
+
+def test_an_answer_that_cannot_be_kept_is_logged_and_does_not_fail_the_turn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, other = TaskStore(tmp_path / "tasks.db"), TaskStore(tmp_path / "tasks.db")
+    store._connection.execute("PRAGMA busy_timeout=0")
+    other._connection.execute("BEGIN IMMEDIATE")  # as a disk that takes nothing
+    store.save(record(1))
+    store.commit()
+    assert "cannot be kept" in caplog.text
+    other._connection.rollback()
+    store.save(record(2))
+    store.commit()
+    assert [kept.task_id for kept in store.load()] == ["t2"]

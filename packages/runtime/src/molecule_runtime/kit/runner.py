@@ -192,9 +192,7 @@ class TurnRunner:
             limit = min(turn.deadline or math.inf, quiet_until)
             patience = None if limit == math.inf else max(limit - now, 0)
             try:
-                await asyncio.wait(
-                    {engine, queued.stop}, timeout=patience, return_when=asyncio.FIRST_COMPLETED
-                )
+                await _either(engine, queued.stop, patience)
             except asyncio.CancelledError:
                 # Nobody waits for the outcome any more: a server that ends the task of its request.
                 engine.cancel()
@@ -280,7 +278,7 @@ class TurnRunner:
             await asyncio.to_thread(self.services.record, turn.context_id, asked, said)
         else:
             self.services.record(turn.context_id, asked, said)
-        return replace(outcome, text=text)
+        return outcome if text == outcome.text else replace(outcome, text=text)
 
     def _unwanted(self, queued: QueuedTurn) -> TurnOutcome:
         if not queued.stop.done():
@@ -316,6 +314,27 @@ def _cut(text: str) -> str:
     if len(text) <= TRANSCRIPT_CHARACTERS:
         return text
     return f"{text[:TRANSCRIPT_CHARACTERS]} [cut: {len(text)} characters]"
+
+
+async def _either(first: "asyncio.Future[Any]", second: "asyncio.Future[Any]", seconds: float | None) -> None:
+    """Wait for one of two, or so long; `asyncio.wait` spends as much on its sets as an echo on its answer."""
+    loop = asyncio.get_running_loop()
+    woken = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    first.add_done_callback(wake)
+    second.add_done_callback(wake)
+    timer = None if seconds is None else loop.call_later(seconds, wake)
+    try:
+        await woken
+    finally:
+        first.remove_done_callback(wake)
+        second.remove_done_callback(wake)
+        if timer is not None:
+            timer.cancel()
 
 
 def _left(until: float | None) -> float | None:

@@ -76,7 +76,7 @@ class Sink:
         self._said: list[str] = []
         self._output = output
         self._new_redactor = redact
-        self._redactor = redact()
+        self._redactor: TextRedactor | None = None  # most turns stream nothing
         self._pending: deque[_Text | Callable[[], Any]] = deque()
         self._lock = threading.Lock()
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
@@ -190,10 +190,11 @@ class Sink:
                 with self._lock:
                     event = self._pending.popleft()
                 if isinstance(event, _Text):
+                    redactor = self._redactor = self._redactor or self._new_redactor()
                     for place, piece in enumerate(messages.slices("".join(event.pieces))):
                         if place:  # others have their turn while a long text is redacted
                             await asyncio.sleep(0)
-                        await self._write(self._redactor.feed(piece))
+                        await self._write(redactor.feed(piece))
                 else:
                     await event()
             if self._closed:
@@ -217,7 +218,7 @@ class Sink:
 
     async def _end_run(self) -> None:
         """The text so far is one artifact; what follows is another."""
-        await self._write(self._redactor.flush(), last=True)
+        await self._write(self._redactor.flush() if self._redactor else "", last=True)
         if not self._is_first:
             self._run, self._is_first = self._run + 1, True
 

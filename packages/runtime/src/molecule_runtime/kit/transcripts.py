@@ -11,6 +11,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO, cast
 
 from molecule_runtime.domain.scrubbing import scrub_content, scrub_value
 from molecule_runtime.kit.files import append_private, private_folder
+from molecule_runtime.kit.messages import LINE_CHARACTERS
 from molecule_wire import JSONObject
 from molecule_wire.times import format_time
 
@@ -27,6 +29,7 @@ ROTATION_BYTES = 10 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
 MAX_PAGE_CHARACTERS = 4 * 1024 * 1024
 MAX_FILES = 1000
+TOGETHER_SECONDS = 0.2
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 _SMALL = 4096  # below this a file is read from its beginning
@@ -41,12 +44,18 @@ class Transcripts:
         runtime: str,
         known_values: Callable[[], Iterable[str]] = tuple,
         rotation_bytes: int = ROTATION_BYTES,
+        defer: Callable[[float, Callable[[], object]], object] | None = None,
     ) -> None:
+        """`defer` calls a function after some seconds; then turns that come quickly are written together."""
         self._folder = Path(folder)
+        self._prefix = f"{self._folder}{os.sep}"
         self._runtime = runtime
         self._known_values = known_values
         self._rotation_bytes = rotation_bytes
         self._lock = threading.Lock()
+        self._defer = defer
+        self._pending: list[tuple[str, str, JSONObject, JSONObject]] = []
+        self._written_at = 0.0
         self._next = -1  # nothing is known of the folder yet
         # The sizes of the files, the one that was quiet longest first: a folder of a thousand files takes
         # milliseconds to list, and nearly every message that begins a conversation needs a new one.
@@ -59,33 +68,61 @@ class Transcripts:
         said = scrub_value(json.loads(_LENIENT_ENCODER.encode(said)), tuple(self._known_values()))
         return self._append(context_id, [said])
 
-    def append_turn(self, context_id: str, asked: JSONObject, answered: JSONObject) -> int:
-        """Add both lines of a turn; of what the kit says in them only the `text` is somebody's words."""
-        known = tuple(self._known_values())
-        lines = [{**line, "text": scrub_content(str(line["text"]), known)} for line in (asked, answered)]
-        return self._append(context_id, lines)
+    def append_turn(self, context_id: str, asked: JSONObject, answered: JSONObject) -> None:
+        """Add both lines of a turn; of what the kit says in them only the `text` is somebody's words.
+
+        A short turn that comes soon after another waits with those that follow it: written one by one they
+        took a twelfth of a busy workspace's time. A long one is written at once, on the thread it comes on.
+        """
+        if len(str(asked["text"])) + len(str(answered["text"])) > LINE_CHARACTERS:
+            self._append(context_id, self._scrubbed(asked, answered))
+            return
+        with self._lock:
+            self._pending.append((context_id, _now(), asked, answered))
+            if self._defer is None or time.monotonic() - self._written_at >= TOGETHER_SECONDS:
+                self._write_pending()
+            elif len(self._pending) == 1:
+                self._defer(TOGETHER_SECONDS, self.flush)
 
     def _append(self, context_id: str, lines: list[Any]) -> int:
         with self._lock:
-            if self._next < 0:
-                self._read_folder()
-            first, now = self._next, format_time(datetime.now(UTC))
-            heads = [
-                {"n": first + place, "time": now, "context_id": context_id} for place in range(len(lines))
-            ]
-            encoded = b"".join(_bounded(said, head) for said, head in zip(lines, heads, strict=True))
-            try:
-                self._write(str(self.path_of(context_id)), encoded)
-            except FileNotFoundError:  # somebody has removed the folder
-                self._read_folder()
-                self._write(str(self.path_of(context_id)), encoded)
-            self._next = first + len(lines)
+            self._write_pending()
+            first, encoded = self._encoded(context_id, _now(), lines)
+            self._write(context_id, encoded)
         return first
+
+    def _scrubbed(self, *lines: JSONObject) -> list[JSONObject]:
+        known = tuple(self._known_values())
+        return [{**line, "text": scrub_content(str(line["text"]), known)} for line in lines]
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._lock:
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        pending, self._pending = self._pending, []
+        self._written_at = time.monotonic()
+        by_context: dict[str, list[bytes]] = {}
+        for context_id, at, asked, answered in pending:
+            lines = self._scrubbed(asked, answered)
+            by_context.setdefault(context_id, []).append(self._encoded(context_id, at, lines)[1])
+        for context_id, encoded in by_context.items():
+            self._write(context_id, b"".join(encoded))
+
+    def _encoded(self, context_id: str, at: str, lines: list[Any]) -> tuple[int, bytes]:
+        """The number of the first line, and all of them."""
+        if self._next < 0:
+            self._read_folder()
+        first, self._next = self._next, self._next + len(lines)
+        heads = [{"n": first + place, "time": at, "context_id": context_id} for place in range(len(lines))]
+        return first, b"".join(_bounded(said, head) for said, head in zip(lines, heads, strict=True))
 
     def read(self, since: int = 0, limit: int = 100) -> dict[str, Any]:
         """A page of transcript lines: those from number `since` on, of all conversations in their order."""
         since, limit = max(since, 0), max(0, min(limit, MAX_LIMIT))
         with self._lock:  # no file is rotated meanwhile
+            self._write_pending()
             pages = (itertools.islice(_lines(path, since), limit + 1) for path in self._files())
             found = heapq.nsmallest(limit + 1, itertools.chain.from_iterable(pages), key=_number)
         lines, size = list[dict[str, Any]](), 0
@@ -104,11 +141,8 @@ class Transcripts:
         }
 
     def path_of(self, context_id: str) -> Path:
-        """The file of a conversation: its id, or the digest of an id that is no safe file name."""
-        if _SAFE_NAME.fullmatch(context_id):
-            return self._folder / f"{context_id}.jsonl"
-        digest = hashlib.sha256(context_id.encode("utf-8", "surrogatepass")).hexdigest()
-        return self._folder / f"~{digest[:32]}.jsonl"
+        """The file of a conversation."""
+        return self._folder / _file_name(context_id)
 
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob("*.jsonl"))
@@ -121,7 +155,15 @@ class Transcripts:
         self._whole.clear()
         self._next = max(self._next, *(_last_of(path) + 1 for _, path in found), 0)
 
-    def _write(self, path: str, encoded: bytes) -> None:
+    def _write(self, context_id: str, encoded: bytes) -> None:
+        path = self._prefix + _file_name(context_id)
+        try:
+            self._add(path, encoded)
+        except FileNotFoundError:  # somebody has removed the folder
+            self._read_folder()
+            self._add(path, encoded)
+
+    def _add(self, path: str, encoded: bytes) -> None:
         size = self._sizes.pop(path, 0)
         if not size:
             self._make_room()
@@ -144,6 +186,14 @@ class Transcripts:
             self._whole.discard(path)
 
 
+def _file_name(context_id: str) -> str:
+    """The id of a conversation, or the digest of an id that is no safe file name."""
+    if _SAFE_NAME.fullmatch(context_id):
+        return f"{context_id}.jsonl"
+    digest = hashlib.sha256(context_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"~{digest[:32]}.jsonl"
+
+
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _LENIENT_ENCODER = json.JSONEncoder(default=str)
 
@@ -157,6 +207,10 @@ def _bounded(said: Mapping[str, Any], head: Mapping[str, Any]) -> bytes:
     if len(encoded) > MAX_LINE_BYTES:
         return _encoded({"note": f"a line of {len(encoded)} bytes is not kept", **head})
     return encoded
+
+
+def _now() -> str:
+    return format_time(datetime.now(UTC))
 
 
 def _number(line: dict[str, Any]) -> int:

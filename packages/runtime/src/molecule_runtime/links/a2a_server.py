@@ -5,9 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-from starlette.requests import Request
-
-from molecule_a2a import AgentApp, Unauthenticated
+from molecule_a2a import AgentApp, AgentRequest, Unauthenticated
 from molecule_runtime.kit import wedge
 from molecule_runtime.kit.metrics import Metrics
 from molecule_runtime.kit.runner import TurnRunner
@@ -16,6 +14,7 @@ from molecule_runtime.links import legacy_inbound, tokens
 from molecule_runtime.links.callers import CallerAccepted, CallerRefused, CallerVerifier
 from molecule_runtime.links.task_output import TaskOutput, turn_request
 from molecule_wire import JSON, JSONObject, jsontext
+from molecule_wire.a2a.server import requests
 from molecule_wire.a2a.server.bindings import AgentBusy, Response, refusal
 from molecule_wire.a2a.server.records import TurnStore
 from molecule_wire.a2a.server.service import Retention
@@ -65,7 +64,7 @@ class AgentServer:
             url=url,
             agent_id=workspace_id,
             authenticate=self._authenticate,
-            check_body=self._check_body,
+            check_message=self._check_message,
             admit=self._admit,
             interrupt=lambda turn: runner.cancel(turn.log.id),
             store=store,
@@ -99,18 +98,18 @@ class AgentServer:
 
     # Callers
 
-    async def _authenticate(self, request: Request) -> str:
-        verified = await self._verifier.verify_head(_peer(request), request.headers)
+    async def _authenticate(self, request: AgentRequest) -> str:
+        verified = await self._verifier.verify_head(_peer(request), request.fields)
         accepted = _or_raise(verified)
         _accepted.set(accepted)
         return accepted.caller.principal if accepted.caller else ""
 
-    def _check_body(self, request: Request, body: bytes) -> None:
-        _or_raise(self._verifier.check_body(_accepted.get(), body))
+    def _check_message(self, message_id: str) -> None:
+        _or_raise(self._verifier.check_message_id(_accepted.get(), message_id))
 
     # Further routes
 
-    async def _inbound(self, request: Request) -> Response:
+    async def _inbound(self, request: AgentRequest) -> Response:
         """The body of the original push server, answered as a `SendMessage`."""
         accepted = await self.app.accept(request)
         if isinstance(accepted, Response):
@@ -118,27 +117,28 @@ class AgentServer:
         body = legacy_inbound.as_rpc(accepted.body)
         if isinstance(body, Response):
             return body
-        headers = {**dict(request.headers.items()), "a2a-version": "1.0"}
+        headers = {**request.fields, "a2a-version": "1.0"}
         if body.key:
             headers["x-molecule-message-id"] = body.key
-        answer = await self.app.perform(None, accepted._replace(body=body.rpc), headers, {})
+        invocation = requests.json_rpc(body.rpc, headers)
+        answer = await self.app.perform(invocation, accepted.principal, headers)
         assert isinstance(answer, Response), "SendMessage is not answered with a stream"
         return legacy_inbound.answered(answer)
 
-    async def _readyz(self, request: Request) -> Response:
+    async def _readyz(self, request: AgentRequest) -> Response:
         if self._status.state == "ready":
             return _json(200, {"status": "ready"})
         return _json(503, {"status": self._status.state, "reason": self._status.why})
 
-    async def _metrics_page(self, request: Request) -> Response:
-        if not is_direct(_peer(request), request.headers) and not self._has_token(request):
+    async def _metrics_page(self, request: AgentRequest) -> Response:
+        if not is_direct(_peer(request), request.fields) and not self._has_token(request):
             return _unauthenticated()
         text = self._metrics.text(self._runner.queue.waiting, wedge.is_wedged())
         return Response(200, text.encode(), "text/plain; version=0.0.4")
 
-    async def _transcript_page(self, request: Request) -> Response:
+    async def _transcript_page(self, request: AgentRequest) -> Response:
         if not self._has_token(request):
-            verified = await self._verifier.verify_head(_peer(request), request.headers)
+            verified = await self._verifier.verify_head(_peer(request), request.fields)
             if isinstance(verified, CallerRefused) or verified.caller is None:
                 return _unauthenticated()
         since, limit = request.query_params.get("since", "0"), request.query_params.get("limit", "100")
@@ -146,22 +146,22 @@ class AgentServer:
             return refusal(400, "since and limit are whole numbers from 0", "invalid-request")
         return _json(200, await self._transcript(int(since), min(int(limit), 1000)))
 
-    async def _capabilities_page(self, request: Request) -> Response:
+    async def _capabilities_page(self, request: AgentRequest) -> Response:
         return _json(200, self._capabilities())
 
-    async def _control_stop(self, request: Request) -> Response:
+    async def _control_stop(self, request: AgentRequest) -> Response:
         return await self._controlled(request, self._stop)
 
-    async def _control_reload(self, request: Request) -> Response:
+    async def _control_reload(self, request: AgentRequest) -> Response:
         return await self._controlled(request, self._reload)
 
-    async def _control_unwedge(self, request: Request) -> Response:
+    async def _control_unwedge(self, request: AgentRequest) -> Response:
         return await self._controlled(request, wedge.clear_wedge)
 
-    async def _controlled(self, request: Request, act: Callable[[], Any]) -> Response:
-        is_own = self._has_token(request) and is_direct(_peer(request), request.headers)
+    async def _controlled(self, request: AgentRequest, act: Callable[[], Any]) -> Response:
+        is_own = self._has_token(request) and is_direct(_peer(request), request.fields)
         if not is_own:
-            verified = await self._verifier.verify_head(_peer(request), request.headers)
+            verified = await self._verifier.verify_head(_peer(request), request.fields)
             if isinstance(verified, CallerRefused) or not verified.has_dispatch_secret:
                 return _unauthenticated()
             if verified.caller is None or verified.caller.principal != LIFECYCLE:
@@ -169,9 +169,9 @@ class AgentServer:
         act()
         return _json(202, {"status": "accepted"})
 
-    def _has_token(self, request: Request) -> bool:
+    def _has_token(self, request: AgentRequest) -> bool:
         token = tokens.get_token() or ""
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        given = request.fields.get("authorization", "").removeprefix("Bearer ")
         return bool(token) and hmac.compare_digest(given.encode(), token.encode())
 
 
@@ -183,7 +183,7 @@ def _or_raise(verified: CallerAccepted | CallerRefused) -> CallerAccepted:
     raise Unauthenticated(verified.sentence, verified.code)
 
 
-def _peer(request: Request) -> str:
+def _peer(request: AgentRequest) -> str:
     return request.client.host if request.client else ""
 
 

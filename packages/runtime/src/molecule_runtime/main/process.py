@@ -70,7 +70,10 @@ class WorkspaceProcess:
         self._interrupted: list[str] = []
         self._secrets = self._known_secrets()
         self._transcripts = Transcripts(
-            self._environment.transcripts_dir, self._adapter.name(), lambda: self._secrets
+            self._environment.transcripts_dir,
+            self._adapter.name(),
+            lambda: self._secrets,
+            defer=asyncio.get_running_loop().call_later,
         )
         self._heartbeat = HeartbeatLoop(
             self._environment.platform_url,
@@ -213,6 +216,8 @@ class WorkspaceProcess:
         # What was made until now stays: a collection that looks at it again took a tenth of each turn.
         gc.collect()
         gc.freeze()
+        # A thousand turns that are over are kept, and each full collection looks at all of them.
+        gc.set_threshold(2_000, 10, 50)
         log.info("ready: workspace %s, runtime %s", self._environment.workspace_id, self._adapter.name())
         return None
 
@@ -339,6 +344,7 @@ class WorkspaceProcess:
     async def _close(self) -> None:
         """Let go of everything; nothing here keeps the process from ending."""
         self._watchdog.stop()
+        self._transcripts.flush()
         for step in (self._stop_executor, self._adapter.close, self._last_beat, self._client.close):
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(LAST_ANSWERS_SECONDS):

@@ -17,6 +17,10 @@ class TextRedactor(Protocol):
         """The rest."""
         ...
 
+    def redact(self, text: str) -> str:
+        """A whole text; not while another is streamed."""
+        ...
+
 
 class TurnOutput(Protocol):
     """The caller's side of a turn: a task of the A2A server, a leased message, an event queue, a terminal.

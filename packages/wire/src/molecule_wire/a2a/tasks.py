@@ -30,6 +30,7 @@ class TaskState(StrEnum):
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
 STATES = frozenset(TaskState) - {TaskState.UNSPECIFIED}
+_BY_VALUE = {state.value: state for state in STATES}
 
 TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = MappingProxyType(
     {state: frozenset[TaskState]() if state in TERMINAL else STATES for state in TaskState}
@@ -68,9 +69,10 @@ def state_of(task: JSONObject) -> TaskState:
     """The state of a task or status update; raises EventRefused for one that A2A does not know."""
     status = task.get("status")
     state = status.get("state") if isinstance(status, dict) else None
-    if not isinstance(state, str) or state not in STATES:
+    known = _BY_VALUE.get(state) if isinstance(state, str) else None
+    if known is None:
         raise EventRefused("unknown-state", f"{str(state)[:64]!r} is no task state")
-    return TaskState(state)
+    return known
 
 
 def is_settled(task: JSONObject) -> bool:

@@ -26,10 +26,23 @@ class TurnRecord:
 
 
 class TurnStore(Protocol):
-    """Keeps records on disk; `save` replaces the record of the same task and `first`."""
+    """Keeps records on disk; `save` replaces the record of the same task and `first`.
+
+    What was saved is shown to nobody before `commit`, so turns that end together share one. Neither raises:
+    a turn has its outcome, also where it cannot be kept.
+    """
 
     def save(self, record: TurnRecord) -> None:
-        """Keep a record; when this returns, a crash does not lose it."""
+        """Keep a record."""
+        ...
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether a crash would lose nothing that was saved."""
+        ...
+
+    def commit(self) -> None:
+        """Make what was saved durable."""
         ...
 
     def load(self) -> Iterable[TurnRecord]:

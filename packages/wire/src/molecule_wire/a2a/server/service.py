@@ -56,6 +56,7 @@ class TaskService:
         """
         self._now = now
         self._retention = retention or Retention()
+        self._kept_for = timedelta(seconds=self._retention.seconds)
         self._turn_seconds = turn_seconds
         self._admit = admit
         self._seal = paging.HashSeal(secret)
@@ -116,7 +117,10 @@ class TaskService:
         waiting = self._waiting(request, owner, headers) if request.task_id else None
         self._admit()
         if waiting is None:
-            return self.new_task(owner, message, request.context_id)
+            # Whoever follows the task sees that it was submitted; a caller that waits for its end does not.
+            is_followed = request.operation is operations.STREAM or not request.blocking
+            state = TaskState.SUBMITTED if is_followed else TaskState.WORKING
+            return self.new_task(owner, message, request.context_id, state)
         status = new_status(TaskState.SUBMITTED, self._now())
         waiting.append({"task": tasks.continued(waiting.whole, message, status)})
         return waiting
@@ -186,11 +190,16 @@ class TaskService:
             if self._newest.get(known[0].log.id) is known[0]:
                 del self._newest[known[0].log.id]
 
-    def new_task(self, owner: Owner, message: JSONObject, context_id: str | None = None) -> TaskLog:
+    def new_task(
+        self,
+        owner: Owner,
+        message: JSONObject,
+        context_id: str | None = None,
+        state: TaskState = TaskState.SUBMITTED,
+    ) -> TaskLog:
         """The log of a task that begins with a message."""
         log = TaskLog(ids.uuid7(), context_id or ids.uuid7(), owner)
-        status = new_status(TaskState.SUBMITTED, self._now())
-        log.append({"task": tasks.begun(log.id, log.context_id, message, status)})
+        log.begin(tasks.begun(log.id, log.context_id, message, new_status(state, self._now())))
         return log
 
     def _waiting(self, request: Request, owner: Owner, headers: Headers) -> TaskLog:
@@ -242,7 +251,7 @@ class TaskService:
 
     def _forget_old(self) -> None:
         """Forget turns that are over, the oldest first, while they are too old, too many or too large."""
-        kept, oldest = self._retention, self._now() - timedelta(seconds=self._retention.seconds)
+        kept, oldest = self._retention, self._now() - self._kept_for
         gone, count, size = list[Hashable](), len(self._turns), self._size
         for key, (turn, _, begun_at) in self._turns.items():
             if begun_at >= oldest and count <= kept.count and size <= kept.size:

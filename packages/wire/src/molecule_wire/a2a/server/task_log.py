@@ -81,6 +81,11 @@ class TaskLog:
         """The newest status."""
         return cast("JSONObject", self.whole["status"])
 
+    def begin(self, task: JSONObject) -> None:
+        """The first event: the task with which the log begins."""
+        self._whole = task
+        self._events.append({"task": task})
+
     def append(self, event: JSONObject) -> None:
         """Add an event. Raises EventRefused when the protocol does not allow it here."""
         if self.answer is not None:
