@@ -88,6 +88,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "grant delete": (("{grant}",),),
     "send": (("{name}", "hello", "--no-wait"), ("{name}", "hello", "--wait", "0.2")),
     "message show": (("{message}",), ("{message}", "--history")),
+    "message tree": (("{message}",), ("{message}", "--limit", "1")),
     "message list": (("{name}",), ("{name}", "--received", "--status", "failed", "--peer", "{paused}")),
     "message watch": (("{message}", "--count", "1"),),
     "message cancel": (("{message}", "--reason", "a test"),),

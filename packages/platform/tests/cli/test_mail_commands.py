@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import requests
 
 Molecule = Callable[..., Any]
 Worker = Callable[..., Any]
@@ -170,3 +171,28 @@ def test_an_unknown_task_leads_to_those_there_are(at_house: Molecule, agent: Age
     failed = at_house("task", "show", agent.name, "nothing")
     assert failed.code == 1
     assert f"task list {agent.name}" in failed.err
+
+
+def delegate_as(agent: Agent, colleague: Agent, url: str) -> None:
+    """The agent asks another for a piece of work, with its own token."""
+    path, headers = f"/workspaces/{agent.id}/delegations", {"Authorization": f"Bearer {agent.token}"}
+    body = {"target_id": colleague.id, "task": "the numbers"}
+    requests.post(url + path, json=body, headers=headers, timeout=20).raise_for_status()
+
+
+def test_the_tree_of_a_message_shows_who_asked_whom_and_what_failed(
+    at_house: Molecule, agent: Agent, worker: Worker, house: Any
+) -> None:
+    colleague = Agent(at_house, worker)
+    sent = at_house("send", agent.name, "ask them", "--no-wait", "--json").json()["id"]
+    agent.take()
+    delegate_as(agent, colleague, house.url)
+    colleague.take()
+    colleague.say("fail", error="the books are closed", retryable=False)
+    agent.say("answer", text="none")
+    shown = at_house("message", "tree", sent)
+    assert shown.code == 0
+    first, second, third = (line.strip(" ─└│├") for line in shown.out.splitlines())
+    assert first.startswith(f"admin → {agent.name}  answered  waited ")
+    assert second.startswith(f"{agent.name} → {colleague.name}  failed  waited ")
+    assert third == "the books are closed"

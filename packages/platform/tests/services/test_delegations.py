@@ -362,7 +362,8 @@ async def test_a_workspace_that_works_on_nothing_sends_without_a_context(
 
     def contexts(tx: Transaction) -> list[Any]:
         now = office.rig.clock.now()
-        return [delegation_context.for_send(tx, office.of(who), ada.id, now) for who in (bob, ada)]
+        working = [delegation_context.in_work(tx, office.of(who), now) for who in (bob, ada)]
+        return [delegation_context.for_send(one, ada.id) for one in working]
 
     assert await office.rig.storage.read(contexts) == [None, None]
 

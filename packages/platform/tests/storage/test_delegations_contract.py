@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from molecule_platform.domain.delegations import Delegation, Evidence
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import InWork, Outcome
 
 if TYPE_CHECKING:
     from molecule_platform.ports.storage import Transaction
@@ -154,9 +154,10 @@ async def test_what_a_workspace_works_on_is_what_it_holds_and_can_still_answer(
             deadline = now if name == "late" else until
             tx.mailbox.lease(name, kind="inbox", at=now, deadline_at=deadline, expires_at=until)
         tx.mailbox.settle("ended", Outcome("answered"), now)
-        return [tx.delegations.contexts_in_work(who, now) for who in (bob, store.ada.id)]
+        return [tx.mailbox.in_work(who, now) for who in (bob, store.ada.id)]
 
-    assert await store.storage.write(work) == [[{"id": "held", "chain": [bob]}], []]
+    held = [InWork("held", {"id": "held", "chain": [bob]}), InWork("plain", None)]
+    assert await store.storage.write(work) == [held, []]
 
 
 async def test_evidence_is_kept_in_order_and_forgotten_with_its_delegation(store: Store) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from molecule_platform.domain.tasks import TaskKey
 from molecule_platform.ports.activity import ActivityFilter
-from molecule_platform.ports.mailbox import InboxFilter
+from molecule_platform.ports.mailbox import InboxFilter, TraceFilter
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.storage.transaction import SqlTransaction
@@ -29,8 +29,18 @@ WALKS = re.compile(
     r"|ix_messages_(queue|sent|repeat) \(\w+=\?\)$"
     r"|USE TEMP B-TREE FOR ORDER BY$"
 )
-# Sorted are here repeats of one message, the messages of one task, and what waits in one inbox: few each.
-SORTS_FEW = {"by_reference", "by_task", "waiting", "first_waiting", "inbox", "inbox of the dead"}
+# Sorted are here repeats of one message, the messages of one task, what waits in one inbox, and a page of
+# a trace: few each.
+SORTS_FEW = {
+    "by_reference",
+    "by_task",
+    "waiting",
+    "first_waiting",
+    "inbox",
+    "inbox of the dead",
+    "messages of a trace",
+    "what was sent for messages",
+}
 
 VERBS: dict[str, Callable[[Transaction], Any]] = {
     "get": lambda tx: tx.mailbox.get("m"),
@@ -48,6 +58,9 @@ VERBS: dict[str, Callable[[Transaction], Any]] = {
     "first_waiting": lambda tx: tx.mailbox.first_waiting("w", NOW, 10),
     "inbox": lambda tx: tx.mailbox.inbox("w", 10),
     "inbox of the dead": lambda tx: tx.mailbox.inbox("w", 10, InboxFilter(status="dead")),
+    "in_work": lambda tx: tx.mailbox.in_work("w", NOW),
+    "messages of a trace": lambda tx: tx.mailbox.trace(TraceFilter(ids=["m", "n"]), 10),
+    "what was sent for messages": lambda tx: tx.mailbox.trace(TraceFilter(parent_ids=["m", "n"]), 10),
     "overdue": lambda tx: tx.mailbox.overdue(NOW, 10),
     "lapsed": lambda tx: tx.mailbox.lapsed(NOW, 10),
     "orphaned": lambda tx: tx.mailbox.orphaned(["r"], 10),

@@ -185,7 +185,7 @@ class TestAttaching:
             def attach(self, path: str | Path) -> None:
                 taken.append(path)
 
-        with current.turn_sink(Taker()):
+        with current.turn(Taker(), "m1"):
             answer = await tool_set(MemoryPlatform(), work_dir=tmp_path).call(
                 "attach_file", {"path": "report.txt"}
             )

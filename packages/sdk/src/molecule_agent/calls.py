@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
-from molecule_agent import clocks, errors, peers
+from molecule_agent import clocks, errors, handlers, peers
 from molecule_wire import JSONObject
 from molecule_wire.calls import (
     InboundMessage,
@@ -157,7 +157,12 @@ class PlatformCalls(ABC):
         """
         key = idempotency_key or delegations.minute_key(task, self._clock.time())
         request = delegations.delegate(
-            self.workspace_id, target_id, task, idempotency_key=key, timeout=timeout
+            self.workspace_id,
+            target_id,
+            task,
+            idempotency_key=key,
+            parent_message_id=handlers.message_in_hand.get(),
+            timeout=timeout,
         )
         return self._perform(request, workspaces.read_object)
 

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 CLOSE_SECONDS = 2.0
 
 T = TypeVar("T")
+
+message_in_hand: ContextVar[str] = ContextVar("molecule_message_in_hand", default="")
+"""The platform's id of the message that is handled here: what is sent meanwhile is sent for it."""
+
 log = logging.getLogger("molecule_agent")
 
 MessageHandler: TypeAlias = Callable[
@@ -85,7 +90,11 @@ def call(handler: MessageHandler, message: InboundMessage, client: "RemoteAgentC
 
     Raises Fail when it returns what is no answer: another attempt would return the same.
     """
-    result = resolve(handler(message, client), client)
+    token = message_in_hand.set(message.message_id or message_in_hand.get())
+    try:
+        result = resolve(handler(message, client), client)
+    finally:
+        message_in_hand.reset(token)
     if result is None or isinstance(result, str):
         return result
     name, kind = getattr(handler, "__qualname__", type(handler).__qualname__), type(result).__qualname__

@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
-from molecule_agent import errors
+from molecule_agent import errors, handlers
 from molecule_wire import JSONObject
 from molecule_wire.a2a import text
 from molecule_wire.calls import PeerInfo, Request, a2a, registry, values
@@ -56,7 +56,9 @@ def message_to(
     message_id: str | None = None,
     metadata: JSONObject | None = None,
 ) -> Request:
-    """Make the request that carries a text to a peer, with ids of its own."""
+    """Make the request that carries a text to a peer, with ids of its own, and what it is sent for."""
+    if parent := handlers.message_in_hand.get():
+        metadata = {"parent_message_id": parent, **(metadata or {})}
     return a2a.send(
         workspace_id,
         target_id,

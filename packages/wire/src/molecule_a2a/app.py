@@ -23,7 +23,6 @@ from molecule_wire.a2a.server.requests import Invocation, RestPath
 from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
-from molecule_wire.a2a.tasks import TaskState
 from molecule_wire.callers import is_direct
 
 Handler: TypeAlias = Callable[[Turn], Awaitable[object]]
@@ -283,8 +282,7 @@ class AgentApp:
     async def _run(self, turn: Turn) -> None:
         limit = None if self._turn_seconds is None else asyncio.timeout(self._turn_seconds)
         try:
-            if turn.log.state is not TaskState.WORKING:
-                turn.work()
+            turn.work()
             async with limit or contextlib.nullcontext():
                 said = await self._handler(turn)
             if not turn.is_over:

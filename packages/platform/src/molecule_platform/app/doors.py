@@ -46,6 +46,7 @@ from molecule_platform.services.inbox import Inbox
 from molecule_platform.services.inbox_progress import InboxProgress
 from molecule_platform.services.logbook import Logbook
 from molecule_platform.services.message_streams import MessageStreams
+from molecule_platform.services.message_trees import MessageTrees
 from molecule_platform.services.messages import Messages
 from molecule_platform.services.orgs import Orgs
 from molecule_platform.services.people import PeopleService
@@ -105,7 +106,9 @@ def _mail(ground: Ground, staff: Staff, directory: Directory, followers: Followe
     return {
         **_a2a(ground, staff, delivery, tasks, replies),
         "registry.heartbeat": HeartbeatDoor(staff.heartbeats).handle,
-        **MessageRoutes(delivery, directory, messages, staff.cancelling).handlers(),
+        **MessageRoutes(
+            delivery, directory, messages, MessageTrees(storage, clock), staff.cancelling
+        ).handlers(),
         **MessageEventDoors(delivery, tasks, message_streams, followers).handlers(),
         **ActivityDoors(Activity(storage, bells, clock), replies, logbook).handlers(),
         **InboxDoors(inbox, progress, messages, staff.metrics, clock).handlers(),

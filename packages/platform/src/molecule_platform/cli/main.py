@@ -20,7 +20,8 @@ from molecule_platform.cli.house import house
 from molecule_platform.cli.inbox import inbox
 from molecule_platform.cli.keys import keys
 from molecule_platform.cli.lives import lives
-from molecule_platform.cli.messages import messages, speaking
+from molecule_platform.cli.message_tree import messages
+from molecule_platform.cli.messages import speaking
 from molecule_platform.cli.models import models
 from molecule_platform.cli.people import orgs, users
 from molecule_platform.cli.plugin_rules import rules

@@ -127,6 +127,14 @@ def new_message(**values: Any) -> Message:
     return Message.of({**_DEFAULTS, **values})
 
 
+@value
+class InWork:
+    """A message that its agent works on: its id, and the delegation context that it came with."""
+
+    id: str
+    delegation: dict[str, Any] | None
+
+
 @dataclass(frozen=True)
 class Held:
     """A lease: whose message, and under which epoch."""

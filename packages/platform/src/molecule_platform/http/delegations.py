@@ -57,6 +57,7 @@ class DelegationRoutes:
                 context=body.context,
                 context_id=body.context_id,
                 parent_id=body.parent_delegation_id,
+                parent_message_id=body.parent_message_id,
                 priority=body.priority,
                 report=body.report,
                 max_attempts=body.max_attempts,

@@ -14,6 +14,7 @@ from molecule_platform.http.paging import next_cursor
 from molecule_platform.ports.mailbox import MailFilter
 from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.directory import Directory
+from molecule_platform.services.message_trees import MessageTrees
 from molecule_platform.services.messages import Messages
 from molecule_wire import times
 
@@ -32,16 +33,32 @@ class MessageRoutes:
     """Serves /messages and /workspaces/{id}/messages."""
 
     def __init__(
-        self, delivery: Delivery, directory: Directory, messages: Messages, cancelling: Cancels
+        self,
+        delivery: Delivery,
+        directory: Directory,
+        messages: Messages,
+        trees: MessageTrees,
+        cancelling: Cancels,
     ) -> None:
         self._delivery = delivery
         self._directory = directory
         self._messages = messages
+        self._trees = trees
         self._cancelling = cancelling
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by route."""
-        return {"message.show": self.show, "message.list": self.listing, "message.cancel": self.cancel}
+        return {
+            "message.show": self.show,
+            "message.tree": self.tree,
+            "message.list": self.listing,
+            "message.cancel": self.cancel,
+        }
+
+    async def tree(self, call: Call) -> Reply:
+        """Who asked whom."""
+        asked: shapes.ShowTree = call.asked
+        return Reply(await self._trees.tree(call.principal, call.path["message_id"], asked.limit))
 
     async def show(self, call: Call) -> Reply:
         """A message; with a wait, as soon as it has ended."""

@@ -52,10 +52,6 @@ class Delegations(Protocol):
         """Count one more delegation below a root; how many there are now, None when it is forgotten."""
         ...
 
-    def contexts_in_work(self, workspace_id: str, now: datetime) -> list[dict[str, Any]]:
-        """The delegation contexts of the messages that a workspace is working on, oldest first."""
-        ...
-
     def add_evidence(self, evidence: Evidence) -> None:
         """Keep what somebody shows for a deliverable."""
         ...

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from molecule_platform.domain.events import Transition
-from molecule_platform.domain.messages import Held, Message, Outcome, Waiting
+from molecule_platform.domain.messages import Held, InWork, Message, Outcome, Waiting
 from molecule_wire.values import value
 
 
@@ -45,6 +45,14 @@ class Load:
     leased: int
 
 
+@value
+class TraceFilter:
+    """Which messages of a trace to read: those with these ids, or those sent for these."""
+
+    ids: Collection[str] = ()
+    parent_ids: Collection[str] = ()
+
+
 class Mailbox(Protocol):
     """Verbs on messages. Each that changes a row also writes its transition.
 
@@ -74,6 +82,14 @@ class Mailbox(Protocol):
 
     def is_open(self, message_id: str) -> bool:
         """Whether the message still waits for its outcome."""
+        ...
+
+    def in_work(self, workspace_id: str, now: datetime) -> list[InWork]:
+        """The messages that a workspace is working on, oldest first."""
+        ...
+
+    def trace(self, wanted: TraceFilter, limit: int) -> list[Message]:
+        """Messages without their bodies and results, oldest first."""
         ...
 
     def by_activity(self, activity_id: str) -> Message | None:

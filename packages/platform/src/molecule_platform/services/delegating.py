@@ -14,7 +14,7 @@ from molecule_platform.domain import delegations as rules
 from molecule_platform.domain.delegation_context import Context, ContextLimits
 from molecule_platform.domain.delegations import Delegation
 from molecule_platform.domain.lifecycle import ALIVE
-from molecule_platform.domain.messages import Message
+from molecule_platform.domain.messages import InWork, Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace, invalid
@@ -41,6 +41,7 @@ class Wish:
     context: dict[str, Any] | None = None
     context_id: str | None = None
     parent_id: str | None = None
+    parent_message_id: str | None = None
     priority: int = messages.PRIORITY_PEER
     report: str = "events"
     max_attempts: int = rules.ATTEMPTS
@@ -86,12 +87,15 @@ class Delegating:
         correspondence.check_budget(target)
         if not self._deliveries.has_room(tx, target.id):
             raise correspondence.mailbox_full(target)
-        made, context = self._made(tx, wish, target, ids.uuid7(), now, message_id=ids.uuid7())
+        working = delegation_context.in_work(tx, wish.principal, now)
+        made, context = self._made(tx, wish, target, ids.uuid7(), working, now, message_id=ids.uuid7())
         if earlier is not None:
             tx.delegations.give_up_key(earlier.id)
             made = _again(made, earlier)
         tx.delegations.insert(made)
-        stored = filing.store(tx, _message(wish, made, context, now), now)
+        parent = delegation_context.parent_message(tx, wish.principal, working, wish.parent_message_id)
+        carrier = replace(_message(wish, made, context, now), parent_message_id=parent)
+        stored = filing.store(tx, carrier, now)
         if not dispatch.speaks_tasks(target):
             own_tasks.begin(tx, stored, now)
         waking.wake(tx, target, now)
@@ -113,8 +117,17 @@ class Delegating:
             if (earlier.source_id, earlier.body_hash) != (wish.source_id, wish.body_hash):
                 raise _conflict("this delegation_id was used for another delegation", delegation_id)
             return earlier
+        working = delegation_context.in_work(tx, wish.principal, now)
         made, _context = self._made(
-            tx, wish, target, delegation_id, now, recorded=True, status="dispatched", dispatched_at=now
+            tx,
+            wish,
+            target,
+            delegation_id,
+            working,
+            now,
+            recorded=True,
+            status="dispatched",
+            dispatched_at=now,
         )
         tx.delegations.insert(made)
         self._sent(tx, wish, made, now)
@@ -126,11 +139,12 @@ class Delegating:
         wish: Wish,
         target: Workspace,
         delegation_id: str,
+        working: Sequence[InWork],
         now: datetime,
         **more: Any,
     ) -> tuple[Delegation, Context]:
         parent_id, context = delegation_context.for_delegation(
-            tx, wish.principal, target.id, delegation_id, wish.parent_id, now, self._limits
+            tx, wish.principal, working, target.id, delegation_id, wish.parent_id, self._limits
         )
         made = Delegation(
             id=delegation_id,

@@ -4,42 +4,42 @@ Nobody says where they stand: the platform knows it from the messages that a wor
 deepest counts, unless a delegation names its parent, so a workspace cannot shorten its chain.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import delegation_context, delegations
 from molecule_platform.domain.delegation_context import Context, ContextLimits
 from molecule_platform.domain.delegations import Delegation
+from molecule_platform.domain.messages import InWork
 from molecule_platform.domain.principals import Principal
+from molecule_platform.ports.mailbox import TraceFilter
 from molecule_platform.ports.storage import Transaction
+from molecule_wire import JSONObject
 
 DEFAULT_LIMITS = ContextLimits()
 
 
 def for_send(
-    tx: Transaction,
-    principal: Principal,
-    target_id: str,
-    now: datetime,
-    limits: ContextLimits = DEFAULT_LIMITS,
+    working: Sequence[InWork], target_id: str, limits: ContextLimits = DEFAULT_LIMITS
 ) -> dict[str, Any] | None:
     """The context that a plain message inherits from the work of its sender. Raises 409 at a limit."""
-    mine = _deepest(in_work(tx, principal, now))
+    mine = _deepest(_contexts(working))
     return None if mine is None else mine.step_to(target_id, limits).written()
 
 
 def for_delegation(
     tx: Transaction,
     principal: Principal,
+    working: Sequence[InWork],
     target_id: str,
     delegation_id: str,
     parent_id: str | None,
-    now: datetime,
     limits: ContextLimits,
 ) -> tuple[str | None, Context]:
     """The parent of a new delegation, and its context. Raises 409 at a limit, 404 for a wrong parent."""
-    working = in_work(tx, principal, now)
-    mine = _deepest(working) if parent_id is None else _named(tx, principal, working, parent_id)
+    contexts = _contexts(working)
+    mine = _deepest(contexts) if parent_id is None else _named(tx, principal, contexts, parent_id)
     if mine is None:
         return None, delegation_context.first(delegation_id, principal.workspace_id, target_id, limits)
     there = mine.step_to(target_id, limits)
@@ -56,11 +56,40 @@ def for_report(delegation: Delegation, limits: ContextLimits = DEFAULT_LIMITS) -
     return Context(name, delegation.root_id, delegation.depth - 1, left, chain).written()
 
 
-def in_work(tx: Transaction, principal: Principal, now: datetime) -> list[Context]:
-    """The contexts of the messages that the principal is working on; only workspaces work."""
-    if principal.workspace_id is None:
-        return []
-    return [Context.read(kept) for kept in tx.delegations.contexts_in_work(principal.workspace_id, now)]
+def in_work(tx: Transaction, principal: Principal, now: datetime) -> list[InWork]:
+    """The messages that the principal is working on; only workspaces work."""
+    return [] if principal.workspace_id is None else tx.mailbox.in_work(principal.workspace_id, now)
+
+
+def named_parent(message: JSONObject | None) -> str | None:
+    """The message for which the sender of another says that it sends it."""
+    metadata = (message or {}).get("metadata")
+    named = metadata.get("parent_message_id") if isinstance(metadata, dict) else None
+    return named if isinstance(named, str) else None
+
+
+def parent_message(
+    tx: Transaction, principal: Principal, working: Sequence[InWork], named: str | None
+) -> str | None:
+    """The message for which the principal sends another; None when that cannot be told.
+
+    It is the one it names, if that was addressed to it; else the one that brought the deepest delegation in
+    its work; else the only one that it has.
+    """
+    if named is not None and principal.workspace_id is not None:
+        if any(one.id == named for one in working):
+            return named
+        [*found] = tx.mailbox.trace(TraceFilter(ids=(named,)), 1)
+        if found and found[0].target_id == principal.workspace_id:
+            return named
+    delegated = [(Context.read(one.delegation).depth, one.id) for one in working if one.delegation]
+    if delegated:
+        return max(delegated, key=lambda one: one[0])[1]
+    return working[0].id if len(working) == 1 else None
+
+
+def _contexts(working: Sequence[InWork]) -> list[Context]:
+    return [Context.read(one.delegation) for one in working if one.delegation]
 
 
 def _deepest(contexts: list[Context]) -> Context | None:

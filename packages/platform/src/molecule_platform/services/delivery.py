@@ -207,13 +207,17 @@ class Delivery:
     def _in_context(
         self, tx: Transaction, submission: Submission, message: Message, now: datetime
     ) -> Message:
-        """The message with the delegation that it is part of: its task's, or the work of its sender."""
+        """The message with what it was sent for, and the delegation of its task or of its sender's work."""
+        principal, named = submission.principal, delegation_context.named_parent(submission.request.message)
+        working = delegation_context.in_work(tx, principal, now)
+        if working or named:
+            parent = delegation_context.parent_message(tx, principal, working, named)
+            message = message.but(parent_message_id=parent)
         if submission.continues is not None:
             before = tx.mailbox.get(submission.continues.message_id)
             if before is not None and before.delegation_id is not None:
                 return message.but(delegation=before.delegation, delegation_id=before.delegation_id)
-        limits = self.limits.delegation
-        context = delegation_context.for_send(tx, submission.principal, message.target_id, now, limits)
+        context = delegation_context.for_send(working, message.target_id, self.limits.delegation)
         return message if context is None else message.but(delegation=context)
 
     def _is_free(self, tx: Transaction, submission: Submission, target: Workspace, load: Load) -> bool:

@@ -5,28 +5,14 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from molecule_platform.domain.delegations import OPEN, Delegation, Evidence
-from molecule_platform.storage.prepared import Prepared
-from molecule_platform.storage.tables import delegation_evidence, delegations, messages
+from molecule_platform.storage.tables import delegation_evidence, delegations
 
 column = delegations.c
 _ALL = [column[field.name] for field in fields(Delegation)]
 _IS_OPEN = column.status.in_(sorted(OPEN))
-
-# Asked for every message that a workspace sends: the few it holds are found by the index of its queue.
-_CONTEXTS_IN_WORK = Prepared(
-    select(messages.c.delegation)
-    .where(
-        messages.c.target_id == bindparam("workspace"),
-        messages.c.status == "leased",
-        messages.c.delegation.is_not(None),
-        messages.c.deadline_at > bindparam("now"),
-    )
-    .order_by(messages.c.seq),
-    [messages.c.delegation],
-)
 
 
 class SqlDelegations:
@@ -87,11 +73,6 @@ class SqlDelegations:
         """Count one more delegation below a root."""
         statement = update(delegations).where(column.id == root_id).values(calls=column.calls + 1)
         return self._connection.execute(statement.returning(column.calls)).scalar_one_or_none()
-
-    def contexts_in_work(self, workspace_id: str, now: datetime) -> list[dict[str, Any]]:
-        """The delegation contexts of the messages that a workspace is working on."""
-        rows = _CONTEXTS_IN_WORK.rows(self._connection, {"workspace": workspace_id, "now": now})
-        return [row["delegation"] for row in rows]
 
     def add_evidence(self, evidence: Evidence) -> None:
         """Keep what somebody shows for a deliverable."""

@@ -102,6 +102,7 @@ catalogue.where_given("ix_messages_key", _row.idempotency_key, _row.caller, _row
 catalogue.where_given("ix_messages_agent_task", _row.agent_task_id, _row.target_id)
 catalogue.where_given("ix_messages_reply", _row.reply_hash, _row.target_id)
 catalogue.where_given("ix_messages_delegation", _row.delegation_id)
+catalogue.where_given("ix_messages_parent", _row.parent_message_id)
 
 message_events = Table(
     "message_events",

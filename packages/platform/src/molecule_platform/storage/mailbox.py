@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from molecule_platform.domain.events import Transition
 from molecule_platform.domain.lifecycle import ALIVE
-from molecule_platform.domain.messages import OPEN, RAISED_AFTER, Held, Message, Outcome, Waiting
-from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter
+from molecule_platform.domain.messages import OPEN, RAISED_AFTER, Held, InWork, Message, Outcome, Waiting
+from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter, TraceFilter
 from molecule_platform.storage import counters, mailbox_pages, responses
 from molecule_platform.storage import mailbox_sql as sql
 from molecule_platform.storage.mail_tables import IS_UNFINISHED
@@ -116,6 +116,19 @@ class SqlMailbox:
         """How many messages there are, by status."""
         wanted = select(messages.c.status, func.count().label("many")).group_by(messages.c.status)
         return {row.status: row.many for row in self._connection.execute(wanted)}
+
+    def in_work(self, workspace_id: str, now: datetime) -> list[InWork]:
+        """The messages that a workspace is working on, oldest first."""
+        rows = sql.IN_WORK.rows(self._connection, {"target": workspace_id, "now": now})
+        return [InWork(row["id"], row["delegation"]) for row in rows]
+
+    def trace(self, wanted: TraceFilter, limit: int) -> list[Message]:
+        """Messages of a trace."""
+        named = messages.c.id.in_(list(wanted.ids))
+        children = messages.c.parent_message_id.in_(list(wanted.parent_ids))
+        page = select(*sql.WITHOUT_CONTENT).where(named if wanted.ids else children)
+        rows = self._connection.execute(page.order_by(messages.c.seq).limit(limit)).mappings()
+        return [message_from(row) for row in rows]
 
     def list_leased(self, target_id: str, kinds: Collection[str]) -> list[Message]:
         """Messages that the target holds."""

@@ -35,6 +35,9 @@ _ALL = [column[name] for name in COLUMNS]
 WITHOUT_BODY = [
     literal(b"", column.body.type).label("body") if name == "body" else column[name] for name in COLUMNS
 ]
+WITHOUT_CONTENT = [
+    literal(b"", one.type).label(one.name) if one.name in ("body", "result") else one for one in _ALL
+]
 _WAITING = [column[field.name] for field in fields(Waiting)]
 _IS_OPEN = or_(column.status == "accepted", column.status == "leased")
 _TARGET = column.target_id == bindparam("target")
@@ -48,6 +51,15 @@ _NO_LEASE: dict[str, Any] = {
     "worker": None,
     "deadline_at": column.waits_until,
 }
+
+
+# Asked for every message that a workspace sends: the few it holds are found by the index of its queue.
+IN_WORK = Prepared(
+    select(column.id, column.delegation)
+    .where(_TARGET, column.status == "leased", column.deadline_at > bindparam("now"))
+    .order_by(column.seq),
+    [column.id, column.delegation],
+)
 
 
 def _newest(*conditions: ColumnElement[bool]) -> Prepared:

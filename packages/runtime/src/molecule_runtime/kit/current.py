@@ -49,14 +49,26 @@ def get_permissions() -> RolePermissions:
     return _permissions
 
 
+_message_id: ContextVar[str] = ContextVar("molecule_turn_message", default="")
+
+
 @contextmanager
-def turn_sink(sink: AttachmentSink) -> Generator[None]:
-    """Let tools that are called inside attach files to this turn, also in tasks and threads begun there."""
-    token = _sink.set(sink)
+def turn(sink: AttachmentSink, message_id: str) -> Generator[None]:
+    """Let what is called inside, also in tasks and threads begun there, know the turn.
+
+    Tools attach files to it, and what is sent meanwhile is sent for its message.
+    """
+    tokens = _sink.set(sink), _message_id.set(message_id)
     try:
         yield
     finally:
-        _sink.reset(token)
+        _sink.reset(tokens[0])
+        _message_id.reset(tokens[1])
+
+
+def get_message_id() -> str:
+    """The platform's id of the message that is handled here; empty outside of a turn."""
+    return _message_id.get()
 
 
 def get_sink() -> AttachmentSink | None:

@@ -214,7 +214,7 @@ class TurnRunner:
             return self._counted(outcome)
 
     async def _engine(self, turn: Turn) -> TurnResult | str | None:
-        with current.turn_sink(turn.sink):
+        with current.turn(turn.sink, turn.message_id):
             return await self.executor.run_turn(turn)
 
     async def _interrupt(self, turn: Turn, engine: "asyncio.Task[Any]", children: list[Process]) -> None:

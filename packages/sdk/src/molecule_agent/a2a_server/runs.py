@@ -12,6 +12,7 @@ from typing import TypeAlias
 from molecule_agent.a2a_server import payloads, web
 from molecule_agent.a2a_server.workers import Workers
 from molecule_agent.errors import Fail
+from molecule_agent.handlers import message_in_hand
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import sse
 from molecule_wire.a2a.server import service
@@ -66,7 +67,7 @@ class Runs:
 
         def start(turn: Turn) -> None:
             payload = payloads.of_message(invocation.request, request, turn)
-            self._start(turn, lambda: self._parts(payload, request))
+            self._start(turn, lambda: self._parts(payload, request), request.header("X-Molecule-Message-Id"))
 
         with self._lock:
             self._expire()
@@ -109,12 +110,13 @@ class Runs:
         if len(self._running) >= self._max:
             raise AgentBusy("the agent is at its capacity")
 
-    def _start(self, turn: Turn, run: Run) -> None:
+    def _start(self, turn: Turn, run: Run, message_id: str = "") -> None:
         self._running.add(turn)
         turn.work()
         called_off = threading.Event()
         turn.on_cancel.append(called_off.set)
         context = contextvars.copy_context()
+        context.run(message_in_hand.set, message_id)
         self._workers.start(lambda: context.run(self._run, turn, run, called_off))
 
     def _run(self, turn: Turn, run: Run, called_off: threading.Event) -> None:

@@ -32,18 +32,21 @@ def delegate(
     *,
     idempotency_key: str,
     parent_delegation_id: str = "",
+    parent_message_id: str = "",
     timeout: float = DELEGATE_TIMEOUT,
 ) -> values.Request:
     """Ask a peer for a piece of work; the same key and task again are the same delegation.
 
-    The parent is the `id` of the delegation context in which the agent works; who works on one message at a
-    time need not name it.
+    The parents are the `id` of the delegation context in which the agent works, and the message for which it
+    asks; who works on one message at a time need not name them.
     """
     headers = {"X-Workspace-ID": workspace_id, "Content-Type": "application/json"}
     path = f"/workspaces/{values.segment(target_id)}/delegate"
     body: JSONObject = {"task": task, "idempotency_key": idempotency_key}
     if parent_delegation_id:
         body["parent_delegation_id"] = parent_delegation_id
+    if parent_message_id:
+        body["parent_message_id"] = parent_message_id
     return values.Request("POST", path, headers=headers, json=body, timeout=timeout, idempotent=True)
 
 

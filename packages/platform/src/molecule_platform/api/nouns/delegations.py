@@ -33,6 +33,7 @@ class DelegateTask(Body):
     context: dict[str, Any] | None = None
     context_id: str | None = None
     parent_delegation_id: str | None = None
+    parent_message_id: str | None = None
     priority: int = 50
     report: str = "events"
     max_attempts: int = 3

@@ -61,6 +61,41 @@ class MessageRow(Shape):
     history: list[MessageStep] | UnsetType = UNSET
 
 
+class TreeMessage(Shape):
+    """A message in the tree of those who asked each other; `error` says why it failed."""
+
+    id: str
+    parent_message_id: str | None
+    caller: str
+    caller_name: str
+    target_id: str
+    target_name: str
+    kind: str
+    status: str
+    delegation_id: str | None
+    created_at: str
+    leased_at: str | None
+    finished_at: str | None
+    waited_ms: int
+    worked_ms: int | None
+    attempts: int
+    error: dict[str, Any] | None
+
+
+class MessageTree(Shape):
+    """What a message was sent for, up to the first one, and everything sent below that; parents first."""
+
+    root: str
+    messages: list[TreeMessage]
+    truncated: bool
+
+
+class ShowTree(Query):
+    """How many messages at most."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
 class ListMessages(Query):
     """Which messages, newest first; several statuses are separated by commas."""
 
@@ -143,6 +178,16 @@ ROUTES = (
         "The same as /messages/{message_id}.",
         query=AwaitMessage,
         reply=MessageRow,
+        refusals=("message-not-found",),
+    ),
+    Route(
+        "message.tree",
+        "GET",
+        "/messages/{message_id}/tree",
+        READERS,
+        "Who asked whom: the messages that lead to this one and that follow from it.",
+        query=ShowTree,
+        reply=MessageTree,
         refusals=("message-not-found",),
     ),
     Route(

@@ -117,10 +117,7 @@ class TaskService:
         waiting = self._waiting(request, owner, headers) if request.task_id else None
         self._admit()
         if waiting is None:
-            # Whoever follows the task sees that it was submitted; a caller that waits for its end does not.
-            is_followed = request.operation is operations.STREAM or not request.blocking
-            state = TaskState.SUBMITTED if is_followed else TaskState.WORKING
-            return self.new_task(owner, message, request.context_id, state)
+            return self.new_task(owner, message, request.context_id)
         status = new_status(TaskState.SUBMITTED, self._now())
         waiting.append({"task": tasks.continued(waiting.whole, message, status)})
         return waiting
@@ -190,16 +187,11 @@ class TaskService:
             if self._newest.get(known[0].log.id) is known[0]:
                 del self._newest[known[0].log.id]
 
-    def new_task(
-        self,
-        owner: Owner,
-        message: JSONObject,
-        context_id: str | None = None,
-        state: TaskState = TaskState.SUBMITTED,
-    ) -> TaskLog:
+    def new_task(self, owner: Owner, message: JSONObject, context_id: str | None = None) -> TaskLog:
         """The log of a task that begins with a message."""
         log = TaskLog(ids.uuid7(), context_id or ids.uuid7(), owner)
-        log.begin(tasks.begun(log.id, log.context_id, message, new_status(state, self._now())))
+        status = new_status(TaskState.SUBMITTED, self._now())
+        log.begin(tasks.begun(log.id, log.context_id, message, status))
         return log
 
     def _waiting(self, request: Request, owner: Owner, headers: Headers) -> TaskLog:

@@ -1,0 +1,98 @@
+"""Message trees: who asked whom, from the message that began it all to everything that was sent for it."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from molecule_platform.domain import correspondence
+from molecule_platform.domain.messages import Message
+from molecule_platform.domain.principals import Principal
+from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.mailbox import TraceFilter
+from molecule_platform.ports.storage import Storage, Transaction
+from molecule_wire import times
+
+MAX_DEPTH = 64
+"""How many levels are followed, upwards and downwards; a delegation ends at eight."""
+
+
+class MessageTrees:
+    """Reads the tree that a message belongs to."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    async def tree(self, principal: Principal, message_id: str, limit: int) -> dict[str, Any]:
+        """The tree around a message, parents first, as far as the principal may see it. Raises 404."""
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> dict[str, Any]:
+            root = self._root(tx, principal, message_id)
+            found = _descendants(tx, root, limit + 1)
+            shown = [one for one in found[:limit] if correspondence.may_see(principal, one)]
+            names = {target: _name(tx, target) for target in {one.target_id for one in shown}}
+            rows = [_row(one, names[one.target_id], now) for one in shown]
+            return {"root": root.id, "messages": rows, "truncated": len(found) > limit}
+
+        return await self._storage.read(work)
+
+    def _root(self, tx: Transaction, principal: Principal, message_id: str) -> Message:
+        """The topmost message that leads to this one and that the principal may see."""
+        [*found] = tx.mailbox.trace(TraceFilter(ids=(message_id,)), 1)
+        if not found or not correspondence.may_see(principal, found[0]):
+            raise correspondence.message_not_found(message_id)
+        root = found[0]
+        for _ in range(MAX_DEPTH):
+            above = root.parent_message_id
+            parents = tx.mailbox.trace(TraceFilter(ids=(above,)), 1) if above else []
+            if not parents or not correspondence.may_see(principal, parents[0]):
+                break
+            root = parents[0]
+        return root
+
+
+def _descendants(tx: Transaction, root: Message, limit: int) -> list[Message]:
+    """The message and what was sent for it, level by level."""
+    found, level = [root], [root.id]
+    for _ in range(MAX_DEPTH):
+        left = limit - len(found)
+        if not level or left <= 0:
+            break
+        children = tx.mailbox.trace(TraceFilter(parent_ids=level), left)
+        found += children
+        level = [child.id for child in children]
+    return found
+
+
+def _name(tx: Transaction, workspace_id: str) -> str:
+    workspace = tx.workspaces.get(workspace_id)
+    return "" if workspace is None else workspace.name
+
+
+def _row(message: Message, target_name: str, now: datetime) -> dict[str, Any]:
+    leased, finished = message.leased_at, message.finished_at
+    return {
+        "id": message.id,
+        "parent_message_id": message.parent_message_id,
+        "caller": message.caller,
+        "caller_name": message.caller_name,
+        "target_id": message.target_id,
+        "target_name": target_name,
+        "kind": message.kind,
+        "status": message.status,
+        "delegation_id": message.delegation_id,
+        "created_at": times.format_time(message.created_at),
+        "leased_at": None if leased is None else times.format_time(leased),
+        "finished_at": None if finished is None else times.format_time(finished),
+        "waited_ms": _milliseconds(message.created_at, (leased, finished, now)),
+        "worked_ms": None if leased is None else _milliseconds(leased, (finished, now)),
+        "attempts": message.attempts,
+        "error": message.error,
+    }
+
+
+def _milliseconds(since: datetime, until: Iterable[datetime | None]) -> int:
+    """From one moment to the first that is known."""
+    end = next(moment for moment in until if moment is not None)
+    return max(round((end - since).total_seconds() * 1000), 0)
