@@ -26,7 +26,8 @@ class GatewayProcess:
     folder: Path
     executable: Path
     model_url: str
-    plugin: bool = True
+    plugin: bool | None = True
+    """Whether the plugin is switched on; None leaves it to the installation."""
     plugin_port: int = field(default_factory=lambda: free_port())
     api_port: int = field(default_factory=lambda: free_port())
 
@@ -56,7 +57,7 @@ class GatewayProcess:
             "HERMES_BIN": str(self.executable),
             "HERMES_INFERENCE_MODEL": "scripted",
             "HERMES_CUSTOM_BASE_URL": self.model_url,
-            "MOLECULE_A2A_PLATFORM_ENABLED": str(self.plugin),
+            "MOLECULE_A2A_PLATFORM_ENABLED": "" if self.plugin is None else str(self.plugin),
             "MOLECULE_A2A_PLATFORM_PORT": str(self.plugin_port),
             "API_SERVER_PORT": str(self.api_port),
             "WORKSPACE_CONFIG_PATH": str(self.folder),

@@ -46,8 +46,7 @@ def test_a_conversation_goes_on_after_a_restart_of_runtime_and_gateway(
     live: LivePlatform, hermes_executable: Path, model: ScriptedModel, tmp_path: Path, transport: str
 ) -> None:
     variables = hermes_variables(tmp_path, hermes_executable, model)
-    if transport == "plugin":
-        variables["MOLECULE_A2A_PLATFORM_ENABLED"] = "true"
+    variables["MOLECULE_A2A_PLATFORM_ENABLED"] = str(transport == "plugin")
     workspace = Member(live, tmp_path / "workspace", CONFIG, **variables)
     try:
         start(workspace)
@@ -79,6 +78,7 @@ def test_hermes_delegates_through_the_tools_of_its_workspace(
 
         with ScriptedModel(script) as model:
             variables = hermes_variables(tmp_path, hermes_executable, model)
+            variables["MOLECULE_A2A_PLATFORM_ENABLED"] = "false"
             workspace = Member(live, tmp_path / "workspace", CONFIG, **variables)
             try:
                 start(workspace)

@@ -29,7 +29,10 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     conformance.add_argument("--token", default="", help="a bearer token for the requests")
     snapshots = commands.add_parser("snapshot", help="show or clear the snapshot")
     snapshots.add_argument("verb", choices=("show", "clear"))
-    for one in (check, runtimes, smoke, doctor, chat, conformance, snapshots):
+    proof = commands.add_parser(
+        "hermes-proof", help="prove that hermes' plugin path works in this installation"
+    )
+    for one in (check, runtimes, smoke, doctor, chat, conformance, snapshots, proof):
         one.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
     chosen = parser.parse_args(arguments)
     return _COMMANDS[chosen.command or "run"](chosen)
@@ -174,6 +177,12 @@ def _snapshot(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _hermes_proof(chosen: argparse.Namespace) -> int:
+    from molecule_runtime.main.hermes_proof import run_hermes_proof
+
+    return run_hermes_proof(as_json=chosen.as_json)
+
+
 def _print(chosen: argparse.Namespace, value: Any, text: str) -> None:
     print(json.dumps(value, indent=2) if chosen.as_json else text)
 
@@ -187,4 +196,5 @@ _COMMANDS = {
     "runtimes": _runtimes,
     "conformance": _conformance,
     "snapshot": _snapshot,
+    "hermes-proof": _hermes_proof,
 }

@@ -10,7 +10,7 @@ from typing import Any
 from molecule_runtime.kit.adapter import AdapterConfig, BaseAdapter, RuntimeCapabilities
 from molecule_runtime.kit.setup import built_in_tools
 from molecule_runtime.kit.tools import ToolSet
-from molecule_runtime.runtimes.hermes import probes
+from molecule_runtime.runtimes.hermes import probes, proof_file
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.gateway import Gateway
@@ -99,6 +99,8 @@ class HermesAgentAdapter(BaseAdapter):
             await self._start_gateway(config)
         elif (url := os.environ.get(URL_VARIABLE, "")) and (token := os.environ.get(TOKEN_VARIABLE, "")):
             await self._offer_tools(config, token, url)
+        if self._uses_plugin() and (reason := await proof_file.unproven_reason(os.environ)):
+            log.warning("hermes' plugin path is not proven here: %s; run `%s`", reason, proof_file.COMMAND)
         await self._wait(_budget())
 
     async def create_executor(self, config: AdapterConfig) -> HermesAgentProxyExecutor:
@@ -165,7 +167,7 @@ class HermesAgentAdapter(BaseAdapter):
         return True
 
     async def _start_gateway(self, config: AdapterConfig) -> None:
-        settings = GatewaySettings.read(os.environ, config.model)
+        settings = GatewaySettings.read(await proof_file.with_proven_default(os.environ), config.model)
         if settings.bridge_tools:
             token = new_token()
             settings = replace(settings, tools=ToolsAddress(await self._offer_tools(config, token), token))

@@ -18,7 +18,7 @@ from molecule_runtime.kit.known_secrets import add_known_secret, is_secret_name,
 from molecule_runtime.runtimes.hermes import leftovers
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
-from molecule_runtime.runtimes.hermes.home import plugin_problem, prepare_home
+from molecule_runtime.runtimes.hermes.home import PLUGIN_NAME, plugin_problem, prepare_home
 from molecule_runtime.runtimes.hermes.installation import check_http_library, find_hermes, interpreter_of
 from molecule_runtime.runtimes.hermes.yaml_config import read_config
 
@@ -66,7 +66,8 @@ class Gateway:
         for value in self.settings.secret_values():
             add_known_secret(value)
         if self.settings.plugin:
-            problem = plugin_problem(read_config(self.settings.home / "config.yaml"))
+            name = self.settings.plugin_entry_point or PLUGIN_NAME
+            problem = plugin_problem(read_config(self.settings.home / "config.yaml"), name)
             if problem:
                 raise HermesError(problem)
         await asyncio.to_thread(leftovers.end, self.settings.home, STOP_SECONDS)

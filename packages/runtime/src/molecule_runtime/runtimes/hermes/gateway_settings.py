@@ -40,6 +40,8 @@ class GatewaySettings:
     allow_no_secret: bool = False
     provider_keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     bridge_tools: bool = True
+    plugin_entry_point: str = ""
+    """The name of a plugin that is installed in hermes' environment and takes the place of ours."""
     tools: ToolsAddress | None = None
     """Where hermes is offered the tools of the workspace; None where it is offered none."""
 
@@ -71,6 +73,7 @@ class GatewaySettings:
             "API_SERVER_KEY": self.api_key,
         }
         if self.plugin:
+            variables["MOLECULE_A2A_PLATFORM_ENABLED"] = "true"
             variables["MOLECULE_A2A_PLATFORM_HOST"] = self.plugin_host
             variables["MOLECULE_A2A_PLATFORM_PORT"] = str(self.plugin_port)
             variables["MOLECULE_A2A_PLATFORM_SHARED_SECRET"] = self.secret

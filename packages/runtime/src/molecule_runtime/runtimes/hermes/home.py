@@ -45,7 +45,7 @@ def prepare_home(settings: GatewaySettings, interpreter: Path | None = None) -> 
         if merged != config:
             write_config(home / "config.yaml", merged)
         (home / "config.yaml").chmod(0o600)
-        if settings.plugin:
+        if settings.plugin and not settings.plugin_entry_point:
             copy_plugin(home / "plugins" / PLUGIN_NAME)
     except OSError as problem:
         raise HermesError(
@@ -79,31 +79,47 @@ def merge_config(
     return {name: value for name, value in merged.items() if value != {} or name in config}
 
 
-def plugin_problem(config: dict[str, Any]) -> str:
-    """Why hermes would not load the plugin, in one sentence; empty when it would.
+def plugin_problem(config: dict[str, Any], name: str = PLUGIN_NAME) -> str:
+    """Why hermes would not load the plugin, in one sentence; empty when it would."""
+    return enabling_problem(config, name) or stanza_problem(config)
+
+
+def enabling_problem(config: dict[str, Any], name: str = PLUGIN_NAME) -> str:
+    """Why the plugin of this name is not enabled; empty when it is.
 
     A name that is missing in `plugins.enabled` is skipped without a line in the log.
     """
     plugins = _section(copy.deepcopy(config), "plugins")
-    if PLUGIN_NAME in _names(plugins.get("disabled")):
-        return f"config.yaml of hermes has {PLUGIN_NAME} in plugins.disabled: remove it there."
-    if PLUGIN_NAME not in _names(plugins.get("enabled")):
-        return f"config.yaml of hermes lacks {PLUGIN_NAME} in plugins.enabled: add it there."
-    stanza = _section(_section(copy.deepcopy(config), "platforms"), PLUGIN_NAME)
-    if not stanza.get("enabled"):
+    if name in _names(plugins.get("disabled")):
+        return f"config.yaml of hermes has {name} in plugins.disabled: remove it there."
+    if name not in _names(plugins.get("enabled")):
+        return f"config.yaml of hermes lacks {name} in plugins.enabled: add it there."
+    return ""
+
+
+def stanza_problem(config: dict[str, Any]) -> str:
+    """Why the gateway would not connect the platform of the plugin; empty when it would."""
+    if not plugin_stanza(config).get("enabled"):
         return f"config.yaml of hermes lacks platforms.{PLUGIN_NAME}.enabled: set it to true."
     return ""
 
 
+def plugin_stanza(config: dict[str, Any]) -> dict[str, Any]:
+    """The platform stanza of the plugin; empty when there is none."""
+    return _section(_section(copy.deepcopy(config), "platforms"), PLUGIN_NAME)
+
+
+def plugin_files(folder: Path) -> dict[str, bytes]:
+    """The content of a plugin folder by name; empty when there is no such folder."""
+    if not folder.is_dir():
+        return {}
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
 def copy_plugin(target: Path) -> None:
     """Put the plugin's files into hermes' folder, unless the same ones are there."""
-    sources = {path.name: path.read_bytes() for path in sorted(PLUGIN_SOURCE.iterdir()) if path.is_file()}
-    present = (
-        {path.name: path.read_bytes() for path in target.iterdir() if path.is_file()}
-        if target.is_dir()
-        else {}
-    )
-    if present == sources:
+    sources = plugin_files(PLUGIN_SOURCE)
+    if plugin_files(target) == sources:
         return
     private_folder(target.parent)
     fresh, old = (target.with_name(f".{target.name}.{kind}") for kind in ("new", "old"))
@@ -117,6 +133,12 @@ def copy_plugin(target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def stanza_secret(config: dict[str, Any]) -> str:
+    """The shared secret in the platform stanza; empty when there is none."""
+    known = _section(plugin_stanza(config), "extra").get("shared_secret")
+    return known if isinstance(known, str) else ""
+
+
 def _with_secrets(
     settings: GatewaySettings, variables: dict[str, str], config: dict[str, Any]
 ) -> GatewaySettings:
@@ -124,16 +146,14 @@ def _with_secrets(
     api_key = settings.api_key or variables.get("API_SERVER_KEY", "") or new_api_key()
     secret = settings.secret
     if settings.plugin and not secret and not settings.allow_no_secret:
-        stanza = _section(_section(copy.deepcopy(config), "platforms"), PLUGIN_NAME)
-        known = _section(stanza, "extra").get("shared_secret")
-        secret = known if isinstance(known, str) and known else new_secret()
+        secret = stanza_secret(config) or new_secret()
     return replace(settings, api_key=api_key, secret=secret)
 
 
 def _merge_plugin(config: dict[str, Any], settings: GatewaySettings) -> None:
     plugins = _section(config, "plugins")
-    enabled = _names(plugins.get("enabled"))
-    plugins["enabled"] = enabled if PLUGIN_NAME in enabled else [*enabled, PLUGIN_NAME]
+    enabled, name = _names(plugins.get("enabled")), settings.plugin_entry_point or PLUGIN_NAME
+    plugins["enabled"] = enabled if name in enabled else [*enabled, name]
     stanza = _section(_section(config, "platforms"), PLUGIN_NAME)
     stanza["enabled"] = True
     extra = _section(stanza, "extra")

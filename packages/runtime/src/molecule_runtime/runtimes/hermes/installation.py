@@ -1,16 +1,42 @@
 """Where hermes is installed: in an environment of its own, which an installer noted down."""
 
 import asyncio
+import json
 import os
 import shutil
-from asyncio.subprocess import DEVNULL
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_wire import engines
 
 CHECK_SECONDS = 30.0
+
+_REPORT = Path(__file__).with_name("interpreter_report.py")
+
+
+@dataclass(frozen=True)
+class PluginDistribution:
+    """A Python distribution in hermes' environment that offers the plugin by an entry point."""
+
+    name: str
+    version: str
+    entry_point: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class HermesEnvironment:
+    """The Python environment that runs hermes. `version` is empty when it has no hermes-agent."""
+
+    interpreter: Path
+    prefix: Path
+    version: str
+    has_aiohttp: bool
+    distribution: PluginDistribution | None
 
 
 def find_hermes(env: Mapping[str, str] | None = None) -> Path:
@@ -50,23 +76,38 @@ def interpreter_of(executable: Path) -> Path | None:
     return folder / "python" if (folder.parent / "pyvenv.cfg").exists() else None
 
 
-async def check_http_library(executable: Path) -> None:
-    """Raise `HermesError` when hermes' environment has no aiohttp: its API server and our plugin need it."""
+async def describe(executable: Path) -> HermesEnvironment | None:
+    """The environment that runs hermes, as its interpreter reports it; None when it cannot be asked."""
     interpreter = interpreter_of(executable)
     if interpreter is None:
-        return
-    question = "import importlib.util, sys; sys.exit(3 if importlib.util.find_spec('aiohttp') is None else 0)"
+        return None
     try:
         process = await asyncio.create_subprocess_exec(
-            str(interpreter), "-I", "-c", question, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
+            str(interpreter), "-I", str(_REPORT), stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL
         )
     except OSError:
-        return
+        return None
     try:
-        code = await asyncio.wait_for(process.wait(), CHECK_SECONDS)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return
-    if code == 3:
+        printed, _ = await asyncio.wait_for(process.communicate(), CHECK_SECONDS)
+        told: dict[str, Any] = json.loads(printed)
+        given: dict[str, str] | None = told["distribution"]
+        return HermesEnvironment(
+            interpreter=interpreter,
+            prefix=Path(told["prefix"]),
+            version=told["version"],
+            has_aiohttp=told["has_aiohttp"],
+            distribution=None if given is None else PluginDistribution(**given),
+        )
+    except (TimeoutError, ValueError, KeyError, TypeError):
+        return None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def check_http_library(executable: Path) -> None:
+    """Raise `HermesError` when hermes' environment has no aiohttp: its API server and our plugin need it."""
+    environment = await describe(executable)
+    if environment is not None and not environment.has_aiohttp:
         raise HermesError("hermes' environment has no aiohttp: install hermes-agent[messaging,mcp] there.")

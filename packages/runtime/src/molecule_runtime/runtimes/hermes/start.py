@@ -20,6 +20,7 @@ from molecule_runtime.kit.places import CONFIG_MOUNT
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.gateway import STOP_SECONDS, Gateway
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
+from molecule_runtime.runtimes.hermes.proof_file import with_proven_default
 from molecule_runtime.runtimes.hermes.tools_endpoint import ToolsAddress, new_token
 from molecule_runtime.runtimes.hermes.yaml_config import read_config
 
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def run(command: Sequence[str]) -> int:
     """Start the gateway, run the command beside it, and stop both."""
-    settings = GatewaySettings.read(os.environ, _workspace_model())
+    settings = GatewaySettings.read(await with_proven_default(os.environ), _workspace_model())
     if command and settings.bridge_tools:
         # The runtime serves them; hermes finds it there as soon as it calls one.
         settings = replace(settings, tools=ToolsAddress(f"http://127.0.0.1:{_free_port()}", new_token()))
