@@ -1,4 +1,4 @@
-"""One real gateway for a module, with a scripted model behind it."""
+"""One real gateway for the tests of a worker, with a scripted model behind it."""
 
 import os
 from collections.abc import Iterator
@@ -30,13 +30,13 @@ def hermes_executable() -> Path:
         pytest.skip(f"no real hermes to test with: {problem}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as endpoint:
         yield endpoint
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def gateway(
     hermes_executable: Path, model: ScriptedModel, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GatewayProcess]:
@@ -49,7 +49,7 @@ def gateway(
     process.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def caller(gateway: GatewayProcess) -> Iterator[Caller]:
     """The runtime's side. The first turn of a process takes seconds; it is over when a test begins."""
     with Caller(gateway.plugin_url, gateway.secret) as side:

@@ -1,0 +1,147 @@
+"""The bridge and the real gateway together, on both transports: every turn has its own answer and memory."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import requests
+
+from molecule_runtime.kit.adapter import AdapterConfig
+from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
+from molecule_runtime.testing.scripted_model import ScriptedModel, recall
+from tests.hermes.callers import Caller
+from tests.hermes.gateway_process import CANARIES, GatewayProcess
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,  # hermes needs 8 s to start, and as many to start again
+]
+
+CONVERSATIONS = ("amber", "basalt", "coral")
+TURNS = 10
+COMMANDS = ("/status", "restart gateway")
+HEAD = "you said:\n"
+
+
+@pytest.fixture(autouse=True)
+def _plain_model(model: ScriptedModel) -> Iterator[None]:
+    model.script = recall
+    yield
+    model.script = recall
+
+
+@dataclass
+class Bridge:
+    """An executor on one transport, asked as a server of the a2a-sdk asks it."""
+
+    transport: str
+    executor: HermesAgentProxyExecutor
+    said: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The texts of each conversation, oldest first."""
+
+    async def ask(self, conversation: str, text: str) -> str:
+        """The answer to a text."""
+        events = list[Any]()
+
+        async def enqueue_event(event: Any) -> None:
+            events.append(event)
+
+        message = SimpleNamespace(parts=[SimpleNamespace(text=text)], metadata=None)
+        context = SimpleNamespace(message=message, context_id=f"{self.transport}-{conversation}")
+        await self.executor.execute(context, SimpleNamespace(enqueue_event=enqueue_event))
+        assert len(events) == 1, "one outcome for each turn"
+        return "".join(part.text for part in events[0].parts)
+
+    async def take_turn(self, conversation: str, text: str) -> bool:
+        """Whether a turn is answered with what was said in its conversation, and with nothing else."""
+        answer = await self.ask(conversation, text)
+        self.said.setdefault(conversation, []).append(text)
+        expected = HEAD + "\n".join(self.said[conversation])
+        assert answer == expected, f"{answer!r} instead of {expected!r}"
+        return True
+
+
+@pytest.fixture
+async def bridges(
+    caller: Caller, gateway: GatewayProcess, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[list[Bridge]]:
+    """A bridge for each transport, to the gateway that all tests share. `caller` has warmed it."""
+    monkeypatch.setenv("HERMES_API_BASE", f"http://127.0.0.1:{gateway.api_port}/v1")
+    monkeypatch.setenv("API_SERVER_KEY", CANARIES["API_SERVER_KEY"])
+    monkeypatch.setenv("MOLECULE_A2A_PLATFORM_PORT", str(gateway.plugin_port))
+    monkeypatch.setenv("MOLECULE_A2A_PLATFORM_SHARED_SECRET", gateway.secret)
+    monkeypatch.setenv("MOLECULE_A2A_CALLBACK_PORT", "0")
+    made = list[Bridge]()
+    for transport in ("chat", "plugin"):
+        monkeypatch.setenv("MOLECULE_A2A_PLATFORM_ENABLED", str(transport == "plugin"))
+        executor = HermesAgentProxyExecutor(AdapterConfig(model="scripted", workspace_id="bridge"))
+        await executor.start()
+        made.append(Bridge(transport, executor))
+    yield made
+    for bridge in made:
+        await bridge.executor.stop()
+
+
+async def test_ten_turns_in_three_conversations_on_both_transports_and_a_kill(
+    bridges: list[Bridge], gateway: GatewayProcess, model: ScriptedModel
+) -> None:
+    for bridge in bridges:
+        turns = [(CONVERSATIONS[number % 3], f"{bridge.transport} stone {number}") for number in range(TURNS)]
+        # The first turn of a conversation is among them: a hint of hermes would not be what was said.
+        own = [await bridge.take_turn(*turn) for turn in turns]
+        at_once = await _ask_at_once(bridge)
+        reached = [await _command_reaches_the_model(bridge, model, text) for text in COMMANDS]
+        print(
+            f"\n{bridge.transport}: {sum(own)} of {TURNS} turns in {len(CONVERSATIONS)} conversations with "
+            f"their own answer, {len(CONVERSATIONS)} first turns answered by the model; {at_once} of 3 "
+            f"messages at once answered; {sum(reached)} of {len(COMMANDS)} commands reached the model"
+        )
+    await _kill(gateway)
+    for bridge in bridges:
+        known = [await bridge.take_turn(name, f"{bridge.transport} again {name}") for name in CONVERSATIONS]
+        print(f"{bridge.transport}: after kill -9 {sum(known)} of {len(CONVERSATIONS)} conversations go on")
+
+
+async def _ask_at_once(bridge: Bridge) -> int:
+    """Three messages to one chat at the same time; how many got an answer of their own."""
+    texts = [f"{bridge.transport} at once {number}" for number in range(3)]
+    answers = await asyncio.gather(*(bridge.ask("burst", text) for text in texts))
+    for text, answer in zip(texts, answers, strict=True):
+        assert answer.startswith(HEAD)
+        assert answer.endswith(f"\n{text}")
+    # Each was a turn of its own: one remembers none, one remembers one, one both of the others.
+    assert sorted(answer.count("at once") for answer in answers) == [1, 2, 3]
+    return len(set(answers))
+
+
+async def _command_reaches_the_model(bridge: Bridge, model: ScriptedModel, text: str) -> bool:
+    """Whether a text that hermes would run as a command is given to the model."""
+    before = len(model.requests)
+    answer = await bridge.ask(f"commands {text}", text)
+    asked = [request.last_user_text for request in model.requests[before:] if request.tools]
+    assert [words.endswith(text) for words in asked] == [True]
+    assert answer == HEAD + asked[0]
+    return True
+
+
+async def _kill(gateway: GatewayProcess) -> None:
+    """Kill the gateway, and wait until its supervisor has brought it back."""
+    before = gateway.hermes()
+    before.kill()
+    await asyncio.to_thread(before.wait, 10)
+    until = time.monotonic() + 60
+    while not await asyncio.to_thread(_is_ready, gateway):
+        assert time.monotonic() < until, gateway.log
+        await asyncio.sleep(0.1)
+    assert gateway.hermes().pid != before.pid
+
+
+def _is_ready(gateway: GatewayProcess) -> bool:
+    try:
+        return requests.get(f"{gateway.plugin_url}/a2a/health", timeout=5).status_code == 200
+    except requests.ConnectionError:
+        return False
