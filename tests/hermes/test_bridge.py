@@ -12,7 +12,7 @@ import requests
 
 from molecule_runtime.kit.adapter import AdapterConfig
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
-from molecule_runtime.testing.scripted_model import ScriptedModel, recall
+from molecule_runtime.testing.scripted_model import ModelReply, ScriptedModel, by_text, recall
 from tests.hermes.callers import Caller
 from tests.hermes.gateway_process import CANARIES, GatewayProcess
 
@@ -43,8 +43,8 @@ class Bridge:
     said: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """The texts of each conversation, oldest first."""
 
-    async def ask(self, conversation: str, text: str) -> str:
-        """The answer to a text."""
+    async def outcome(self, conversation: str, text: str) -> Any:
+        """The message that a text is answered with."""
         events = list[Any]()
 
         async def enqueue_event(event: Any) -> None:
@@ -54,7 +54,11 @@ class Bridge:
         context = SimpleNamespace(message=message, context_id=f"{self.transport}-{conversation}")
         await self.executor.execute(context, SimpleNamespace(enqueue_event=enqueue_event))
         assert len(events) == 1, "one outcome for each turn"
-        return "".join(part.text for part in events[0].parts)
+        return events[0]
+
+    async def ask(self, conversation: str, text: str) -> str:
+        """The text of the answer."""
+        return _text(await self.outcome(conversation, text))
 
     async def take_turn(self, conversation: str, text: str) -> bool:
         """Whether a turn is answered with what was said in its conversation, and with nothing else."""
@@ -100,10 +104,17 @@ async def test_ten_turns_in_three_conversations_on_both_transports_and_a_kill(
             f"their own answer, {len(CONVERSATIONS)} first turns answered by the model; {at_once} of 3 "
             f"messages at once answered; {sum(reached)} of {len(COMMANDS)} commands reached the model"
         )
-    await _kill(gateway)
+    interrupted = await _kill_during_turns(bridges, gateway, model)
     for bridge in bridges:
         known = [await bridge.take_turn(name, f"{bridge.transport} again {name}") for name in CONVERSATIONS]
-        print(f"{bridge.transport}: after kill -9 {sum(known)} of {len(CONVERSATIONS)} conversations go on")
+        goes_on = await bridge.ask("interrupted", "what now?")
+        assert goes_on.startswith(f"{HEAD}begun\n")
+        assert goes_on.endswith("\nwhat now?")
+        seconds, words = interrupted[bridge.transport]
+        print(
+            f"{bridge.transport}: after kill -9 {sum(known)} of {len(CONVERSATIONS)} conversations go on; "
+            f"the turn that ran was told as retryable after {seconds:.1f} s: {words}"
+        )
 
 
 async def _ask_at_once(bridge: Bridge) -> int:
@@ -128,16 +139,43 @@ async def _command_reaches_the_model(bridge: Bridge, model: ScriptedModel, text:
     return True
 
 
-async def _kill(gateway: GatewayProcess) -> None:
-    """Kill the gateway, and wait until its supervisor has brought it back."""
-    before = gateway.hermes()
+async def _kill_during_turns(
+    bridges: list[Bridge], gateway: GatewayProcess, model: ScriptedModel
+) -> dict[str, tuple[float, str]]:
+    """Kill the gateway under a turn of each bridge, and wait until its supervisor has brought it back.
+
+    When and with which words each turn was told that it failed.
+    """
+    for bridge in bridges:
+        await bridge.ask("interrupted", "begun")
+    model.script = by_text({"hang on": ModelReply("never", silent=True)})
+    turns = {
+        bridge.transport: asyncio.create_task(bridge.outcome("interrupted", f"{bridge.transport} hang on"))
+        for bridge in bridges
+    }
+    for transport in turns:
+        await asyncio.to_thread(model.wait_for, f"{transport} hang on")
+    before, told = gateway.hermes(), dict[str, tuple[float, str]]()
+    killed = time.monotonic()
     before.kill()
+    for transport, turn in turns.items():
+        failed = (await asyncio.wait_for(turn, 5)).metadata["molecule"]
+        assert (failed["state"], failed["retryable"]) == ("failed", True)
+        told[transport] = time.monotonic() - killed, _text(turn.result())
+    assert "[hermes-agent unreachable]" in told["chat"][1]
+    assert "[hermes plugin error] the hermes gateway ended before it answered" in told["plugin"][1]
+    model.script = recall
     await asyncio.to_thread(before.wait, 10)
     until = time.monotonic() + 60
     while not await asyncio.to_thread(_is_ready, gateway):
         assert time.monotonic() < until, gateway.log
         await asyncio.sleep(0.1)
     assert gateway.hermes().pid != before.pid
+    return told
+
+
+def _text(message: Any) -> str:
+    return "".join(part.text for part in message.parts)
 
 
 def _is_ready(gateway: GatewayProcess) -> bool:

@@ -156,6 +156,11 @@ class HermesAgentAdapter(BaseAdapter):
 
     # The gateway
 
+    @property
+    def gateway(self) -> Gateway | None:
+        """The gateway that this workspace started; None where it uses another one."""
+        return self._gateway
+
     async def _needs_gateway(self) -> bool:
         """Whether a gateway has to be started: nobody named one, none answers, and hermes is installed."""
         if os.environ.get("HERMES_API_BASE", "").strip() or not await probes.problem_at(_gateway_url()):

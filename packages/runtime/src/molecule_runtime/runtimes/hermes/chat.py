@@ -82,7 +82,7 @@ async def ask(request: ChatRequest, sink: Sink) -> ChatAnswer:
     """
     # With images it has megabytes.
     content = await asyncio.to_thread(json.dumps, request.payload)
-    until = time.monotonic() + request.timeout
+    until, was_lost = time.monotonic() + request.timeout, False
     for pause in (*RETRY_SECONDS, None):
         last_start = min(until, request.last_start) - time.monotonic()
         try:
@@ -97,6 +97,8 @@ async def ask(request: ChatRequest, sink: Sink) -> ChatAnswer:
                 if wait is None or pause is None or wait >= last_start:
                     return await _read(reply, request, sink)
         except HermesUnreachable as problem:
+            # A gateway that ends under a request refuses the next attempt: it is lost all the same.
+            was_lost = problem.is_lost = problem.is_lost or was_lost
             # Nothing is sent twice that may have been worked on.
             if pause is None or not problem.is_early or pause >= last_start:
                 raise
@@ -142,7 +144,7 @@ def extract_assistant_text(data: Any) -> str | None:
 async def _read_stream(reply: OpenReply, sink: Sink, model: str) -> str:
     said = list[str]()
     tools = dict[str, str]()
-    is_done = False
+    is_done = is_lost = False
     try:
         async for event in event_stream.events(reply.pieces()):
             if event.data == event_stream.DONE:
@@ -161,9 +163,11 @@ async def _read_stream(reply: OpenReply, sink: Sink, model: str) -> str:
     except HermesUnreachable as problem:
         if problem.is_timeout:
             raise
+        is_lost = problem.is_lost
         log.warning("the gateway's stream broke: %s", problem)
     if not is_done:
-        raise failures.failure("hermes-unreachable", "[hermes-agent unreachable] stream ended early")
+        sentence = "[hermes-agent unreachable] stream ended early"
+        raise failures.failure("hermes-unreachable", sentence, retryable=is_lost)
     return "".join(said)
 
 

@@ -26,13 +26,25 @@ EARLY_SECONDS = 1.0
 
 
 class HermesUnreachable(Exception):
-    """No answer came, or only a part of it. `kind` is the class of the error; the text names the place."""
+    """No answer came, or only a part of it. `kind` is the class of the error; the text names the place.
 
-    def __init__(self, kind: str, place: str, *, is_early: bool = False, is_timeout: bool = False) -> None:
+    `is_lost` when there was a connection and it broke: whoever had the request has ended.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        place: str,
+        *,
+        is_early: bool = False,
+        is_timeout: bool = False,
+        is_lost: bool = False,
+    ) -> None:
         super().__init__(f"{kind} {place}")
         self.kind = kind
         self.is_early = is_early
         self.is_timeout = is_timeout
+        self.is_lost = is_lost
 
 
 class HermesReply(NamedTuple):
@@ -67,7 +79,9 @@ class OpenReply:
             async for piece in self.response.aiter_bytes():
                 yield piece
         except httpx.HTTPError as problem:
-            raise HermesUnreachable(type(problem).__name__, self.place) from problem
+            raise HermesUnreachable(
+                type(problem).__name__, self.place, is_lost=_is_lost(problem)
+            ) from problem
 
     async def read(self, max_bytes: int = MAX_BODY_BYTES, *, cut: bool = False) -> HermesReply:
         """The whole answer, or with `cut` its beginning. Raises HermesUnreachable when it is larger."""
@@ -113,7 +127,9 @@ async def open_request(
     except (httpx.HTTPError, httpx.InvalidURL) as problem:
         is_early = isinstance(problem, httpx.NetworkError | httpx.RemoteProtocolError)
         is_early = is_early and not is_answered and time.monotonic() - began < EARLY_SECONDS
-        raise HermesUnreachable(type(problem).__name__, place, is_early=is_early) from problem
+        raise HermesUnreachable(
+            type(problem).__name__, place, is_early=is_early, is_lost=_is_lost(problem)
+        ) from problem
 
 
 async def send(
@@ -137,6 +153,13 @@ def place_of(url: str) -> str:
         return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
     except ValueError:
         return "an invalid address"
+
+
+def _is_lost(problem: Exception) -> bool:
+    import httpx
+
+    broken = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
+    return isinstance(problem, broken)
 
 
 async def _new_client(url: str, timeout: "httpx.Timeout") -> "httpx.AsyncClient":

@@ -31,6 +31,7 @@ from molecule_runtime.runtimes.hermes.bare import (
 )
 from molecule_runtime.runtimes.hermes.chat_sessions import ChatSession, ChatSessions
 from molecule_runtime.runtimes.hermes.client import HermesUnreachable
+from molecule_runtime.runtimes.hermes.liveness import wait_for_gateway
 from molecule_runtime.runtimes.hermes.plugin_link import (
     SECRET_HEADER,
     PluginAddress,
@@ -159,6 +160,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
         self._work[turn] = (task, message_id if use_plugin else "")
         try:
             async with self._slots:
+                await wait_for_gateway(self.adapter, _last_start(turn))
                 turn.sink.touch()
                 if use_plugin:
                     return await self._ask_plugin(turn, origin, message_id)
@@ -226,7 +228,8 @@ class HermesAgentProxyExecutor(TurnExecutor):
             self._chat.forget_features()
             log.error("hermes-agent transport error", exc_info=problem)
             code = "turn-timeout" if problem.is_timeout else "hermes-unreachable"
-            raise failures.failure(code, f"[hermes-agent unreachable] {problem}") from problem
+            sentence = f"[hermes-agent unreachable] {problem}"
+            raise failures.failure(code, sentence, retryable=problem.is_lost) from problem
         self._chat.record(turn, origin, session, answer.session_id)
         return TurnResult(answer.text, session_id=answer.session_id or None)
 

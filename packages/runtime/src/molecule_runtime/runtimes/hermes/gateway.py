@@ -49,6 +49,8 @@ class Gateway:
         self._process: Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._crashes = deque[float](maxlen=MAX_CRASHES)
+        self._recovered = asyncio.Event()
+        self._recovered.set()
 
     @property
     def pid(self) -> int | None:
@@ -91,6 +93,11 @@ class Gateway:
         if settings.plugin:
             return await _get_status(settings.plugin_host, settings.plugin_port, "/a2a/health") == 200
         return await _get_status(settings.api_host, settings.api_port, "/health") == 200
+
+    async def wait_recovered(self, timeout: float) -> None:
+        """Wait while a gateway that ended by itself is being started again, for so many seconds at most."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._recovered.wait(), max(timeout, 0.0))
 
     async def stop(self) -> None:
         """End the gateway and everything in its process group. Its exit code does not matter then."""
@@ -135,6 +142,7 @@ class Gateway:
             ]
             try:
                 code = await process.wait()
+                self._recovered.clear()
                 _kill_group(process)
                 # What it said last is worth a moment; a child in another group may hold the pipe open.
                 await asyncio.wait(watchers[:1], timeout=1.0)
@@ -153,11 +161,13 @@ class Gateway:
                 log.error("hermes gateway cannot be started: %s", problem.strerror)
 
     async def _watch_recovery(self) -> None:
-        """Take back that the engine is wedged, once a gateway that crashed too often answers again."""
-        while wedge.wedge_reason() == WEDGE_REASON:
+        """Let turns in again once a gateway that crashed answers, and take back that the engine is wedged."""
+        while not self._recovered.is_set() or wedge.wedge_reason() == WEDGE_REASON:
             await asyncio.sleep(PROBE_INTERVAL_SECONDS)
             if await self.is_ready():
-                wedge.clear_wedge()
+                self._recovered.set()
+                if wedge.wedge_reason() == WEDGE_REASON:
+                    wedge.clear_wedge()
 
     def _note_crash(self) -> None:
         now = time.monotonic()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from molecule_runtime.kit import wedge
-from molecule_runtime.runtimes.hermes import client, failures
+from molecule_runtime.runtimes.hermes import client, failures, liveness
 from molecule_runtime.runtimes.hermes.chat import retry_after_seconds
 from molecule_runtime.runtimes.hermes.client import HermesUnreachable, as_object
 
@@ -20,13 +20,18 @@ STARTING_SECONDS = 60.0
 """How long a message is posted again to a gateway that is starting."""
 CANCEL_SECONDS = 2.0
 FAILURES_TO_WEDGE = 3
+GATEWAY_GONE = "the hermes gateway ended before it answered"
 WEDGE_REASON = "hermes plugin unreachable"
 
 log = logging.getLogger(__name__)
 
 
 class PostFailed(Exception):
-    """The plugin did not take a message."""
+    """The plugin did not take a message; `is_lost` when the gateway ended under it."""
+
+    def __init__(self, reason: str, *, is_lost: bool = False) -> None:
+        super().__init__(reason)
+        self.is_lost = is_lost
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class PluginLink:
             await asyncio.wait({posting, future}, return_when=asyncio.FIRST_COMPLETED)
             if not future.done():
                 posting.result()
-                await asyncio.wait({future}, timeout=limits.reply)
+                await self._wait_for_reply(future, address, limits.reply)
             if not future.done():
                 log.error("hermes plugin: reply timeout for message_id=%s", message_id)
                 self._count_failure()
@@ -96,8 +101,9 @@ class PluginLink:
         except PostFailed as problem:
             log.error("hermes plugin POST failed", exc_info=problem)
             self._count_failure()
+            sentence = f"[hermes plugin POST error] {problem}"
             raise failures.failure(
-                "hermes-plugin-unreachable", f"[hermes plugin POST error] {problem}"
+                "hermes-plugin-unreachable", sentence, retryable=problem.is_lost
             ) from problem
         finally:
             self._pending.pop(message_id, None)
@@ -125,6 +131,20 @@ class PluginLink:
         """Pass on what the plugin says of a message before its answer."""
         if progress := self._progress.get(message_id):
             progress(text)
+
+    async def _wait_for_reply(
+        self, future: "asyncio.Future[str]", address: PluginAddress, timeout: float
+    ) -> None:
+        """Wait for the reply, or for the end of the gateway that would send it."""
+        watch = asyncio.ensure_future(
+            liveness.wait_until_gone(address.host, address.port, address.url("/a2a/health"))
+        )
+        try:
+            await asyncio.wait({future, watch}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if watch.done() and not future.done():
+                future.set_exception(failures.TurnNotAnswered(GATEWAY_GONE, is_retryable=True))
+        finally:
+            watch.cancel()
 
     def _reply(self, future: "asyncio.Future[str]", secret: str) -> str:
         if future.cancelled():
@@ -162,7 +182,7 @@ async def _post(address: PluginAddress, message: dict[str, Any], limits: PluginL
         try:
             reply = await client.send("POST", url, headers, limits.post, message)
         except HermesUnreachable as problem:
-            raise PostFailed(problem.kind) from problem
+            raise PostFailed(problem.kind, is_lost=problem.is_lost) from problem
         if 200 <= reply.status < 300:
             return
         wait = retry_after_seconds(reply.headers.get("retry-after", "")) if reply.status == 503 else None
