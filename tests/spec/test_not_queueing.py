@@ -114,3 +114,20 @@ def test_an_agent_with_sessions_of_its_own_says_itself_that_it_is_busy(
     assert (answer.status_code, body["code"], answer.headers["Retry-After"]) == (503, "peer-busy", "30")
     assert (body["busy"], body["native_session"]) == (True, True)
     assert open_messages(platform, client) == 0
+
+
+def test_an_agent_with_sessions_of_its_own_that_failed_is_given_the_message_again(
+    platform: Platform, agent: ScriptedAgent
+) -> None:
+    client = join_push(platform, agent)
+    beat = {
+        "workspace_id": client.workspace_id,
+        "runtime_metadata": {"capabilities": {"session": True}},
+    }
+    platform.ok("POST", "/registry/heartbeat", token=client.load_token(), json=beat)
+    asks_again = {"error": "the engine ended", "code": "agent-busy", "retry_after": 1, "redeliver": True}
+    agent.script.append((503, asks_again))
+    answer = platform.send(client.workspace_id, "hello")
+    assert answer.status_code == 200, answer.text
+    assert len(agent.received) == 2
+    assert open_messages(platform, client) == 0

@@ -187,6 +187,15 @@ async def test_an_http_error_is_tried_again_exactly_when_that_may_help(
     assert [request.path for request in agent.received] == ["/a2a"]
 
 
+async def test_an_agent_that_failed_may_ask_for_the_message_again(
+    agent: MisbehavingAgent, deliver: Deliver
+) -> None:
+    agent.will_say(503, {"error": "x", "code": "agent-busy", "redeliver": True}, "Retry-After: 1")
+    answer = await deliver()
+    assert isinstance(answer, Unanswered)
+    assert (answer.code, answer.retryable, answer.retry_after) == ("peer-unavailable", True, 1.0)
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [("7", 7.0), ("9999", 300.0), ("soon", None), ("-1", None), ("\u00b2", None), ("1.5", None)],

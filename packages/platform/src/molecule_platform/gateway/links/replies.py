@@ -31,6 +31,10 @@ def read(
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(error, dict) and isinstance(error.get("code"), int):
         return Answered(error=jsontext.encode(error))
+    if status == 503 and isinstance(value, dict) and value.get("redeliver") is True:
+        sentence = "the agent failed and asks for the message again (HTTP 503)"
+        later = _retry_after(headers)
+        return Unanswered("peer-unavailable", sentence, True, retry_after=later, agent_status=status)
     if status in RETRIED_STATUSES:
         sentence = f"the agent is busy (HTTP {status})"
         return Unanswered("peer-busy", sentence, True, retry_after=_retry_after(headers), agent_status=status)

@@ -30,12 +30,19 @@ def refusal(
 
 
 class AgentBusy(Exception):
-    """A message cannot be taken now; whoever brings it may come again after so many seconds."""
+    """A message cannot be taken now; whoever brings it may come again after so many seconds.
 
-    def __init__(self, sentence: str, code: str = "agent-busy", retry_after: int = 1) -> None:
+    `redeliver` asks for that: the message was worked on in vain. A caller who would rather be refused than
+    wait is told of an agent that is busy, and not of this.
+    """
+
+    def __init__(
+        self, sentence: str, code: str = "agent-busy", retry_after: int = 1, *, redeliver: bool = False
+    ) -> None:
         super().__init__(sentence)
         later = (("retry-after", str(retry_after)),)
-        self.response = refusal(503, sentence, code, later, retry_after=retry_after)
+        more: JSONObject = {"redeliver": True} if redeliver else {}
+        self.response = refusal(503, sentence, code, later, retry_after=retry_after, **more)
 
 
 class JsonRpcBinding:

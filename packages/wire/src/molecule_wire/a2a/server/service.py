@@ -258,7 +258,7 @@ class TaskService:
 def result(invocation: Invocation, turn: Turn) -> Response:
     """The result of a send as it stands. Raises AgentBusy when the message may be delivered again."""
     if turn.retry:
-        raise AgentBusy("the agent failed and asks for the message again")
+        raise AgentBusy("the agent failed and asks for the message again", redeliver=True)
     log = turn.log
     said: JSONObject = {"task": log.show()} if log.answer is None else {"message": log.answer}
     return invocation.binding.result(invocation.renderer.event(said))
