@@ -63,7 +63,7 @@ check: $(PYTHON_READY) $(CANVAS_READY) ## format, lint, types, import walls, siz
 	cd canvas && npm run lint
 	cd canvas && npm run types
 
-bench: $(PYTHON_READY) $(CANVAS_BUILT) ## measure the budgets; fails on a miss
+bench: $(PYTHON_READY) $(CANVAS_BUILT) $(HERMES_READY) ## measure the budgets; fails on a miss
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
 smoke: $(PYTHON_READY) $(CANVAS_BUILT) ## build the wheels and use each one alone

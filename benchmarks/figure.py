@@ -39,12 +39,16 @@ class Figure:
     unit: str
     line: Ceiling | Floor
     limits: str
+    not_measured: str = ""
+    """Why there is no value; empty when there is one."""
 
     @property
     def met(self) -> bool:
-        return self.line.met_by(self.value)
+        return not self.not_measured and self.line.met_by(self.value)
 
     def row(self) -> tuple[str, str, str, str, str]:
+        if self.not_measured:
+            return ("SKIP", self.name, "not measured", f"{self.line} {self.unit}", self.not_measured)
         verdict = "pass" if self.met else "MISS"
         return (verdict, self.name, f"{self.value:.4g} {self.unit}", f"{self.line} {self.unit}", self.limits)
 

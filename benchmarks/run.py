@@ -16,6 +16,7 @@ from benchmarks import (
     group_commit,
     heartbeat,
     held_streams,
+    hermes_bridge,
     idle_agent,
     idle_subscribers,
     import_agent,
@@ -54,6 +55,8 @@ BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "idle_subscribers": idle_subscribers.measure,
     "slow_webhook": slow_webhook.measure,
     "held_streams": held_streams.measure,
+    "hermes_chat": hermes_bridge.chat,
+    "hermes_plugin": hermes_bridge.plugin,
 }
 
 
@@ -69,7 +72,8 @@ def main(names: Sequence[str]) -> int:
         print(f"measuring {name} ...", flush=True)
         figures.append(BENCHMARKS[name]())
     print(f"\n{figure.table(figures)}")
-    return 0 if all(measured.met for measured in figures) else 1
+    # What could not be measured stands in the table; it is neither met nor missed.
+    return 0 if all(measured.met for measured in figures if not measured.not_measured) else 1
 
 
 if __name__ == "__main__":

@@ -16,3 +16,13 @@ def test_the_table_shows_value_pass_line_and_limits_of_each_figure() -> None:
         "MISS  group commit  4.9 x   >= 5 x     64 waiting",
     ]
     assert (KEPT.met, MISSED.met) == (True, False)
+
+
+def test_what_could_not_be_measured_is_shown_as_such() -> None:
+    skipped = figure.Figure(
+        "hermes", 0.0, "ms", figure.Ceiling(30), "", not_measured="hermes is not installed"
+    )
+    assert figure.table([skipped]).splitlines()[1] == (
+        "SKIP  hermes  not measured  <= 30 ms   hermes is not installed"
+    )
+    assert not skipped.met
