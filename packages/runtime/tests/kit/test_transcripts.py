@@ -211,6 +211,31 @@ def test_the_conversations_that_were_quiet_longest_are_forgotten(
     assert _texts(transcripts.read()) == ["2", "3", "4"]
 
 
+def test_all_transcripts_together_are_bounded_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 40_000)
+    transcripts = Transcripts(tmp_path, "echo", rotation_bytes=5_000)
+    for number in range(60):
+        transcripts.append(f"c{number % 12}", {"text": "x " * 1_000})
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 40_000
+    assert transcripts.path_of("c11").exists(), "the newest stays"
+    later = Transcripts(tmp_path, "echo")
+    later.append("new", {"text": "x " * 1_000})
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 40_000
+
+
+def test_a_transcript_that_cannot_be_written_does_not_fail_the_turn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    transcripts = Transcripts(tmp_path, "echo")
+    transcripts.append("other", "one")
+    transcripts.path_of("c").mkdir()
+    for text in ("short", "long" * 2_000):
+        transcripts.append_turn("c", {"text": "ask"}, {"text": text})
+    assert caplog.text.count("cannot be written") == 2
+
+
 def test_turns_that_come_quickly_are_written_together_and_never_hidden_from_a_reader(tmp_path: Path) -> None:
     deferred: list[Any] = []
     transcripts = Transcripts(tmp_path, "echo", defer=lambda seconds, call: deferred.append((seconds, call)))

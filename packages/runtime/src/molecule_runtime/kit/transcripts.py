@@ -8,6 +8,7 @@ import hashlib
 import heapq
 import itertools
 import json
+import logging
 import os
 import re
 import threading
@@ -28,8 +29,10 @@ MAX_LIMIT = 1000
 ROTATION_BYTES = 10 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
 MAX_PAGE_CHARACTERS = 4 * 1024 * 1024
-MAX_FILES = 1000
+MAX_FILES, MAX_BYTES = 1000, 512 * 1024 * 1024
 TOGETHER_SECONDS = 0.2
+
+log = logging.getLogger("molecule_runtime")
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 _SMALL = 4096  # below this a file is read from its beginning
@@ -60,13 +63,18 @@ class Transcripts:
         # The sizes of the files, the one that was quiet longest first: a folder of a thousand files takes
         # milliseconds to list, and nearly every message that begins a conversation needs a new one.
         self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._bytes = 0
         self._whole = set[str]()
 
     def append(self, context_id: str, line: Mapping[str, Any] | str) -> int:
         """Add a line to a conversation; its number. A line of more than 1 MiB leaves only a note."""
         said: Any = {"text": line} if isinstance(line, str) else dict(line)
         said = scrub_value(json.loads(_LENIENT_ENCODER.encode(said)), tuple(self._known_values()))
-        return self._append(context_id, [said])
+        with self._lock:
+            self._write_pending()
+            first, encoded = self._encoded(context_id, _now(), [said])
+            self._write(context_id, encoded)
+        return first
 
     def append_turn(self, context_id: str, asked: JSONObject, answered: JSONObject) -> None:
         """Add both lines of a turn; of what the kit says in them only the `text` is somebody's words.
@@ -75,7 +83,10 @@ class Transcripts:
         took a twelfth of a busy workspace's time. A long one is written at once, on the thread it comes on.
         """
         if len(str(asked["text"])) + len(str(answered["text"])) > LINE_CHARACTERS:
-            self._append(context_id, self._scrubbed(asked, answered))
+            lines = self._scrubbed(asked, answered)
+            with self._lock:
+                self._write_pending()
+                self._write_or_warn(context_id, self._encoded(context_id, _now(), lines)[1])
             return
         with self._lock:
             self._pending.append((context_id, _now(), asked, answered))
@@ -83,13 +94,6 @@ class Transcripts:
                 self._write_pending()
             elif len(self._pending) == 1:
                 self._defer(TOGETHER_SECONDS, self.flush)
-
-    def _append(self, context_id: str, lines: list[Any]) -> int:
-        with self._lock:
-            self._write_pending()
-            first, encoded = self._encoded(context_id, _now(), lines)
-            self._write(context_id, encoded)
-        return first
 
     def _scrubbed(self, *lines: JSONObject) -> list[JSONObject]:
         known = tuple(self._known_values())
@@ -108,7 +112,7 @@ class Transcripts:
             lines = self._scrubbed(asked, answered)
             by_context.setdefault(context_id, []).append(self._encoded(context_id, at, lines)[1])
         for context_id, encoded in by_context.items():
-            self._write(context_id, b"".join(encoded))
+            self._write_or_warn(context_id, b"".join(encoded))
 
     def _encoded(self, context_id: str, at: str, lines: list[Any]) -> tuple[int, bytes]:
         """The number of the first line, and all of them."""
@@ -152,8 +156,16 @@ class Transcripts:
         private_folder(self._folder)
         found = sorted((path.stat().st_mtime, path) for path in self._files())
         self._sizes = OrderedDict((str(path), path.stat().st_size) for _, path in found)
+        self._bytes = sum(self._sizes.values())
         self._whole.clear()
         self._next = max(self._next, *(_last_of(path) + 1 for _, path in found), 0)
+
+    def _write_or_warn(self, context_id: str, encoded: bytes) -> None:
+        """Write lines of turns, which a full disk must not fail."""
+        try:
+            self._write(context_id, encoded)
+        except OSError as problem:
+            log.warning("the transcript of %s cannot be written: %s", context_id, problem.strerror)
 
     def _write(self, context_id: str, encoded: bytes) -> None:
         path = self._prefix + _file_name(context_id)
@@ -165,11 +177,11 @@ class Transcripts:
 
     def _add(self, path: str, encoded: bytes) -> None:
         size = self._sizes.pop(path, 0)
-        if not size:
-            self._make_room()
+        self._make_room(len(encoded), is_new=not size)
         if size and size + len(encoded) > self._rotation_bytes:
             older = path.removesuffix(".jsonl") + ".1.jsonl"
             os.replace(path, older)
+            self._bytes -= self._sizes.pop(older, 0)
             self._sizes[older], size = size, 0
         # A process that was killed may have left half a line.
         if size and path not in self._whole and not _ends_line(path):
@@ -177,11 +189,13 @@ class Transcripts:
         append_private(path, encoded)
         self._whole.add(path)
         self._sizes[path] = size + len(encoded)
+        self._bytes += len(encoded)
 
-    def _make_room(self) -> None:
-        """Forget the conversations that were quiet longest; each has a file, and a caller names them."""
-        while len(self._sizes) >= MAX_FILES:
-            path, _ = self._sizes.popitem(last=False)
+    def _make_room(self, size: int, *, is_new: bool) -> None:
+        """Forget the conversations that were quiet longest; each has files, and a caller names them."""
+        while self._sizes and ((is_new and len(self._sizes) >= MAX_FILES) or self._bytes + size > MAX_BYTES):
+            path, held = self._sizes.popitem(last=False)
+            self._bytes -= held
             Path(path).unlink(missing_ok=True)
             self._whole.discard(path)
 
