@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,18 @@ import pytest
 import requests
 
 from molecule_runtime.kit.adapter import AdapterConfig
+from molecule_runtime.kit.runner import TurnRunner, TurnServices
+from molecule_runtime.runtimes.hermes.approvals import DENIED
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
-from molecule_runtime.testing.scripted_model import ModelReply, ScriptedModel, by_text, recall
+from molecule_runtime.testing.outputs import KeptOutput, request
+from molecule_runtime.testing.scripted_model import (
+    ModelReply,
+    ModelRequest,
+    ScriptedModel,
+    ToolCall,
+    by_text,
+    recall,
+)
 from tests.hermes.callers import Caller
 from tests.hermes.gateway_process import CANARIES, GatewayProcess
 
@@ -115,6 +126,34 @@ async def test_ten_turns_in_three_conversations_on_both_transports_and_a_kill(
             f"{bridge.transport}: after kill -9 {sum(known)} of {len(CONVERSATIONS)} conversations go on; "
             f"the turn that ran was told as retryable after {seconds:.1f} s: {words}"
         )
+
+
+async def test_an_approval_is_denied_and_recorded(
+    bridges: list[Bridge], model: ScriptedModel, tmp_path: Path
+) -> None:
+    for bridge in bridges:
+        victim = tmp_path / bridge.transport
+        victim.mkdir()
+        command = f"rm -rf {victim}"
+        call = ModelReply(tool_calls=(ToolCall("terminal", {"command": command}),))
+
+        def script(request: ModelRequest, call: ModelReply = call) -> ModelReply | str:
+            # A request without tools asks this model whether the command is harmless; it does not know.
+            return call if request.tools and not request.tool_results else "I was not allowed to."
+
+        model.script = script
+        lines, output = list[Any](), KeptOutput()
+        services = TurnServices(
+            record=lambda _, asked, answered, lines=lines: lines.extend([asked, answered])
+        )
+        runner = TurnRunner(bridge.executor, services)
+        outcome = await runner.run(request("delete it", f"approval-{bridge.transport}", as_task=True), output)
+        # Hermes streams two line ends between a tool and what it says then.
+        assert (outcome.state, outcome.text.lstrip()) == ("completed", "I was not allowed to.")
+        assert victim.exists()
+        asked = f"hermes asks for an approval: {command}"
+        assert [line["text"] for line in lines] == [asked, DENIED, "delete it", outcome.text]
+        assert ("status", f"{asked} ({DENIED})") in output.events
 
 
 async def _ask_at_once(bridge: Bridge) -> int:

@@ -62,17 +62,25 @@ async def knows_session(
     base: str, headers: Mapping[str, str], session_id: str, timeout: float
 ) -> bool | None:
     """Whether the gateway has messages of a session; None when it does not say."""
+    found = await session_messages(base, headers, session_id, timeout)
+    return None if found is None else bool(found)
+
+
+async def session_messages(
+    base: str, headers: Mapping[str, str], session_id: str, timeout: float
+) -> list[Any] | None:
+    """The messages of a session, none for one that the gateway does not know; None when it does not say."""
     url = f"{base.removesuffix('/v1')}/api/sessions/{session_id}/messages"
     try:
         reply = await client.send("GET", url, headers, min(PROBE_SECONDS, timeout))
     except HermesUnreachable:
         return None
     if reply.status == 404:
-        return False
+        return []
     told: Any = reply.json() if reply.status == 200 else None
     if isinstance(told, dict):
         told = as_object(told).get("data", as_object(told).get("messages"))
-    return bool(cast("list[Any]", told)) if isinstance(told, list) else None
+    return cast("list[Any]", told) if isinstance(told, list) else None
 
 
 async def ask(request: ChatRequest, sink: Sink) -> ChatAnswer:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from molecule_runtime.kit.message_text import member
 from molecule_runtime.kit.message_text import text_of_message as extract_message_text
 from molecule_runtime.kit.queue import TurnQueue
 from molecule_runtime.kit.runner import TurnRunner, TurnServices
-from molecule_runtime.runtimes.hermes import chat, failures, reply_server, sessions, settings
+from molecule_runtime.runtimes.hermes import approvals, chat, failures, reply_server, sessions, settings
 from molecule_runtime.runtimes.hermes.bare import (
     Origin,
     bare_files,
@@ -204,7 +205,8 @@ class HermesAgentProxyExecutor(TurnExecutor):
             self._settings.request_timeout or _PLUGIN_REPLY_TIMEOUT,
             _last_start(turn),
         )
-        return TurnResult(await self._plugin.ask(self._plugin_address(), message, limits, turn.sink.status))
+        progress = partial(approvals.report_progress, turn, self._runner)
+        return TurnResult(await self._plugin.ask(self._plugin_address(), message, limits, progress))
 
     async def _ask_chat(self, turn: Turn, origin: Origin) -> TurnResult:
         timeout, headers = (
@@ -231,6 +233,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
             sentence = f"[hermes-agent unreachable] {problem}"
             raise failures.failure(code, sentence, retryable=problem.is_lost) from problem
         self._chat.record(turn, origin, session, answer.session_id)
+        await approvals.report_held_back(turn, self._runner, self._base, headers, answer.session_id)
         return TurnResult(answer.text, session_id=answer.session_id or None)
 
     async def _payload(

@@ -6,9 +6,9 @@ A reply finds its message by `reply_to` alone: several messages of one chat may 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from molecule_runtime.kit import wedge
 from molecule_runtime.runtimes.hermes import client, failures, liveness
@@ -22,6 +22,9 @@ CANCEL_SECONDS = 2.0
 FAILURES_TO_WEDGE = 3
 GATEWAY_GONE = "the hermes gateway ended before it answered"
 WEDGE_REASON = "hermes plugin unreachable"
+
+Progress: TypeAlias = Callable[[str, Mapping[str, Any]], object]
+"""Is told what the plugin says of a message before its answer: a text, and its metadata."""
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +70,7 @@ class PluginLink:
 
     def __init__(self, pending: "dict[str, asyncio.Future[str]]") -> None:
         self._pending = pending
-        self._progress: dict[str, Callable[[str], object]] = {}
+        self._progress: dict[str, Progress] = {}
         self._failures = 0
         self._is_wedged = False
         self._can_cancel: bool | None = None
@@ -77,7 +80,7 @@ class PluginLink:
         address: PluginAddress,
         message: dict[str, Any],
         limits: PluginLimits,
-        progress: Callable[[str], object],
+        progress: Progress,
     ) -> str:
         """Post a message and wait for its reply. Raises TurnError with the sentence for the caller."""
         message_id = str(message["message_id"])
@@ -127,10 +130,10 @@ class PluginLink:
         except HermesUnreachable as problem:
             log.info("the plugin was not told that message %s is cancelled: %s", message_id, problem)
 
-    def report_progress(self, message_id: str, text: str) -> None:
+    def report_progress(self, message_id: str, text: str, metadata: Mapping[str, Any]) -> None:
         """Pass on what the plugin says of a message before its answer."""
         if progress := self._progress.get(message_id):
-            progress(text)
+            progress(text, metadata)
 
     async def _wait_for_reply(
         self, future: "asyncio.Future[str]", address: PluginAddress, timeout: float

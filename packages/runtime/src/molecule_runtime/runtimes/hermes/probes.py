@@ -1,10 +1,10 @@
 """Questions to a hermes gateway outside of turns: is it there, and what was said in a session."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from molecule_runtime.runtimes.hermes import client, executor, settings
-from molecule_runtime.runtimes.hermes.client import HermesUnreachable, as_object
+from molecule_runtime.runtimes.hermes import chat, client, executor, settings
+from molecule_runtime.runtimes.hermes.client import HermesUnreachable
 
 PROBE_SECONDS = 5.0
 
@@ -32,15 +32,7 @@ async def problem_at(url: str, seconds: float = PROBE_SECONDS) -> str:
 
 async def session_messages(base: str, headers: Mapping[str, str], session_id: str) -> list[Any] | None:
     """The messages of a session; None where the gateway does not tell them."""
-    url = f"{base.removesuffix('/v1')}/api/sessions/{session_id}/messages"
-    try:
-        reply = await client.send("GET", url, headers, PROBE_SECONDS)
-    except HermesUnreachable:
-        return None
-    told: Any = reply.json() if reply.status == 200 else None
-    if isinstance(told, dict):
-        told = as_object(told).get("data", as_object(told).get("messages"))
-    return cast("list[Any]", told) if isinstance(told, list) else None
+    return await chat.session_messages(base, headers, session_id, PROBE_SECONDS) or None
 
 
 def _settings() -> settings.HermesSettings:

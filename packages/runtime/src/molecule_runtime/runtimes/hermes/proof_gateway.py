@@ -78,7 +78,7 @@ class GatewayUnderProof:
         async def ask(text: str) -> str:
             message = _message(chat_id, text, f"http://127.0.0.1:{port}{_CALLBACK_PATH}")
             limits = PluginLimits(10.0, TURN_SECONDS, time.monotonic() + TURN_SECONDS)
-            return await link.ask(self._address(), message, limits, lambda _: None)
+            return await link.ask(self._address(), message, limits, lambda text, metadata: None)
 
         try:
             async with asyncio.timeout(ROUND_TRIP_SECONDS):

@@ -128,7 +128,7 @@ async def handle_reply(
     request: Any,
     secret: str,
     pending: "Mapping[str, asyncio.Future[str]]",
-    report_progress: Callable[[str, str], None],
+    report_progress: Callable[[str, str, Mapping[str, Any]], None],
 ) -> ReplyResponse:
     """Resolve the message that a reply belongs to, and say what became of it."""
     if secret and not _is_secret(request.headers, secret):
@@ -148,7 +148,7 @@ async def handle_reply(
         return _response(200, ok=True, stale=True)
     metadata = as_object(reply.get("metadata"))
     if metadata.get("final") is False:
-        report_progress(reply_to, content)
+        report_progress(reply_to, content, metadata)
     elif not future.done() and (error := metadata.get("error")):
         future.set_exception(failures.TurnNotAnswered(content, is_retryable=error == "stopped"))
     elif not future.done():

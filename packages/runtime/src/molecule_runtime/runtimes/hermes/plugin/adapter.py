@@ -266,10 +266,12 @@ class MoleculeAdapter(BasePlatformAdapter):
     async def send_exec_approval(
         self, chat_id: str, command: str, session_key: str, *args: Any, **kwargs: Any
     ) -> SendResult:
-        """Nobody can approve while the turn runs, so a dangerous command is refused at once."""
+        """Nobody can approve while the turn runs, so a dangerous command is refused at once, and reported."""
         from tools.approval import resolve_gateway_approval
 
         resolve_gateway_approval(session_key, "deny", reason=REFUSED)
+        if message := self._chats.in_hand(chat_id):
+            await self._replies.send(message, command, final=False, approval="denied")
         return SendResult(success=True)
 
     # The answer is one text: pictures and files that it names stay in it.
