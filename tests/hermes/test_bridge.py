@@ -2,19 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
 
-from molecule_runtime.kit.adapter import AdapterConfig
 from molecule_runtime.kit.runner import TurnRunner, TurnServices
 from molecule_runtime.runtimes.hermes.approvals import DENIED
-from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.testing.outputs import KeptOutput, request
 from molecule_runtime.testing.scripted_model import (
     ModelReply,
@@ -24,8 +20,8 @@ from molecule_runtime.testing.scripted_model import (
     by_text,
     recall,
 )
-from tests.hermes.callers import Caller
-from tests.hermes.gateway_process import CANARIES, GatewayProcess
+from tests.hermes.bridges import HEAD, Bridge, text_of
+from tests.hermes.gateway_process import GatewayProcess
 
 pytestmark = [
     pytest.mark.e2e,
@@ -35,7 +31,6 @@ pytestmark = [
 CONVERSATIONS = ("amber", "basalt", "coral")
 TURNS = 10
 COMMANDS = ("/status", "restart gateway")
-HEAD = "you said:\n"
 
 
 @pytest.fixture(autouse=True)
@@ -43,62 +38,6 @@ def _plain_model(model: ScriptedModel) -> Iterator[None]:
     model.script = recall
     yield
     model.script = recall
-
-
-@dataclass
-class Bridge:
-    """An executor on one transport, asked as a server of the a2a-sdk asks it."""
-
-    transport: str
-    executor: HermesAgentProxyExecutor
-    said: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """The texts of each conversation, oldest first."""
-
-    async def outcome(self, conversation: str, text: str) -> Any:
-        """The message that a text is answered with."""
-        events = list[Any]()
-
-        async def enqueue_event(event: Any) -> None:
-            events.append(event)
-
-        message = SimpleNamespace(parts=[SimpleNamespace(text=text)], metadata=None)
-        context = SimpleNamespace(message=message, context_id=f"{self.transport}-{conversation}")
-        await self.executor.execute(context, SimpleNamespace(enqueue_event=enqueue_event))
-        assert len(events) == 1, "one outcome for each turn"
-        return events[0]
-
-    async def ask(self, conversation: str, text: str) -> str:
-        """The text of the answer."""
-        return _text(await self.outcome(conversation, text))
-
-    async def take_turn(self, conversation: str, text: str) -> bool:
-        """Whether a turn is answered with what was said in its conversation, and with nothing else."""
-        answer = await self.ask(conversation, text)
-        self.said.setdefault(conversation, []).append(text)
-        expected = HEAD + "\n".join(self.said[conversation])
-        assert answer == expected, f"{answer!r} instead of {expected!r}"
-        return True
-
-
-@pytest.fixture
-async def bridges(
-    caller: Caller, gateway: GatewayProcess, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[list[Bridge]]:
-    """A bridge for each transport, to the gateway that all tests share. `caller` has warmed it."""
-    monkeypatch.setenv("HERMES_API_BASE", f"http://127.0.0.1:{gateway.api_port}/v1")
-    monkeypatch.setenv("API_SERVER_KEY", CANARIES["API_SERVER_KEY"])
-    monkeypatch.setenv("MOLECULE_A2A_PLATFORM_PORT", str(gateway.plugin_port))
-    monkeypatch.setenv("MOLECULE_A2A_PLATFORM_SHARED_SECRET", gateway.secret)
-    monkeypatch.setenv("MOLECULE_A2A_CALLBACK_PORT", "0")
-    made = list[Bridge]()
-    for transport in ("chat", "plugin"):
-        monkeypatch.setenv("MOLECULE_A2A_PLATFORM_ENABLED", str(transport == "plugin"))
-        executor = HermesAgentProxyExecutor(AdapterConfig(model="scripted", workspace_id="bridge"))
-        await executor.start()
-        made.append(Bridge(transport, executor))
-    yield made
-    for bridge in made:
-        await bridge.executor.stop()
 
 
 async def test_ten_turns_in_three_conversations_on_both_transports_and_a_kill(
@@ -200,7 +139,7 @@ async def _kill_during_turns(
     for transport, turn in turns.items():
         failed = (await asyncio.wait_for(turn, 5)).metadata["molecule"]
         assert (failed["state"], failed["retryable"]) == ("failed", True)
-        told[transport] = time.monotonic() - killed, _text(turn.result())
+        told[transport] = time.monotonic() - killed, text_of(turn.result())
     assert "[hermes-agent unreachable]" in told["chat"][1]
     assert "[hermes plugin error] the hermes gateway ended before it answered" in told["plugin"][1]
     model.script = recall
@@ -211,10 +150,6 @@ async def _kill_during_turns(
         await asyncio.sleep(0.1)
     assert gateway.hermes().pid != before.pid
     return told
-
-
-def _text(message: Any) -> str:
-    return "".join(part.text for part in message.parts)
 
 
 def _is_ready(gateway: GatewayProcess) -> bool:

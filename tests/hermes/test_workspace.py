@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from molecule_platform.testing import servers
+from molecule_runtime.runtimes.hermes.home import stanza_secret
 from molecule_runtime.testing.scripted_model import ModelReply, ModelRequest, ScriptedModel, ToolCall
 from scripts import live_platform
 from scripts.live_platform import LivePlatform
@@ -58,9 +60,26 @@ def test_a_conversation_goes_on_after_a_restart_of_runtime_and_gateway(
         said = text_of(workspace.send("second words", contextId="c"))
         assert "first words" in said
         assert "second words" in said
-        assert "model-key-canary" not in workspace.log.read_text()
+        assert workspace.end() == 0
+        _check_no_secret(workspace.folder, tmp_path / "home")
     finally:
         workspace.close()
+
+
+def _check_no_secret(folder: Path, home: Path) -> None:
+    """Neither logs nor transcripts, snapshot or task store of a workspace hold a key or a secret."""
+    variables = (line.partition("=") for line in (home / ".env").read_text().splitlines())
+    secrets = {
+        "model": "model-key-canary",
+        "api": next(value for name, _, value in variables if name == "API_SERVER_KEY"),
+    }
+    if shared := stanza_secret(yaml.safe_load((home / "config.yaml").read_text())):
+        secrets["shared"] = shared
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert {".agent_snapshot.json", ".tasks.db"} <= {path.name for path in files}
+    for path in files:
+        data = path.read_bytes()
+        assert not [name for name, value in secrets.items() if value.encode() in data], path
 
 
 def test_hermes_delegates_through_the_tools_of_its_workspace(

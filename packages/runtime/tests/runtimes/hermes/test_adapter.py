@@ -5,10 +5,12 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from molecule_runtime.kit.adapter import AdapterConfig
+from molecule_runtime.links import heartbeat
 from molecule_runtime.runtimes.hermes import Adapter, HermesAdapter, adapter
 from molecule_runtime.runtimes.hermes.adapter import HermesAgentAdapter
 
@@ -48,6 +50,14 @@ def test_the_platform_is_told_of_sessions_and_of_patience_alone() -> None:
     assert [name for name, is_set in flags.items() if is_set] == ["session"]
     assert (Adapter().idle_timeout_override(), Adapter().memory_filename()) == (900, "AGENTS.md")
     assert (Adapter.name(), Adapter.display_name()) == ("hermes", "Hermes Agent (Nous Research)")
+
+
+def test_a_heartbeat_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADAPTER_MODULE", "molecule_runtime.runtimes.hermes")
+    block: Any = heartbeat._runtime_metadata_payload()["runtime_metadata"]
+    assert block["idle_timeout_seconds"] == 900
+    assert len(block["capabilities"]) == 7
+    assert [name for name, is_set in block["capabilities"].items() if is_set] == ["session"]
 
 
 async def test_a_gateway_that_comes_up_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,15 @@ async def test_an_answer_of_another_shape_is_told(
     assert "oops" not in caplog.text
 
 
+async def test_a_whole_answer_that_hermes_flags_as_failed_is_a_failure(chat_gateway: ChatGateway) -> None:
+    choice = {"message": {"content": "API call failed"}, "finish_reason": "error"}
+    hermes = {"failed": True, "error": "HTTP 429: slow down"}
+    chat_gateway.answer = lambda call: JSONResponse({"choices": [choice], "hermes": hermes})
+    queue = await asked(make_executor())
+    assert queue.state == "failed"
+    assert queue.text.startswith("[hermes-agent error 502] HTTP 429: slow down [ref ")
+
+
 def test_the_text_of_an_answer_is_extracted() -> None:
     extract = HermesAgentProxyExecutor._extract_assistant_text
     assert extract({"choices": [{"message": {"content": "a"}}]}) == "a"

@@ -247,6 +247,22 @@ async def test_three_failures_in_a_row_wedge_and_a_success_clears(
         assert not wedge.is_wedged()
 
 
+async def test_a_gateway_that_takes_messages_and_answers_none_is_bounded(
+    plugin_gateway: PluginGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "_PLUGIN_REPLY_TIMEOUT", 0.1)
+    async with started(runtime_config={"max_concurrent_turns": 1}) as made:
+        turns = [asking(made) for _ in range(3)]
+        for number, (queue, turn) in enumerate(turns, 1):
+            await asyncio.wait_for(turn, 5)
+            assert queue.text.startswith("[hermes plugin reply timeout after 0s]")
+            assert len(plugin_gateway.posts) >= number, "each timeout frees the one slot for the next turn"
+        assert wedge.wedge_reason() == "hermes plugin unreachable"
+        plugin_gateway.auto = "back"
+        await asking(made)[1]
+        assert not wedge.is_wedged()
+
+
 async def test_a_blank_prompt_posts_nothing(plugin_gateway: PluginGateway) -> None:
     async with started() as made:
         queue, turn = asking(made, "  ")

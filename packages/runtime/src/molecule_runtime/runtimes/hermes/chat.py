@@ -133,6 +133,7 @@ async def _read(reply: OpenReply, request: ChatRequest, sink: Sink) -> ChatAnswe
     text = extract_assistant_text(data)
     if text is None:
         raise failures.no_content()
+    _check_chunk(as_object(data))
     _report_usage(sink, data, model)
     return ChatAnswer(text, session_id)
 
@@ -180,10 +181,10 @@ async def _read_stream(reply: OpenReply, sink: Sink, model: str) -> str:
 
 
 def _check_chunk(chunk: Mapping[str, Any]) -> None:
-    """Raise the failure of a run that the gateway flags as failed; a whole answer would be a 502."""
+    """Raise the failure of a run that the gateway flags as failed; without any text it would be a 502."""
     if _first_choice(chunk).get("finish_reason") != "error" and "error" not in chunk:
         return
-    error = chunk.get("error")
+    error = chunk.get("error") or as_object(chunk.get("hermes")).get("error")
     message = as_object(error).get("message", error)
     shown = failures.scrubbed(message)[: failures.MAX_BODY_CHARACTERS] if isinstance(message, str) else ""
     log.error("hermes-agent 502: %s", shown)

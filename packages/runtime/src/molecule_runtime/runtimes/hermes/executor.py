@@ -123,9 +123,8 @@ class HermesAgentProxyExecutor(TurnExecutor):
             self._reply_site, self._callback_port = await reply_server.listen(host, port, server)
         except OSError as problem:
             if self._settings.is_callback_port_given and port:
-                raise RuntimeError(
-                    f"MOLECULE_A2A_CALLBACK_PORT={port} cannot be bound on {host}: {problem}"
-                ) from problem
+                refused = f"MOLECULE_A2A_CALLBACK_PORT={port} cannot be bound on {host} ({problem})"
+                raise RuntimeError(f"{refused}: unset it, or name a free port.") from problem
             self._reply_site, self._callback_port = await reply_server.listen(host, 0, server)
         self._reply_runner = server
 
