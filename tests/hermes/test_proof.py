@@ -206,7 +206,7 @@ def without_aiohttp(prover: Prover) -> None:
         (with_another_spelling, 2, 'which has ["molecule_a2a"]: add it in exactly this spelling'),
         (disabled, 2, "molecule-a2a is in plugins.disabled of"),
         (without_stanza, 3, "has no enabled stanza platforms.molecule-a2a"),
-        (without_aiohttp, 4, "/a2a/health did not answer 200 within 45 s"),
+        (without_aiohttp, 4, "/a2a/health did not answer 200 within 40 s"),
     ],
 )
 def test_what_is_broken_is_told_within_a_minute(

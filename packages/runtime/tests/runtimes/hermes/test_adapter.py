@@ -5,12 +5,13 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from molecule_runtime.kit.adapter import AdapterConfig
-from molecule_runtime.links import heartbeat
+from molecule_runtime.links import heartbeat as heartbeats
 from molecule_runtime.runtimes.hermes import Adapter, HermesAdapter, adapter
 from molecule_runtime.runtimes.hermes.adapter import HermesAgentAdapter
 
@@ -54,7 +55,7 @@ def test_the_platform_is_told_of_sessions_and_of_patience_alone() -> None:
 
 def test_a_heartbeat_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADAPTER_MODULE", "molecule_runtime.runtimes.hermes")
-    block: Any = heartbeat._runtime_metadata_payload()["runtime_metadata"]
+    block: Any = heartbeats._runtime_metadata_payload()["runtime_metadata"]
     assert block["idle_timeout_seconds"] == 900
     assert len(block["capabilities"]) == 7
     assert [name for name, is_set in block["capabilities"].items() if is_set] == ["session"]
@@ -107,8 +108,10 @@ async def test_a_gateway_without_the_plugin_is_told_from_none(monkeypatch: pytes
         monkeypatch.setenv("MOLECULE_A2A_PLATFORM_FALLBACK", "true")
         made = Adapter()
         await made.setup(config())
-        executor = await made.create_executor(config())
+        heartbeat = SimpleNamespace(runtime_state="")
+        executor = await made.create_executor(config(heartbeat=heartbeat))
         assert not executor._use_plugin
+        assert heartbeat.runtime_state == "degraded"
         assert await made.health() == {"ok": True}
         await made.close()
 
