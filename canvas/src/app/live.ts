@@ -2,7 +2,7 @@ import { checkWaiting } from '@/commands/checkWaiting';
 import { readAnswer } from '@/engine/a2a';
 import { coalesce, coalesceEach } from '@/engine/coalesce';
 import type { After } from '@/engine/coalesce';
-import { callsForRefetch, chatOf, touchesCard, touchesChat } from '@/engine/frames';
+import { chatOf, needsAllRows, touchesCard, touchesChat } from '@/engine/frames';
 import type { Frame } from '@/engine/frames';
 import { text } from '@/engine/json';
 import * as outbox from '@/engine/outbox';
@@ -21,6 +21,9 @@ export function startLive(platform: Platform, open: OpenWire, after: After): () 
   const refetchSoon = coalesce(() => {
     records.refreshWorkspaces();
   }, REFETCH_MS, after);
+  const refetchRowSoon = coalesceEach((id) => {
+    void records.refreshWorkspace(id);
+  }, REFETCH_MS, after);
   const refetchChatSoon = coalesceEach((id) => {
     records.refreshChat(id);
   }, REFETCH_MS, after);
@@ -32,8 +35,13 @@ export function startLive(platform: Platform, open: OpenWire, after: After): () 
     records.fold(frame);
     if (frame.event === 'A2A_RESPONSE') settle(platform, frame);
     if (frame.event === 'RESYNC_REQUIRED') records.refreshAgents();
-    if (callsForRefetch(frame)) refetchSoon();
-    if (touchesChat(frame)) refetchChatSoon(chatOf(frame));
+    if (needsAllRows(frame)) refetchSoon();
+    if (records.lacks(frame)) refetchRowSoon(frame.workspaceId);
+    if (touchesChat(frame)) {
+      refetchChatSoon(chatOf(frame));
+      // How many messages wait for it is shown for the open agent only, and no event carries it.
+      if (chatOf(frame) === canvas.getState().selectedId) refetchRowSoon(chatOf(frame));
+    }
     if (touchesCard(frame)) refetchCardSoon(frame.workspaceId);
   };
 

@@ -30,8 +30,8 @@ export function assemble(): Assembly {
     mutationCache: new MutationCache({ onError }),
     defaultOptions: { queries: { retry: isWorthRetrying } },
   });
-  const records = createRecords(client);
-  const memory = browserMemory();
   const api = createApi((url, init) => fetch(url, init));
+  const records = createRecords(client, api);
+  const memory = browserMemory();
   return { client, platform: { api, records, memory, canvas: createCanvasStore(memory) } };
 }

@@ -11,6 +11,6 @@ export const pause: AgentCommand = {
   },
   perform: async ({ api, records }, agentId) => {
     await api.pause(agentId);
-    records.refreshWorkspaces();
+    await records.refreshWorkspace(agentId);
   },
 };

@@ -8,6 +8,6 @@ export const resume: AgentCommand = {
   takesAlong: () => null,
   perform: async ({ api, records }, agentId) => {
     await api.resume(agentId);
-    records.refreshWorkspaces();
+    await records.refreshWorkspace(agentId);
   },
 };

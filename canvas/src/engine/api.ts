@@ -25,6 +25,8 @@ export interface PlatformApi {
   /** The session of this browser, or null when there is none. Remembers its CSRF token for the other calls. */
   session(): Promise<Session | null>;
   workspaces(): Promise<Workspace[]>;
+  /** One of them, or null when there is none by that id (any more). */
+  workspace(id: string): Promise<Workspace | null>;
   pause(id: string): Promise<void>;
   resume(id: string): Promise<void>;
   /** As the platform shows it to others. */
@@ -82,6 +84,15 @@ export function createApi(fetch: Fetch): PlatformApi {
     return readWorkspaces(rows);
   };
 
+  const workspace = async (id: string): Promise<Workspace | null> => {
+    try {
+      return readWorkspaces([(await get(`/workspaces/${segment(id)}`)).body])[0] ?? null;
+    } catch (error) {
+      if (error instanceof RefusedError && (error.status === 404 || error.status === 410)) return null;
+      throw error;
+    }
+  };
+
   const session = async (): Promise<Session | null> => {
     try {
       const found = readSession((await get('/auth/session')).body);
@@ -108,6 +119,7 @@ export function createApi(fetch: Fetch): PlatformApi {
     logout: () => done(post('/auth/logout', {})),
     session,
     workspaces,
+    workspace,
     pause: (id) => done(post(`/workspaces/${segment(id)}/pause`, {})),
     resume: (id) => done(post(`/workspaces/${segment(id)}/resume`, {})),
     card: async (id) =>

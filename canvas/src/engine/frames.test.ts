@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { callsForRefetch, chatOf, foldFrame, readFrame, touchesCard, touchesChat } from '@/engine/frames';
+import { chatOf, foldFrame, needsAllRows, needsRow, readFrame, touchesCard, touchesChat } from '@/engine/frames';
 import type { Frame } from '@/engine/frames';
 import { readWorkspaces } from '@/engine/workspaces';
 
@@ -70,22 +70,63 @@ describe('folding an event into the rows', () => {
     expect(seen[0]?.lastHeartbeatAt).toBe('2026-05-02T10:15:30.123Z');
   });
 
+  it('applies what an update names', () => {
+    const moved = foldFrame(rows, frame('WORKSPACE_UPDATED', 'hosted', { name: 'ada', parent_id: null, tier: 3 }));
+    expect(moved[1]).toMatchObject({ name: 'ada', parentId: null, status: 'paused' });
+  });
+
+  it('changes one row and keeps the others as they are', () => {
+    const after = foldFrame(rows, frame('WORKSPACE_PAUSED', 'lead'));
+    expect(after[0]).not.toBe(rows[0]);
+    expect(after[1]).toBe(rows[1]);
+  });
+
+  it('knows of a card that came with the agent or later', () => {
+    expect(foldFrame(rows, frame('WORKSPACE_ONLINE', 'lead', { agent_card: {} }))[0]?.hasCard).toBe(true);
+    expect(foldFrame(rows, frame('AGENT_CARD_UPDATED', 'lead'))[0]?.hasCard).toBe(true);
+    expect(foldFrame(rows, frame('WORKSPACE_PAUSED', 'lead'))[0]?.hasCard).toBe(false);
+  });
+
+  it('forgets the task of an agent that starts again, and says why a start failed', () => {
+    const busy = foldFrame(rows, frame('TASK_UPDATED', 'lead', { current_task: 'reading', active_tasks: 2 }));
+    const again = foldFrame(busy, frame('WORKSPACE_PROVISIONING', 'lead'));
+    expect(again[0]).toMatchObject({ currentTask: '', activeTasks: 0 });
+    const failed = foldFrame(again, frame('WORKSPACE_PROVISION_FAILED', 'lead', { error: 'no such engine' }));
+    expect(failed[0]?.statusReason).toBe('no such engine');
+  });
+
   it('removes an agent together with everything below it', () => {
     expect(foldFrame(rows, frame('WORKSPACE_REMOVED', 'lead'))).toEqual([]);
   });
 
   it('gives back the same rows when the event says nothing about them', () => {
-    expect(foldFrame(rows, frame('WORKSPACE_UPDATED', 'lead'))).toBe(rows);
+    expect(foldFrame(rows, frame('WORKSPACE_CLAIMED', 'lead'))).toBe(rows);
     expect(foldFrame(rows, frame('WORKSPACE_ONLINE', 'stranger'))).toBe(rows);
   });
 });
 
 describe('what an event asks for', () => {
-  it('reads the rows again after lasting changes, not after each heartbeat', () => {
-    expect(callsForRefetch(frame('WORKSPACE_UPDATED', 'lead'))).toBe(true);
-    expect(callsForRefetch(frame('RESYNC_REQUIRED', ''))).toBe(true);
-    expect(callsForRefetch(frame('WORKSPACE_HEARTBEAT', 'lead'))).toBe(false);
-    expect(callsForRefetch(frame('TASK_UPDATED', 'lead'))).toBe(false);
+  it('reads all rows only when events were missed', () => {
+    expect(needsAllRows(frame('RESYNC_REQUIRED', ''))).toBe(true);
+    for (const event of ['WORKSPACE_PAUSED', 'WORKSPACE_UPDATED', 'WORKSPACE_HEARTBEAT']) {
+      expect(needsAllRows(frame(event, 'lead'))).toBe(false);
+    }
+  });
+
+  it.each(['PAUSED', 'RESUMED', 'OFFLINE', 'ONLINE', 'HIBERNATED', 'WAKING', 'UPDATED', 'HEARTBEAT', 'REMOVED'])(
+    'reads nothing after WORKSPACE_%s of a known agent',
+    (event) => {
+      expect(needsRow(rows, frame(`WORKSPACE_${event}`, 'lead'))).toBe(false);
+    },
+  );
+
+  it('reads one row when the agent is new or the event says less than changed', () => {
+    expect(needsRow(rows, frame('WORKSPACE_PROVISIONING', 'stranger'))).toBe(true);
+    expect(needsRow(rows, frame('WORKSPACE_ONLINE', 'lead', { url: '' }))).toBe(true);
+    expect(needsRow(rows, frame('WORKSPACE_DEGRADED', 'lead'))).toBe(true);
+    expect(needsRow(rows, frame('WORKSPACE_RENAMED_SOMEHOW', 'lead'))).toBe(true);
+    expect(needsRow(rows, frame('WORKSPACE_HEARTBEAT', 'stranger'))).toBe(false);
+    expect(needsRow(rows, frame('MESSAGE_ACCEPTED', 'lead'))).toBe(false);
   });
 
   it('looks at the card again whenever it may be another', () => {

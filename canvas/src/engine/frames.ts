@@ -38,12 +38,17 @@ const STATUS_AFTER: Readonly<Record<string, string>> = {
 
 type Change = (workspace: Workspace, frame: Frame) => Workspace;
 
+/** What a new start forgets. */
+const IDLE = { currentTask: '', activeTasks: 0 };
+
 const CHANGES: Readonly<Record<string, Change>> = {
   WORKSPACE_RESUMED: (workspace) => ({
     ...workspace,
     status: workspace.external ? 'awaiting_agent' : 'provisioning',
     statusReason: null,
   }),
+  WORKSPACE_UPDATED: (workspace, { payload }) => ({ ...workspace, ...changedFields(payload) }),
+  AGENT_CARD_UPDATED: (workspace) => ({ ...workspace, hasCard: true }),
   WORKSPACE_HEARTBEAT: (workspace, { payload, timestamp }) => ({
     ...workspace,
     activeTasks: count(payload.active_tasks),
@@ -56,10 +61,27 @@ const CHANGES: Readonly<Record<string, Change>> = {
   }),
 };
 
+/** The fields that an update names and the page shows. */
+function changedFields(payload: JsonObject): Partial<Workspace> {
+  return {
+    ...('name' in payload && { name: text(payload.name) }),
+    ...('role' in payload && { role: text(payload.role) }),
+    ...('parent_id' in payload && { parentId: textOrNull(payload.parent_id) }),
+    ...('runtime' in payload && { runtime: text(payload.runtime) }),
+    ...('delivery_mode' in payload && { deliveryMode: text(payload.delivery_mode) }),
+  };
+}
+
 function changeFor(event: string): Change | undefined {
   const status = STATUS_AFTER[event];
   if (status === undefined) return CHANGES[event];
-  return (workspace, { payload }) => ({ ...workspace, status, statusReason: textOrNull(payload.reason) });
+  return (workspace, { payload }) => ({
+    ...workspace,
+    status,
+    statusReason: textOrNull(payload.reason) ?? textOrNull(payload.error),
+    hasCard: workspace.hasCard || isObject(payload.agent_card),
+    ...(status === 'provisioning' && IDLE),
+  });
 }
 
 /** The rows after the event; the same array when the event says nothing about them. */
@@ -75,10 +97,24 @@ export function foldFrame(workspaces: readonly Workspace[], frame: Frame): reado
   );
 }
 
-/** An event may say less than the row holds, so what changes a row for good is followed by a fresh read. */
-export function callsForRefetch({ event }: Frame): boolean {
-  if (event === 'RESYNC_REQUIRED' || event === 'AGENT_CARD_UPDATED') return true;
-  return event.startsWith('WORKSPACE_') && event !== 'WORKSPACE_HEARTBEAT';
+/** True when so much may have been missed that all rows must be read again. */
+export function needsAllRows({ event }: Frame): boolean {
+  return event === 'RESYNC_REQUIRED';
+}
+
+// A registration may bring another way of delivery, and the reason of a degraded agent is a sentence of the platform.
+const saysLess: Readonly<Record<string, (payload: JsonObject) => boolean>> = {
+  WORKSPACE_ONLINE: (payload) => 'url' in payload,
+  WORKSPACE_DEGRADED: () => true,
+};
+
+const NO_ROW: ReadonlySet<string> = new Set(['WORKSPACE_REMOVED', 'WORKSPACE_HEARTBEAT']);
+
+/** True when the row of this one agent must be read: it is new here, or the event does not carry all that changed. */
+export function needsRow(workspaces: readonly Workspace[], { event, workspaceId, payload }: Frame): boolean {
+  if (!event.startsWith('WORKSPACE_') || NO_ROW.has(event)) return false;
+  if (!workspaces.some(({ id }) => id === workspaceId)) return true;
+  return changeFor(event) === undefined || (saysLess[event]?.(payload) ?? false);
 }
 
 /**

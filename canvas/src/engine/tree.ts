@@ -1,65 +1,94 @@
 import type { Workspace } from '@/engine/workspaces';
 
-export const NODE_WIDTH = 248;
-export const NODE_HEIGHT = 116;
-const COLUMN = NODE_WIDTH + 40;
-const LEVEL = NODE_HEIGHT + 72;
+/** The part of a workspace that decides its place in the tree. */
+export type Shape = Pick<Workspace, 'id' | 'parentId'>;
 
-export interface Place {
+/** An agent and everything below it. One with children is the lead of a team. */
+export interface Branch {
   readonly id: string;
-  readonly x: number;
-  readonly y: number;
-  readonly depth: number;
+  readonly children: readonly Branch[];
 }
 
-export interface Link {
-  readonly from: string;
-  readonly to: string;
-}
-
-export interface TreeLayout {
-  /** In reading order (a parent before its children), which is also the order of the Tab key. */
-  readonly places: readonly Place[];
-  readonly links: readonly Link[];
-}
-
-type Shape = Pick<Workspace, 'id' | 'parentId'>;
+export const isTeam = ({ children }: Branch): boolean => children.length > 0;
 
 function childrenByParent(rows: readonly Shape[]): Map<string | null, string[]> {
   const known = new Set(rows.map(({ id }) => id));
   const children = new Map<string | null, string[]>();
   for (const { id, parentId } of rows) {
     const parent = parentId !== null && parentId !== id && known.has(parentId) ? parentId : null;
-    children.set(parent, [...(children.get(parent) ?? []), id]);
+    const siblings = children.get(parent);
+    if (siblings === undefined) children.set(parent, [id]);
+    else siblings.push(id);
   }
   return children;
 }
 
 /**
- * Parents stand centred above their children, leaves side by side, trees of a forest left to right.
- * A row whose parent is not among the rows stands as a root; rows that only form a cycle do too.
+ * The roots of the organisation, in the order of the rows.
+ * A row whose parent is not among the rows stands as a root; of rows that only form a cycle the first one does.
  */
-export function layoutTree(rows: readonly Shape[]): TreeLayout {
+export function buildTree(rows: readonly Shape[]): readonly Branch[] {
   const children = childrenByParent(rows);
-  const places = new Map<string, Place>();
-  const links: Link[] = [];
-  let nextColumn = 0;
-
-  const visit = (id: string, depth: number): number => {
-    places.set(id, { id, x: 0, y: depth * LEVEL, depth });
-    const below = (children.get(id) ?? []).filter((child) => !places.has(child));
-    const columns = below.map((child) => {
-      links.push({ from: id, to: child });
-      return visit(child, depth + 1);
-    });
-    const first = columns.at(0);
-    const last = columns.at(-1);
-    const column = first === undefined || last === undefined ? nextColumn++ : (first + last) / 2;
-    places.set(id, { id, x: column * COLUMN, y: depth * LEVEL, depth });
-    return column;
+  const seen = new Set<string>();
+  const grow = (id: string): Branch => {
+    seen.add(id);
+    const below = (children.get(id) ?? []).filter((child) => !seen.has(child));
+    return { id, children: below.map(grow) };
   };
+  const roots = (children.get(null) ?? []).map(grow);
+  const cycles = rows.flatMap(({ id }) => (seen.has(id) ? [] : [grow(id)]));
+  return [...roots, ...cycles];
+}
 
-  (children.get(null) ?? []).forEach((root) => visit(root, 0));
-  rows.filter(({ id }) => !places.has(id)).forEach(({ id }) => places.has(id) || visit(id, 0));
-  return { places: [...places.values()], links };
+/** Whether two lists of rows make the same tree: what else changed in them moves nothing. */
+export function sameShape(one: readonly Shape[], other: readonly Shape[]): boolean {
+  if (one === other) return true;
+  if (one.length !== other.length) return false;
+  return one.every(({ id, parentId }, at) => id === other[at]?.id && parentId === other[at].parentId);
+}
+
+/** Gives back the earlier value as long as the next one is the same, so that nothing is computed anew from it. */
+export function keepWhileSame<T>(isSame: (one: T, other: T) => boolean): (next: T) => T {
+  let kept: { readonly value: T } | null = null;
+  return (next) => {
+    if (kept === null || !isSame(kept.value, next)) kept = { value: next };
+    return kept.value;
+  };
+}
+
+/** Ids of all leads, parents first. */
+export function teamIds(tree: readonly Branch[]): string[] {
+  return tree.flatMap((branch) => (isTeam(branch) ? [branch.id, ...teamIds(branch.children)] : []));
+}
+
+/** Those who stand above an agent, the root first. A cycle in the rows ends the walk. */
+export function ancestorsOf(rows: readonly Shape[], id: string): string[] {
+  const parents = new Map(rows.map((row) => [row.id, row.parentId]));
+  const above: string[] = [];
+  let next = parents.get(id) ?? null;
+  while (next !== null && parents.has(next) && next !== id && !above.includes(next)) {
+    above.unshift(next);
+    next = parents.get(next) ?? null;
+  }
+  return above;
+}
+
+/** One line of the tree as a list. Levels and positions count from 1, as in ARIA. */
+export interface TreeRow {
+  readonly id: string;
+  readonly level: number;
+  readonly position: number;
+  readonly siblings: number;
+  readonly isTeam: boolean;
+  readonly isFolded: boolean;
+}
+
+/** The tree from top to bottom, without what is inside folded teams. */
+export function treeRows(tree: readonly Branch[], folded: ReadonlySet<string>, level = 1): TreeRow[] {
+  return tree.flatMap((branch, at) => {
+    const isFolded = isTeam(branch) && folded.has(branch.id);
+    const place = { level, position: at + 1, siblings: tree.length };
+    const row = { id: branch.id, ...place, isTeam: isTeam(branch), isFolded };
+    return [row, ...(isFolded ? [] : treeRows(branch.children, folded, level + 1))];
+  });
 }

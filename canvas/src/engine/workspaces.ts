@@ -47,6 +47,12 @@ export function readWorkspaces(body: unknown): Workspace[] {
     .filter((workspace) => workspace.id !== '' && workspace.status !== 'removed');
 }
 
+/** The rows with a newer version of one of them, or with a new one at the end, where the platform lists it too. */
+export function putRow(workspaces: readonly Workspace[], row: Workspace): readonly Workspace[] {
+  const isKnown = workspaces.some(({ id }) => id === row.id);
+  return isKnown ? workspaces.map((one) => (one.id === row.id ? row : one)) : [...workspaces, row];
+}
+
 /** The word on the badge: where the agent runs. */
 export function runtimeBadge(workspace: Workspace): string {
   return workspace.external ? 'remote' : workspace.runtime;

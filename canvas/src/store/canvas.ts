@@ -3,6 +3,7 @@ import type { StoreApi } from 'zustand/vanilla';
 
 import type { Outbox } from '@/engine/outbox';
 import type { Connection } from '@/engine/socket';
+import type { FoldChoices } from '@/engine/teams';
 import type { Memory } from '@/store/memory';
 
 export type Theme = 'system' | 'light' | 'dark';
@@ -12,6 +13,9 @@ export interface CanvasState {
   readonly connection: Connection;
   readonly theme: Theme;
   readonly selectedId: string | null;
+  readonly foldChoices: FoldChoices;
+  /** The agent that the reader asked to see; a new object each time, also for the same agent. */
+  readonly lookedFor: { readonly agentId: string } | null;
   readonly drafts: Readonly<Record<string, string>>;
   readonly outbox: Outbox;
 }
@@ -20,6 +24,8 @@ export interface CanvasActions {
   readonly setConnection: (connection: Connection) => void;
   readonly setTheme: (theme: Theme) => void;
   readonly select: (agentId: string | null) => void;
+  readonly chooseFolds: (choices: FoldChoices) => void;
+  readonly lookFor: (agentId: string) => void;
   readonly setDraft: (agentId: string, draft: string) => void;
   readonly changeOutbox: (change: (outbox: Outbox) => Outbox) => void;
 }
@@ -38,6 +44,8 @@ export function createCanvasStore(memory: Memory): CanvasStore {
     connection: 'connecting',
     theme: rememberedTheme(memory),
     selectedId: null,
+    foldChoices: {},
+    lookedFor: null,
     drafts: {},
     outbox: {},
     setConnection: (connection) => {
@@ -49,6 +57,12 @@ export function createCanvasStore(memory: Memory): CanvasStore {
     },
     select: (selectedId) => {
       set({ selectedId });
+    },
+    chooseFolds: (choices) => {
+      set(({ foldChoices }) => ({ foldChoices: { ...foldChoices, ...choices } }));
+    },
+    lookFor: (agentId) => {
+      set({ lookedFor: { agentId } });
     },
     setDraft: (agentId, draft) => {
       set(({ drafts }) => ({ drafts: { ...drafts, [agentId]: draft } }));

@@ -48,7 +48,7 @@ export function useSession(): Reading<Session | null> {
 /** Live through the event stream; while the stream is broken, by asking again and again. */
 export function useWorkspaces(): Reading<readonly Workspace[]> {
   const live = useCanvas(({ connection }) => connection === 'live');
-  const query = { ...workspacesQuery(usePlatform().api), refetchInterval: live ? false : POLL_WHILE_BROKEN_MS } as const;
+  const query = { ...workspacesQuery(usePlatform().records), refetchInterval: live ? false : POLL_WHILE_BROKEN_MS } as const;
   const { data, error, refetch } = useQuery(query);
   return { data, error, retry: () => void refetch() };
 }

@@ -12,10 +12,16 @@ const frame = (message: string) => ({
   payload: { message },
 });
 
+/** The copy of a page whose platform answers as told. */
+function copy(answer: (url: string) => Promise<Response> = () => Promise.resolve(new Response('[]'))) {
+  const client = new QueryClient();
+  const api = createApi((url) => answer(url));
+  return { client, api, records: createRecords(client, api) };
+}
+
 describe("the page's copy", () => {
   it('follows what the agents say, once it was read', () => {
-    const client = new QueryClient();
-    const records = createRecords(client);
+    const { client, records } = copy();
     const read = () => client.getQueryData<Record<string, { text: string }>>(['last-said']);
     records.fold(frame('before'));
     expect(read()).toBeUndefined();
@@ -25,8 +31,7 @@ describe("the page's copy", () => {
   });
 
   it('follows what becomes of the agents, once they were read', () => {
-    const client = new QueryClient();
-    const records = createRecords(client);
+    const { client, records } = copy();
     const read = () => client.getQueryData<readonly { status: string }[]>(['workspaces']);
     const paused = { ...frame(''), event: 'WORKSPACE_PAUSED', payload: {} };
     records.fold(paused);
@@ -37,11 +42,50 @@ describe("the page's copy", () => {
   });
 
   it('forgets everything with the session', () => {
-    const client = new QueryClient();
-    const api = createApi(() => Promise.resolve(new Response('[]')));
-    const queries = [cardQuery(api, 'a'), conversationQuery(api, 'a'), lastSaidQuery(api), workspacesQuery(api)];
+    const { client, api, records } = copy();
+    const queries = [cardQuery(api, 'a'), conversationQuery(api, 'a'), lastSaidQuery(api), workspacesQuery(records)];
     queries.forEach(({ queryKey }) => client.setQueryData(queryKey, []));
-    createRecords(client).clear();
+    records.clear();
     expect(client.getQueryCache().getAll().map(({ queryKey }) => queryKey)).toEqual([['session']]);
+  });
+});
+
+describe('reading rows while events go on', () => {
+  const statuses = (rows: readonly { status: string }[] | undefined) => rows?.map(({ status }) => status);
+  const heard = (event: string, workspaceId = 'a') => ({ ...frame(''), event, workspaceId, payload: {} });
+
+  it('lets an event that came meanwhile win over the older answer', async () => {
+    const { records } = copy(() => {
+      records.fold(heard('WORKSPACE_PAUSED'));
+      return Promise.resolve(Response.json([{ id: 'a', status: 'online' }]));
+    });
+    expect(statuses(await records.readWorkspaces())).toEqual(['paused']);
+    expect(statuses(await records.readWorkspaces())).toEqual(['paused']);
+  });
+
+  it('reads one row without touching the others', async () => {
+    const asked: string[] = [];
+    const { client, records } = copy((url) => {
+      asked.push(url);
+      return Promise.resolve(Response.json({ id: 'b', status: 'degraded', status_reason: 'many errors' }));
+    });
+    const [other, old] = [{ id: 'a', status: 'online' }, { id: 'b', status: 'online' }];
+    client.setQueryData(['workspaces'], [other, old]);
+    await records.refreshWorkspace('b');
+    const rows = client.getQueryData<readonly { status: string; statusReason?: string }[]>(['workspaces']);
+    expect(asked).toEqual(['/workspaces/b']);
+    expect(rows?.[0]).toBe(other);
+    expect(rows?.[1]).toMatchObject({ status: 'degraded', statusReason: 'many errors' });
+  });
+
+  it('takes up a new agent, and forgets one that is gone', async () => {
+    const { client, records } = copy((url) =>
+      Promise.resolve(url.endsWith('/new') ? Response.json({ id: 'new', status: 'online' }) : new Response('{}', { status: 404 })),
+    );
+    client.setQueryData(['workspaces'], [{ id: 'a', status: 'online' }]);
+    expect(records.lacks(heard('WORKSPACE_AWAITING_AGENT', 'new'))).toBe(true);
+    await records.refreshWorkspace('new');
+    await records.refreshWorkspace('a');
+    expect(client.getQueryData<readonly { id: string }[]>(['workspaces'])?.map(({ id }) => id)).toEqual(['new']);
   });
 });

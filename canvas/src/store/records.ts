@@ -2,10 +2,12 @@ import type { QueryClient, UseQueryOptions } from '@tanstack/react-query';
 
 import type { PlatformApi, Session } from '@/engine/api';
 import type { Card } from '@/engine/card';
-import { foldFrame } from '@/engine/frames';
+import { PlatformError } from '@/engine/errors';
+import { foldFrame, needsRow } from '@/engine/frames';
 import type { Frame } from '@/engine/frames';
 import { foldSaid } from '@/engine/lastWords';
 import type { Conversation, LastSaid } from '@/engine/lastWords';
+import { putRow } from '@/engine/workspaces';
 import type { Workspace } from '@/engine/workspaces';
 
 const SESSION = ['session'] as const;
@@ -18,8 +20,8 @@ export function sessionQuery(api: PlatformApi): UseQueryOptions<Session | null> 
   return { queryKey: SESSION, queryFn: () => api.session(), staleTime: 60_000 };
 }
 
-export function workspacesQuery(api: PlatformApi): UseQueryOptions<readonly Workspace[]> {
-  return { queryKey: WORKSPACES, queryFn: () => api.workspaces() };
+export function workspacesQuery(records: Records): UseQueryOptions<readonly Workspace[]> {
+  return { queryKey: WORKSPACES, queryFn: () => records.readWorkspaces() };
 }
 
 export function lastSaidQuery(api: PlatformApi): UseQueryOptions<LastSaid> {
@@ -37,6 +39,12 @@ export function cardQuery(api: PlatformApi, agentId: string): UseQueryOptions<Ca
 /** The page's copy of what the platform knows, and how it is kept true. */
 export interface Records {
   fold(frame: Frame): void;
+  /** Whether the page must read the row of the event's agent to know what changed. */
+  lacks(frame: Frame): boolean;
+  /** All rows, with what events told while they were on the way. */
+  readWorkspaces(): Promise<readonly Workspace[]>;
+  /** Reads the row of one agent; the others stay as they are. */
+  refreshWorkspace(agentId: string): Promise<void>;
   refreshSession(): void;
   refreshWorkspaces(): void;
   refreshChat(agentId: string): void;
@@ -48,15 +56,55 @@ export interface Records {
   clear(): void;
 }
 
-export function createRecords(client: QueryClient): Records {
+/** Reads rows while events go on: what an event told meanwhile is newer than the answer. */
+function createRowReader(): { hear(frame: Frame): void; read(fetch: () => Promise<Workspace[]>): Promise<readonly Workspace[]> } {
+  const readings = new Set<Frame[]>();
+  return {
+    hear: (frame) => {
+      readings.forEach((heard) => heard.push(frame));
+    },
+    read: async (fetch) => {
+      const heard: Frame[] = [];
+      readings.add(heard);
+      try {
+        return heard.reduce(foldFrame, await fetch());
+      } finally {
+        readings.delete(heard);
+      }
+    },
+  };
+}
+
+export function createRecords(client: QueryClient, api: PlatformApi): Records {
+  const rows = createRowReader();
   const refresh = (queryKey: readonly string[]): void => {
     void client.invalidateQueries({ queryKey });
   };
+  const refreshWorkspace = async (agentId: string): Promise<void> => {
+    try {
+      const [row] = await rows.read(async () => [await api.workspace(agentId)].filter((found) => found !== null));
+      client.setQueryData<readonly Workspace[]>(WORKSPACES, (known) => {
+        if (known === undefined) return undefined;
+        return row === undefined ? known.filter(({ id }) => id !== agentId) : putRow(known, row);
+      });
+    } catch (error) {
+      // The list as a whole says what is wrong, and tries again.
+      if (!(error instanceof PlatformError)) throw error;
+      refresh(WORKSPACES);
+    }
+  };
   return {
     fold: (frame) => {
-      client.setQueryData<readonly Workspace[]>(WORKSPACES, (rows) => rows && foldFrame(rows, frame));
+      rows.hear(frame);
+      client.setQueryData<readonly Workspace[]>(WORKSPACES, (known) => known && foldFrame(known, frame));
       client.setQueryData<LastSaid>(LAST_SAID, (said) => said && foldSaid(said, frame));
     },
+    lacks: (frame) => {
+      const known = client.getQueryData<readonly Workspace[]>(WORKSPACES);
+      return known !== undefined && needsRow(known, frame);
+    },
+    readWorkspaces: () => rows.read(() => api.workspaces()),
+    refreshWorkspace,
     refreshSession: () => {
       refresh(SESSION);
     },

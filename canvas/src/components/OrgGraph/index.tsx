@@ -1,99 +1,60 @@
-import { Background, BackgroundVariant, Controls, ReactFlow, ReactFlowProvider } from '@xyflow/react';
-import type { Edge } from '@xyflow/react';
-import { useCallback, useMemo, useRef } from 'react';
-import type { KeyboardEvent, ReactNode } from 'react';
+import { Background, BackgroundVariant, ReactFlow, ReactFlowProvider } from '@xyflow/react';
+import { useMemo, useRef, useState } from 'react';
+import type { ReactNode } from 'react';
 
 import { AgentNode } from '@/components/AgentNode';
-import type { AgentNodeType } from '@/components/AgentNode';
-import { KeepInView } from '@/components/OrgGraph/KeepInView';
-import type { LastSaid } from '@/engine/lastWords';
-import { lookOf } from '@/engine/status';
-import { NODE_HEIGHT, NODE_WIDTH, layoutTree } from '@/engine/tree';
-import type { Place } from '@/engine/tree';
-import { runtimeBadge } from '@/engine/workspaces';
-import type { Workspace } from '@/engine/workspaces';
+import { FrameNode } from '@/components/OrgGraph/FrameNode';
+import { Viewport } from '@/components/OrgGraph/Viewport';
+import { agentNodes, createNodeCache, edgesOf, frameNodes } from '@/components/OrgGraph/nodes';
+import type { GraphNode } from '@/components/OrgGraph/nodes';
+import { chooseLayout } from '@/engine/layout';
+import type { Layout, Size } from '@/engine/layout';
+import { inside } from '@/engine/view';
+import type { Organisation } from '@/store/organisation';
 import { useCanvas, useLastSaid } from '@/store/platform';
 
 import '@xyflow/react/dist/base.css';
 import './style.css';
 
-const NODE_TYPES = { agent: AgentNode };
+const NODE_TYPES = { agent: AgentNode, frame: FrameNode };
+const SMALLEST_ZOOM = 0.02;
 const WORDS = {
-  'node.a11yDescription.default': 'Press Enter to open this agent, Escape to close it.',
   'controls.ariaLabel': 'View of the graph',
   'controls.zoomIn.ariaLabel': 'Zoom in',
   'controls.zoomOut.ariaLabel': 'Zoom out',
-  'controls.fitView.ariaLabel': 'Show all agents',
 };
 
-function spokenName(workspace: Workspace): string {
-  const { name, role, status, currentTask } = workspace;
-  const pieces = [name, role, runtimeBadge(workspace), lookOf(status).label, currentTask];
-  return pieces.filter((piece) => piece !== '').join(', ');
+/** Leaves an entry in the browser's performance timeline: how often it happens and how long it takes can be seen. */
+function timedLayout({ tree, folded }: Pick<Organisation, 'tree' | 'folded'>, area: Size): Layout {
+  const start = performance.now();
+  const layout = chooseLayout(tree, folded, inside(area));
+  performance.measure('canvas-layout', { start });
+  return layout;
 }
 
-function agentNode(workspace: Workspace, place: Place, open: boolean, said: string): AgentNodeType {
-  const size = { width: NODE_WIDTH, height: NODE_HEIGHT };
-  return {
-    id: workspace.id,
-    type: 'agent',
-    position: { x: place.x, y: place.y },
-    data: { workspace, open, said },
-    ...size,
-    measured: size,
-    ariaRole: 'button',
-    ariaLabel: spokenName(workspace),
-    domAttributes: { 'aria-expanded': open, 'aria-roledescription': 'agent' },
-  };
+interface Props {
+  readonly organisation: Organisation;
+  /** The room for the graph while no agent is open: opening one must not move the boxes. */
+  readonly area: Size;
 }
 
-function nodesOf(
-  workspaces: readonly Workspace[],
-  places: readonly Place[],
-  openId: string | null,
-  said: LastSaid,
-): AgentNodeType[] {
-  const byId = new Map(workspaces.map((workspace) => [workspace.id, workspace]));
-  return places.flatMap((place) => {
-    const workspace = byId.get(place.id);
-    if (workspace === undefined) return [];
-    return [agentNode(workspace, place, workspace.id === openId, said[workspace.id]?.text ?? '')];
-  });
-}
-
-function edgeOf(from: string, to: string): Edge {
-  return { id: `${from}>${to}`, source: from, target: to, type: 'smoothstep', focusable: false };
-}
-
-/** The node under a key press, by the id that the graph writes on its element. */
-function nodeIdAt(target: EventTarget): string | undefined {
-  return target instanceof HTMLElement && target.matches('.react-flow__node') ? target.dataset.id : undefined;
-}
-
-export function OrgGraph({ workspaces }: { readonly workspaces: readonly Workspace[] }): ReactNode {
+export function OrgGraph({ organisation, area }: Props): ReactNode {
+  const { tree, folded } = organisation;
   const selectedId = useCanvas((state) => state.selectedId);
-  const select = useCanvas((state) => state.select);
   const said = useLastSaid();
-  const movedByHand = useRef(false);
-  const layout = useMemo(() => layoutTree(workspaces), [workspaces]);
-  const nodes = useMemo(
-    () => nodesOf(workspaces, layout.places, selectedId, said),
-    [workspaces, layout, selectedId, said],
+  const movedByHandRef = useRef(false);
+  const [nodeOf] = useState(createNodeCache);
+  const layout = useMemo(() => timedLayout({ tree, folded }, area), [tree, folded, area]);
+  const frames = useMemo(() => frameNodes(layout), [layout]);
+  const agents = useMemo(
+    () => agentNodes(organisation, layout, selectedId, said, nodeOf),
+    [organisation, layout, selectedId, said, nodeOf],
   );
-  const edges = useMemo(() => layout.links.map(({ from, to }) => edgeOf(from, to)), [layout]);
-
-  const openByKey = useCallback(
-    (event: KeyboardEvent): void => {
-      const id = event.key === 'Enter' || event.key === ' ' ? nodeIdAt(event.target) : undefined;
-      if (id === undefined) return;
-      event.preventDefault();
-      select(id);
-    },
-    [select],
-  );
+  const nodes = useMemo<GraphNode[]>(() => [...frames, ...agents], [frames, agents]);
+  const edges = useMemo(() => edgesOf(layout), [layout]);
 
   return (
-    <section className="org-graph" aria-label="Organisation" onKeyDown={openByKey}>
+    <section className="org-graph" aria-label="Organisation">
       <ReactFlowProvider>
         <ReactFlow
           nodes={nodes}
@@ -102,30 +63,21 @@ export function OrgGraph({ workspaces }: { readonly workspaces: readonly Workspa
           ariaLabelConfig={WORDS}
           nodesDraggable={false}
           nodesConnectable={false}
+          nodesFocusable={false}
           elementsSelectable={false}
           edgesFocusable={false}
           deleteKeyCode={null}
           selectionKeyCode={null}
           multiSelectionKeyCode={null}
           panActivationKeyCode={null}
-          minZoom={0.2}
+          minZoom={SMALLEST_ZOOM}
           maxZoom={1.5}
-          onNodeClick={(_, node) => {
-            select(node.id);
-          }}
           onMove={(event) => {
-            if (event !== null) movedByHand.current = true;
+            if (event !== null) movedByHandRef.current = true;
           }}
         >
           <Background variant={BackgroundVariant.Dots} gap={22} size={1.4} color="var(--dots)" />
-          <Controls
-            showInteractive={false}
-            position="bottom-left"
-            onFitView={() => {
-              movedByHand.current = false;
-            }}
-          />
-          <KeepInView layout={layout} movedByHand={movedByHand} />
+          <Viewport layout={layout} movedByHandRef={movedByHandRef} />
         </ReactFlow>
       </ReactFlowProvider>
     </section>

@@ -4,10 +4,14 @@ import type { ReactNode } from 'react';
 import { AgentPanel } from '@/components/AgentPanel';
 import { Notice, TypeThis } from '@/components/Notice';
 import { OrgGraph } from '@/components/OrgGraph';
+import { OrgList } from '@/components/OrgList';
+import { OrgToolbar } from '@/components/OrgToolbar';
+import { useWindowSize } from '@/components/Workbench/useWindowSize';
 import { sentenceOf } from '@/engine/errors';
 import { subtreeOf } from '@/engine/workspaces';
 import type { Workspace } from '@/engine/workspaces';
-import { useCanvas, useWorkspaces } from '@/store/platform';
+import { useOrganisation } from '@/store/organisation';
+import { useCanvas, usePlatform, useWorkspaces } from '@/store/platform';
 
 import './style.css';
 
@@ -27,22 +31,39 @@ export function Workbench(): ReactNode {
 }
 
 function Organisation({ workspaces }: { readonly workspaces: readonly Workspace[] }): ReactNode {
-  if (workspaces.length === 0) return <EmptyOrganisation />;
+  return workspaces.length === 0 ? <EmptyOrganisation /> : <Members workspaces={workspaces} />;
+}
+
+/** Below this width a graph cannot be read; the open agent then takes all of the page, too. */
+const NARROW = 800;
+/** What the header and the toolbar take. */
+const ABOVE = 104;
+
+function Members({ workspaces }: { readonly workspaces: readonly Workspace[] }): ReactNode {
+  const { width, height } = useWindowSize();
+  const isNarrow = width <= NARROW;
+  const area = useMemo(() => ({ width, height: Math.max(1, height - ABOVE) }), [width, height]);
+  const organisation = useOrganisation(workspaces, area, isNarrow);
   return (
     <div className="workbench">
-      <OrgGraph workspaces={workspaces} />
+      <div className="workbench-organisation">
+        <OrgToolbar organisation={organisation} />
+        {isNarrow ? <OrgList organisation={organisation} /> : <OrgGraph organisation={organisation} area={area} />}
+      </div>
       <OpenAgent workspaces={workspaces} />
     </div>
   );
 }
 
-function focusNode(agentId: string): void {
-  document.querySelector<HTMLElement>(`.react-flow__node[data-id="${CSS.escape(agentId)}"]`)?.focus();
+/** The box or the row of the agent, where its panel was opened from. */
+function focusAgent(agentId: string): void {
+  document.querySelector<HTMLElement>(`[data-agent-id="${CSS.escape(agentId)}"]`)?.focus();
 }
 
 function OpenAgent({ workspaces }: { readonly workspaces: readonly Workspace[] }): ReactNode {
   const selectedId = useCanvas((state) => state.selectedId);
   const select = useCanvas((state) => state.select);
+  const { records } = usePlatform();
   const open = workspaces.find(({ id }) => id === selectedId);
   const below = useMemo(
     () => (selectedId === null ? 0 : subtreeOf(workspaces, selectedId).size - 1),
@@ -50,8 +71,13 @@ function OpenAgent({ workspaces }: { readonly workspaces: readonly Workspace[] }
   );
   const close = useCallback(() => {
     select(null);
-    if (selectedId !== null) focusNode(selectedId);
+    if (selectedId !== null) focusAgent(selectedId);
   }, [select, selectedId]);
+
+  // Events do not carry all that the panel shows.
+  useEffect(() => {
+    if (selectedId !== null) void records.refreshWorkspace(selectedId);
+  }, [records, selectedId]);
 
   useEffect(() => {
     const closeByKey = (event: KeyboardEvent): void => {
