@@ -20,6 +20,8 @@ export default defineConfig({
     // A data: URL would be fine for images, but a script or font inlined by size would break the page's CSP.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // Libraries change less often than the page: a browser keeps them over an update.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'libraries', test: /node_modules/ }] } } },
   },
   server: {
     proxy: {

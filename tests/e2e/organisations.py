@@ -36,9 +36,7 @@ class BigOrganisation:
         answer = requests.post(f"{self.platform.url}/registry/register", json=body, timeout=30)
         assert answer.status_code == 200, answer.text
         token = answer.json()["auth_token"]
-        self.platform.ok(
-            "POST", "/registry/heartbeat", token, json={"workspace_id": workspace_id, **beat}
-        )
+        self.platform.ok("POST", "/registry/heartbeat", token, json={"workspace_id": workspace_id, **beat})
 
 
 def make(platform: PlatformProcess, slug: str, teams: Sequence[str], size: int) -> BigOrganisation:

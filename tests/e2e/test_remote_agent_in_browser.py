@@ -115,6 +115,7 @@ def test_a_person_sees_the_badge_the_card_and_the_last_messages_of_an_agent_that
         keep_screenshot(page, "remote-card.png")
         page.get_by_text("2 skills: Find a page, Summarise").click()
 
+        page.get_by_test_id("tab-Chat").click()
         page.get_by_test_id("chat-input").fill("pausing")
         page.get_by_test_id("chat-input").press("Enter")
         expect(panel.get_by_test_id("last-received")).to_contain_text("pausingfrom admin")
@@ -147,20 +148,22 @@ def test_a_card_that_means_harm_does_none(platform: PlatformProcess, page: Page,
     assert registered.status_code == 200, registered.text
     page.goto(fresh_link(platform))
     page.get_by_test_id(f"agent-{name}").click()
+    page.get_by_test_id("tab-About").click()
     card = page.get_by_test_id("card")
     expect(card).to_contain_text("1001 skills: <img src=x")
     keep_screenshot(page, "hostile.png")
     card.locator("summary").click()
     expect(card).to_contain_text("… and 961 skills more.")
-    expect(page.get_by_test_id("send")).to_be_in_viewport(ratio=1)
     assert page.evaluate(INSIDE)
     assert card.locator("a").count() == 1  # the card itself; the script is no link
     assert card.locator("img, script").count() == 0
     keep_screenshot(page, "hostile-open.png")
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 760})
-    expect(page.get_by_test_id("send")).to_be_in_viewport(ratio=1)
     assert page.evaluate(INSIDE)
     keep_screenshot(page, "hostile-narrow-dark.png")
+    page.get_by_test_id("tab-Chat").click()
+    expect(page.get_by_test_id("send")).to_be_in_viewport(ratio=1)
+    assert page.evaluate(INSIDE)
     assert page.evaluate("window.hurt") is None
     assert problems == []

@@ -1,5 +1,6 @@
 import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query';
 
+import { openEventSource } from '@/app/browser';
 import { createApi } from '@/engine/api';
 import { RefusedError, isUnauthenticated } from '@/engine/errors';
 import { createCanvasStore } from '@/store/canvas';
@@ -30,7 +31,7 @@ export function assemble(): Assembly {
     mutationCache: new MutationCache({ onError }),
     defaultOptions: { queries: { retry: isWorthRetrying } },
   });
-  const api = createApi((url, init) => fetch(url, init));
+  const api = createApi((url, init) => fetch(url, init), openEventSource);
   const records = createRecords(client, api);
   const memory = browserMemory();
   return { client, platform: { api, records, memory, canvas: createCanvasStore(memory) } };

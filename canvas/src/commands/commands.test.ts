@@ -1,11 +1,16 @@
 import { QueryClient } from '@tanstack/react-query';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { checkWaiting } from '@/commands/checkWaiting';
+import { followAnswer } from '@/commands/followAnswer';
 import { agentCommands } from '@/commands/list';
+import { reveal } from '@/commands/reveal';
 import { send, sendAgain } from '@/commands/send';
 import { signOut } from '@/commands/signOut';
+import { stop } from '@/commands/stop';
 import { createApi } from '@/engine/api';
+import { grownText } from '@/engine/growing';
+import type { StreamEvent } from '@/engine/growing';
 import { readWorkspaces } from '@/engine/workspaces';
 import { createCanvasStore } from '@/store/canvas';
 import type { Memory } from '@/store/memory';
@@ -22,22 +27,32 @@ function ownMemory(): Memory {
 /** The real parts on a platform that answers as told. */
 function house(answer: Answer) {
   const sent: { url: string; body: string }[] = [];
+  const streams: { path: string; tell: (event: StreamEvent) => void; isOpen: boolean }[] = [];
+  const openEvents = (path: string, tell: (event: StreamEvent) => void) => {
+    const stream = { path, tell, isOpen: true };
+    streams.push(stream);
+    return () => {
+      stream.isOpen = false;
+    };
+  };
   const api = createApi((url, init) => {
     const reply = answer(url);
     sent.push({ url, body: typeof init.body === 'string' ? init.body : '' });
     if (reply === 'unreachable') return Promise.reject(new TypeError('Failed to fetch'));
     const body = reply.status === 204 ? null : JSON.stringify(reply.body);
     return Promise.resolve(new Response(body, { status: reply.status }));
-  });
+  }, openEvents);
   const memory = ownMemory();
   const records = createRecords(new QueryClient(), api);
   const platform: Platform = { api, memory, records, canvas: createCanvasStore(memory) };
   const outbox = () => platform.canvas.getState().outbox.lead ?? [];
-  return { platform, sent, outbox };
+  return { platform, sent, outbox, streams };
 }
 
 interface Envelope {
-  readonly params: { readonly message: { readonly messageId: string; readonly contextId: string } };
+  readonly params: {
+    readonly message: { readonly messageId: string; readonly contextId: string; readonly taskId?: string };
+  };
 }
 
 const messageIn = (request: { readonly body: string } | undefined) =>
@@ -81,6 +96,73 @@ describe('sending', () => {
     await sendAgain(platform, 'lead', outbox()[0]?.messageId ?? '', 'hi');
     expect(messageIn(sent[1]).messageId).not.toBe(messageIn(sent[0]).messageId);
     expect(outbox()).toHaveLength(1);
+  });
+});
+
+describe('answering a question of the agent', () => {
+  it('names its task, and a message without a question names none', async () => {
+    const { platform, sent } = house(() => queued);
+    await send(platform, 'lead', 'Rome', 't');
+    await send(platform, 'lead', 'thanks');
+    expect(sent.map((request) => messageIn(request).taskId)).toEqual(['t', undefined]);
+  });
+});
+
+describe('following an answer', () => {
+  const piece = (id: number, text: string): StreamEvent => ({
+    event: 'artifact',
+    id: `${id}`,
+    data: JSON.stringify({ artifactUpdate: { artifact: { artifactId: 'a', parts: [{ text }] }, append: true } }),
+  });
+
+  it('shows what comes together at once, and ends with the message', () => {
+    vi.useFakeTimers();
+    const { platform, streams } = house(() => queued);
+    const shown: string[] = [];
+    platform.canvas.subscribe(({ growing }) => shown.push(growing.m === undefined ? '' : grownText(growing.m)));
+    followAnswer(platform, 'm');
+    const [stream] = streams;
+    expect(stream?.path).toBe('/messages/m/events');
+    for (let n = 1; n <= 1000; n += 1) stream?.tell(piece(n, 'x'));
+    vi.advanceTimersByTime(100);
+    expect(shown).toEqual(['x'.repeat(1000)]);
+    expect(stream?.isOpen).toBe(true);
+    stream?.tell({ event: 'answered', id: '1000', data: '{}' });
+    vi.advanceTimersByTime(100);
+    expect(stream?.isOpen).toBe(false);
+    vi.useRealTimers();
+  });
+
+  it('keeps what had come when the reader looks elsewhere', () => {
+    const { platform, streams } = house(() => queued);
+    const close = followAnswer(platform, 'm');
+    streams[0]?.tell(piece(1, 'half'));
+    close();
+    expect(streams[0]?.isOpen).toBe(false);
+    expect(platform.canvas.getState().growing.m?.artifacts[0]?.text).toBe('half');
+  });
+});
+
+describe('stopping', () => {
+  it('calls the message off, and says when that is refused', async () => {
+    const { platform, sent } = house(() => ({ status: 200, body: {} }));
+    await stop(platform, 'lead', 'm');
+    expect(sent.map(({ url }) => url)).toEqual(['/messages/m/cancel']);
+    const late = house(() => ({ status: 409, body: { error: 'It is answered.', code: 'not-cancelable' } }));
+    await expect(stop(late.platform, 'lead', 'm')).rejects.toThrow('It is answered.');
+  });
+});
+
+describe('revealing an agent', () => {
+  it('opens it and every team above it', () => {
+    const { platform } = house(() => queued);
+    const rows = readWorkspaces([{ id: 'a' }, { id: 'b', parent_id: 'a' }, { id: 'c', parent_id: 'b' }]);
+    reveal(platform, rows, 'c');
+    expect(platform.canvas.getState()).toMatchObject({
+      selectedId: 'c',
+      lookedFor: { agentId: 'c' },
+      foldChoices: { a: false, b: false },
+    });
   });
 });
 

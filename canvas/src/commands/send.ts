@@ -5,12 +5,13 @@ import * as outbox from '@/engine/outbox';
 import { contextFor } from '@/store/memory';
 import type { Platform } from '@/store/platform';
 
-/** Sends text to an agent; it is in the log at once, and what becomes of it follows there. */
-export function send(platform: Platform, agentId: string, text: string): Promise<void> {
+/** Sends text to an agent, as the answer to its question if a task is named; it is in the log at once, and what becomes of it follows there. */
+export function send(platform: Platform, agentId: string, text: string, taskId: string | null = null): Promise<void> {
   return deliver(platform, agentId, {
     messageId: newId(),
     contextId: contextFor(platform.memory, agentId),
     text,
+    taskId,
     at: new Date().toISOString(),
     knownRows: platform.records.knownRows(agentId),
     platformId: null,

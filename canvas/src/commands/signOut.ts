@@ -8,7 +8,6 @@ export async function signOut({ api, canvas, records }: Platform): Promise<void>
   } catch (error) {
     if (!(error instanceof PlatformError) || !isUnauthenticated(error)) throw error;
   }
-  canvas.getState().select(null);
-  canvas.getState().changeOutbox(() => ({}));
+  canvas.getState().forgetConversations();
   records.clear();
 }

@@ -17,6 +17,13 @@ describe('the envelope of a message', () => {
   });
 });
 
+describe('the envelope of an answer to a question', () => {
+  it('names the task that waits for it', () => {
+    const { params } = sendEnvelope({ messageId: 'm', contextId: 'c', text: 'Rome', taskId: 't' });
+    expect(params).toMatchObject({ message: { taskId: 't' } });
+  });
+});
+
 describe('the text of a result', () => {
   it.each([
     ['a plain string', 'hi', 'hi'],
@@ -31,6 +38,11 @@ describe('the text of a result', () => {
     ['nothing', null, ''],
   ])('is found in %s', (_, result, text) => {
     expect(resultText(result)).toBe(text);
+  });
+
+  it('puts the chunks of an artifact together as they came, also the same word twice', () => {
+    const parts = ['Had ', 'had ', 'had ', 'it.'].map((text) => ({ text }));
+    expect(resultText({ task: { artifacts: [{ parts }] } })).toBe('Had had had it.');
   });
 
   it('is shown once when the task mirrors its artifact', () => {
@@ -60,6 +72,19 @@ describe('reading an answer', () => {
     });
   });
 
+  it('tells a question of the agent, with the task that waits for the answer', () => {
+    const asked = { kind: 'asked', text: 'Which city?', taskId: 't' };
+    const status = (state: string) => ({ state, message: message('Which city?') });
+    expect(readAnswer({ result: { kind: 'task', id: 't', status: status('input-required') } })).toEqual(asked);
+    expect(readAnswer({ result: { task: { id: 't', status: status('TASK_STATE_INPUT_REQUIRED') } } })).toEqual(asked);
+  });
+
+  it('tells what somebody called off apart from what failed', () => {
+    const data = [{ '@type': 'ErrorInfo', reason: 'CANCELLED', domain: 'molecule.ai' }];
+    expect(readAnswer({ error: { code: -32600, message: 'cancelled by user:admin', data } })).toEqual({ kind: 'stopped' });
+    expect(readAnswer({ result: { kind: 'task', status: { state: 'canceled' } } })).toEqual({ kind: 'stopped' });
+  });
+
   it('takes an empty answer for an answer', () => {
     expect(readAnswer(null)).toEqual({ kind: 'answered', text: '' });
   });
@@ -83,7 +108,7 @@ describe('reading a message', () => {
     [{ id: 'm', status: 'answered', result: message('hi') }, { kind: 'answered', text: 'hi' }],
     [{ status: 'failed', error: { code: 'x', message: 'why' } }, { kind: 'failed', error: 'why' }],
     [{ status: 'expired', error: null }, { kind: 'failed', error: 'No answer came in time.' }],
-    [{ status: 'cancelled' }, { kind: 'failed', error: 'The message was cancelled.' }],
+    [{ status: 'cancelled' }, { kind: 'stopped' }],
   ])('%j is %j', (body, outcome) => {
     expect(readMessage(body)).toEqual(outcome);
   });

@@ -6,6 +6,8 @@ export interface Draft {
   readonly messageId: string;
   readonly contextId: string;
   readonly text: string;
+  /** The task whose question this answers. */
+  readonly taskId?: string | null;
 }
 
 export function sendEnvelope(draft: Draft): JsonObject {
@@ -13,6 +15,7 @@ export function sendEnvelope(draft: Draft): JsonObject {
     role: 'user',
     messageId: draft.messageId,
     contextId: draft.contextId,
+    ...(typeof draft.taskId === 'string' && { taskId: draft.taskId }),
     parts: [{ kind: 'text', text: draft.text }],
   };
   return { jsonrpc: '2.0', id: draft.messageId, method: 'message/send', params: { message } };
@@ -21,6 +24,10 @@ export function sendEnvelope(draft: Draft): JsonObject {
 /** What became of a message, as far as it is known. */
 export type Outcome =
   | { readonly kind: 'answered'; readonly text: string }
+  /** The agent needs more input: the next message with this task answers it. */
+  | { readonly kind: 'asked'; readonly text: string; readonly taskId: string }
+  /** Somebody called it off. */
+  | { readonly kind: 'stopped' }
   | { readonly kind: 'waiting'; readonly messageId: string | null }
   | { readonly kind: 'failed'; readonly error: string };
 
@@ -40,15 +47,28 @@ function unwrapped(result: unknown): JsonObject {
   return [wrapper.task, wrapper.message].find(isObject) ?? wrapper;
 }
 
+/** The text of one artifact: its parts are the chunks in which it came. */
+export function artifactText(artifact: unknown): string {
+  return partTexts(object(artifact).parts).join('');
+}
+
+/** The text of all artifacts of a task. */
+export function artifactsText(task: unknown): string {
+  const texts = list(object(task).artifacts).map(artifactText);
+  return texts.filter((piece) => piece !== '').join('\n\n');
+}
+
+/** The text of a message: its parts stand one below the other. */
+export function messageText(message: unknown): string {
+  return partTexts(object(message).parts).join('\n\n');
+}
+
 /** All text of a Message, a Task or a plain answer; a piece that is said twice (task and artifact) is shown once. */
 export function resultText(result: unknown): string {
   if (typeof result === 'string') return result;
   const task = unwrapped(result);
-  const said = [
-    ...partTexts(task.parts),
-    ...partTexts(object(object(task.status).message).parts),
-    ...list(task.artifacts).flatMap((artifact) => partTexts(object(artifact).parts)),
-  ];
+  const whole = [messageText(task), messageText(object(task.status).message), ...list(task.artifacts).map(artifactText)];
+  const said = whole.filter((piece) => piece !== '');
   const pieces = said.length > 0 ? said : plainText(task);
   return [...new Set(pieces)].join('\n\n');
 }
@@ -64,14 +84,29 @@ export function errorText(body: unknown): string {
 const ENDED_BADLY: Readonly<Record<string, string>> = {
   failed: 'The agent could not finish this.',
   rejected: 'The agent declined this.',
-  canceled: 'This was cancelled.',
 };
 
+const QUESTIONS: ReadonlySet<string> = new Set(['input-required', 'auth-required']);
+
+/** The state of a Task or of its update, in the words of A2A 0.3. */
+export function stateOf(task: unknown): string {
+  return text(object(object(task).status).state).replace(/^TASK_STATE_/, '').toLowerCase().replace('_', '-');
+}
+
 function resultOutcome(result: unknown): Outcome {
-  const state = text(object(unwrapped(result).status).state).replace(/^TASK_STATE_/, '').toLowerCase();
+  const task = unwrapped(result);
+  const state = stateOf(task);
   const said = resultText(result);
+  if (state === 'canceled') return { kind: 'stopped' };
+  if (QUESTIONS.has(state)) return { kind: 'asked', text: said, taskId: text(task.id) };
   const badly = ENDED_BADLY[state];
   return badly === undefined ? { kind: 'answered', text: said } : { kind: 'failed', error: said || badly };
+}
+
+/** Whether an error, of JSON-RPC or of a message, says that somebody called it off. */
+function isCancelled(error: unknown): boolean {
+  const { code, data } = object(error);
+  return code === 'cancelled' || list(data).some((detail) => object(detail).reason === 'CANCELLED');
 }
 
 /** Reads a finished answer: a JSON-RPC envelope, a bare result, or either of them as a JSON string. */
@@ -81,6 +116,7 @@ export function readAnswer(body: unknown): Outcome {
     return isObject(parsed) ? readAnswer(parsed) : { kind: 'answered', text: body };
   }
   const envelope = object(body);
+  if (isCancelled(envelope.error)) return { kind: 'stopped' };
   if (envelope.error !== undefined && envelope.error !== null) {
     return { kind: 'failed', error: errorText(envelope) || 'The agent answered with an error.' };
   }
@@ -101,13 +137,13 @@ const UNFINISHED: ReadonlySet<string> = new Set(['accepted', 'leased']);
 const ENDED_WITHOUT_ANSWER: Readonly<Record<string, string>> = {
   failed: 'The message could not be delivered.',
   expired: 'No answer came in time.',
-  cancelled: 'The message was cancelled.',
 };
 
 /** Reads GET /messages/{id}. */
 export function readMessage(body: unknown): Outcome {
   const message = object(body);
   const status = text(message.status);
+  if (status === 'cancelled') return { kind: 'stopped' };
   if (UNFINISHED.has(status)) return { kind: 'waiting', messageId: text(message.id) || null };
   const ended = ENDED_WITHOUT_ANSWER[status];
   if (ended !== undefined) return { kind: 'failed', error: text(object(message.error).message) || ended };

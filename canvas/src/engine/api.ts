@@ -1,8 +1,9 @@
-import { errorText, readMessage, readSendReply, sendEnvelope } from '@/engine/a2a';
+import { artifactsText, errorText, readMessage, readSendReply, sendEnvelope } from '@/engine/a2a';
 import type { Draft, Outcome } from '@/engine/a2a';
 import { readCard } from '@/engine/card';
 import type { Card } from '@/engine/card';
 import { RefusedError, UnreachableError, isUnauthenticated } from '@/engine/errors';
+import type { StreamEvent } from '@/engine/growing';
 import { list, object, parse, text } from '@/engine/json';
 import type { JsonObject } from '@/engine/json';
 import { readConversation, readSaid } from '@/engine/lastWords';
@@ -36,7 +37,15 @@ export interface PlatformApi {
   lastSaid(): Promise<LastSaid>;
   send(id: string, draft: Draft): Promise<Outcome>;
   message(messageId: string): Promise<Outcome>;
+  cancel(messageId: string): Promise<void>;
+  /** The text of what an agent streamed in a task. */
+  streamedText(agentId: string, taskId: string): Promise<string>;
+  /** What happens to a message, from its beginning, and through every break. Returns how to end it. */
+  followMessage(messageId: string, onEvent: (event: StreamEvent) => void): () => void;
 }
+
+/** Opens a stream of server-sent events that reconnects by itself. */
+export type OpenEvents = (path: string, onEvent: (event: StreamEvent) => void) => () => void;
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
@@ -59,7 +68,7 @@ const LATELY = 50;
 
 const segment = encodeURIComponent;
 
-export function createApi(fetch: Fetch): PlatformApi {
+export function createApi(fetch: Fetch, openEvents: OpenEvents = () => () => undefined): PlatformApi {
   let csrfToken = '';
 
   const call = async (request: Request): Promise<Reply> => {
@@ -132,6 +141,10 @@ export function createApi(fetch: Fetch): PlatformApi {
       readSendReply(
         (await post(`/workspaces/${segment(id)}/a2a`, sendEnvelope(draft), { Prefer: 'respond-async' })).body,
       ),
+    cancel: (messageId) => done(post(`/messages/${segment(messageId)}/cancel`, {})),
+    streamedText: async (agentId, taskId) =>
+      artifactsText((await get(`/agents/${segment(agentId)}/tasks/${segment(taskId)}`, { 'A2A-Version': '1.0' })).body),
+    followMessage: (messageId, onEvent) => openEvents(`/messages/${segment(messageId)}/events`, onEvent),
     message: async (messageId) => readMessage((await get(`/messages/${segment(messageId)}`)).body),
   };
 }

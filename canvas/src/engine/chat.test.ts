@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { mergeChat, readHistory } from '@/engine/chat';
+import { mergeChat, openQuestion, readHistory, runningIn } from '@/engine/chat';
 import type { HistoryEntry, Outgoing } from '@/engine/chat';
 
 const at = (second: number) => `2026-05-02T10:00:${String(second).padStart(2, '0')}.000Z`;
@@ -143,5 +143,35 @@ describe('merging history with what this page has sent', () => {
     const history = readHistory([received({ id: '1', text: 'one', second: 1 })], []);
     const outbox = [outgoing('one', { platformId: 'm-1' }), outgoing('two')];
     expect(texts(history, outbox).map(([text]) => text)).toEqual(['one', 'two']);
+  });
+});
+
+describe('what a conversation waits for', () => {
+  const asked = {
+    jsonrpc: '2.0',
+    result: { kind: 'task', id: 't', status: { state: 'input-required', message: { parts: [{ text: 'Which city?' }] } } },
+  };
+  const question = received({ id: '1', text: 'weather?', second: 1, status: 'ok', response_body: asked });
+
+  it('is the answer to a question of the agent, as long as nothing else was written', () => {
+    const history = readHistory([question], []);
+    expect(history).toMatchObject([{ outcome: { kind: 'asked', text: 'Which city?', taskId: 't' } }]);
+    expect(openQuestion(mergeChat(history, []))).toBe('t');
+    expect(openQuestion(mergeChat(history, [outgoing('Rome', { knownRows: new Set(['1']) })]))).toBeNull();
+    expect(openQuestion([])).toBeNull();
+  });
+
+  it('is the oldest message without an outcome', () => {
+    const history = readHistory([received({ id: '2', text: 'b', second: 2 }), question], []);
+    const knownRows = new Set(['1', '2']);
+    const later = outgoing('c', { knownRows, platformId: 'm-3', outcome: { kind: 'waiting', messageId: 'm-3' } });
+    expect(runningIn(mergeChat(history, [later]))).toBe('m-2');
+    expect(runningIn(mergeChat(readHistory([question], []), []))).toBeNull();
+  });
+
+  it('is nothing more once somebody stopped it', () => {
+    const error = { message: 'cancelled by user:admin', data: [{ reason: 'CANCELLED' }] };
+    const row = received({ id: '1', text: 'a', second: 1, status: 'error', error_detail: 'x', response_body: { error } });
+    expect(readHistory([row], [])).toMatchObject([{ outcome: { kind: 'stopped' } }]);
   });
 });

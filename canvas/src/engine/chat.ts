@@ -1,6 +1,6 @@
 import { readAnswer } from '@/engine/a2a';
 import type { Draft, Outcome } from '@/engine/a2a';
-import { count, isObject, list, object, text } from '@/engine/json';
+import { count, isObject, list, object, text, textOrNull } from '@/engine/json';
 import type { JsonObject } from '@/engine/json';
 
 /** One thing the platform remembers of a conversation. */
@@ -11,6 +11,8 @@ export interface Exchange {
   readonly kind: 'exchange';
   readonly rowId: string;
   readonly messageIds: readonly string[];
+  readonly platformId: string | null;
+  readonly taskId: string | null;
   readonly contextId: string;
   readonly text: string;
   readonly at: string;
@@ -46,14 +48,18 @@ export type ChatItem =
       readonly text: string;
       readonly at: string;
       readonly outcome: ChatOutcome;
+      /** The platform's id of the message, once it is known. */
+      readonly messageId: string | null;
+      /** The task in which the agent works on it, once it is known. */
+      readonly taskId: string | null;
     };
 
 function rowOutcome(row: JsonObject, messageId: string): Outcome {
   const status = text(row.status);
   if (status === 'pending') return { kind: 'waiting', messageId: messageId || null };
   if (status === 'timeout') return { kind: 'failed', error: text(row.error_detail) || 'No answer came in time.' };
-  if (status !== 'error') return readAnswer(row.response_body);
   const answer = readAnswer(row.response_body);
+  if (status !== 'error' || answer.kind === 'stopped') return answer;
   const said = answer.kind === 'failed' ? answer.error : '';
   return { kind: 'failed', error: text(row.error_detail) || said || 'The message could not be delivered.' };
 }
@@ -67,6 +73,8 @@ function readExchange(row: JsonObject): Exchange {
     kind: 'exchange',
     rowId: text(row.id),
     messageIds: [platformId, text(sent.messageId)].filter((id) => id !== ''),
+    platformId: textOrNull(platformId),
+    taskId: textOrNull(data.task_id),
     contextId: text(data.context_id),
     text: text(data.text) || text(data.message),
     at,
@@ -123,10 +131,12 @@ function isSame(exchange: Exchange, outgoing: Outgoing): boolean {
   return twin && !outgoing.knownRows.has(exchange.rowId);
 }
 
+const ENDED: ReadonlySet<ChatOutcome['kind']> = new Set(['answered', 'asked', 'stopped', 'failed']);
+
 /** History is the truth, except that this page may have heard the answer a moment earlier. */
 function newerOutcome(exchange: Exchange, outgoing: Outgoing): ChatOutcome {
-  const heard = outgoing.outcome.kind === 'answered' || outgoing.outcome.kind === 'failed';
-  return exchange.outcome.kind === 'waiting' && heard ? outgoing.outcome : exchange.outcome;
+  const isEnded = ENDED.has(outgoing.outcome.kind);
+  return exchange.outcome.kind === 'waiting' && isEnded ? outgoing.outcome : exchange.outcome;
 }
 
 function pairUp(history: readonly HistoryEntry[], outbox: readonly Outgoing[]): Map<HistoryEntry, Outgoing> {
@@ -143,11 +153,25 @@ function pairUp(history: readonly HistoryEntry[], outbox: readonly Outgoing[]): 
 function historyItem(entry: HistoryEntry, outgoing: Outgoing | undefined): ChatItem {
   if (entry.kind === 'note') return { kind: 'note', key: entry.rowId, text: entry.text, at: entry.at };
   const outcome = outgoing === undefined ? entry.outcome : newerOutcome(entry, outgoing);
-  return { kind: 'exchange', key: outgoing?.messageId ?? entry.rowId, text: entry.text, at: entry.at, outcome };
+  const { text: said, at, platformId, taskId } = entry;
+  const key = outgoing?.messageId ?? entry.rowId;
+  return { kind: 'exchange', key, text: said, at, outcome, messageId: platformId ?? outgoing?.platformId ?? null, taskId };
 }
 
-function outgoingItem({ messageId, text: said, at, outcome }: Outgoing): ChatItem {
-  return { kind: 'exchange', key: messageId, text: said, at, outcome };
+function outgoingItem({ messageId, platformId, text: said, at, outcome }: Outgoing): ChatItem {
+  return { kind: 'exchange', key: messageId, text: said, at, outcome, messageId: platformId, taskId: null };
+}
+
+/** The message that the agent works on, or will next: it takes those of a conversation in their order. */
+export function runningIn(items: readonly ChatItem[]): string | null {
+  const running = items.find((item) => item.kind === 'exchange' && item.outcome.kind === 'waiting');
+  return running?.kind === 'exchange' ? running.messageId : null;
+}
+
+/** The task whose question is the last word, and so is answered by the next message. */
+export function openQuestion(items: readonly ChatItem[]): string | null {
+  const last = items.findLast((item) => item.kind === 'exchange');
+  return last?.kind === 'exchange' && last.outcome.kind === 'asked' ? last.outcome.taskId : null;
 }
 
 /**

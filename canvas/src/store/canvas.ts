@@ -1,6 +1,8 @@
 import { createStore } from 'zustand/vanilla';
 import type { StoreApi } from 'zustand/vanilla';
 
+import { NOTHING_YET, grow } from '@/engine/growing';
+import type { Growing, StreamEvent } from '@/engine/growing';
 import type { Outbox } from '@/engine/outbox';
 import type { Connection } from '@/engine/socket';
 import type { FoldChoices } from '@/engine/teams';
@@ -18,6 +20,8 @@ export interface CanvasState {
   readonly lookedFor: { readonly agentId: string } | null;
   readonly drafts: Readonly<Record<string, string>>;
   readonly outbox: Outbox;
+  /** Answers that this page saw grow, by the id of their message. */
+  readonly growing: Readonly<Record<string, Growing>>;
 }
 
 export interface CanvasActions {
@@ -28,10 +32,13 @@ export interface CanvasActions {
   readonly lookFor: (agentId: string) => void;
   readonly setDraft: (agentId: string, draft: string) => void;
   readonly changeOutbox: (change: (outbox: Outbox) => Outbox) => void;
+  readonly growAnswer: (messageId: string, events: readonly StreamEvent[]) => void;
+  readonly forgetConversations: () => void;
 }
 
 export type CanvasStore = StoreApi<CanvasState & CanvasActions>;
 
+const MOST_GROWING = 50;
 const THEME_KEY = 'molecule.theme';
 
 function rememberedTheme(memory: Memory): Theme {
@@ -48,6 +55,7 @@ export function createCanvasStore(memory: Memory): CanvasStore {
     lookedFor: null,
     drafts: {},
     outbox: {},
+    growing: {},
     setConnection: (connection) => {
       set({ connection });
     },
@@ -69,6 +77,16 @@ export function createCanvasStore(memory: Memory): CanvasStore {
     },
     changeOutbox: (change) => {
       set(({ outbox }) => ({ outbox: change(outbox) }));
+    },
+    growAnswer: (messageId, events) => {
+      set(({ growing }) => {
+        const { [messageId]: before = NOTHING_YET, ...others } = growing;
+        const kept = Object.entries(others).slice(1 - MOST_GROWING);
+        return { growing: { ...Object.fromEntries(kept), [messageId]: events.reduce(grow, before) } };
+      });
+    },
+    forgetConversations: () => {
+      set({ selectedId: null, outbox: {}, growing: {} });
     },
   }));
 }

@@ -8,7 +8,7 @@ import type { Conversation, LastSaid } from '@/engine/lastWords';
 import type { Workspace } from '@/engine/workspaces';
 import type { CanvasActions, CanvasState, CanvasStore } from '@/store/canvas';
 import type { Memory } from '@/store/memory';
-import { cardQuery, conversationQuery, lastSaidQuery, sessionQuery, workspacesQuery } from '@/store/records';
+import { cardQuery, conversationQuery, lastSaidQuery, sessionQuery, streamedTextQuery, workspacesQuery } from '@/store/records';
 import type { Records } from '@/store/records';
 
 /** Everything a command or a component may use; put together once, in the app. */
@@ -61,6 +61,12 @@ export function useConversation(agentId: string): Reading<Conversation> {
 /** The card of an agent that has one. */
 export function useCard({ id, hasCard }: Workspace): Reading<Card> {
   const { data, error, refetch } = useQuery({ ...cardQuery(usePlatform().api, id), enabled: hasCard });
+  return { data, error, retry: () => void refetch() };
+}
+
+/** What an agent streamed in a task that is over; nothing while it cannot be had. */
+export function useStreamedText(agentId: string, taskId: string): Reading<string> {
+  const { data, error, refetch } = useQuery(streamedTextQuery(usePlatform().api, agentId, taskId));
   return { data, error, retry: () => void refetch() };
 }
 

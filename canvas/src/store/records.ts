@@ -14,6 +14,7 @@ const SESSION = ['session'] as const;
 const WORKSPACES = ['workspaces'] as const;
 const LAST_SAID = ['last-said'] as const;
 const conversation = (...agentId: string[]): readonly string[] => ['conversation', ...agentId];
+const streamedText = (...ids: string[]): readonly string[] => ['streamed-text', ...ids];
 const card = (...agentId: string[]): readonly string[] => ['card', ...agentId];
 
 export function sessionQuery(api: PlatformApi): UseQueryOptions<Session | null> {
@@ -30,6 +31,11 @@ export function lastSaidQuery(api: PlatformApi): UseQueryOptions<LastSaid> {
 
 export function conversationQuery(api: PlatformApi, agentId: string): UseQueryOptions<Conversation> {
   return { queryKey: conversation(agentId), queryFn: () => api.conversation(agentId) };
+}
+
+/** Of a task that is over, so it never changes. */
+export function streamedTextQuery(api: PlatformApi, agentId: string, taskId: string): UseQueryOptions<string> {
+  return { queryKey: streamedText(agentId, taskId), queryFn: () => api.streamedText(agentId, taskId), staleTime: Infinity };
 }
 
 export function cardQuery(api: PlatformApi, agentId: string): UseQueryOptions<Card> {
@@ -123,7 +129,7 @@ export function createRecords(client: QueryClient, api: PlatformApi): Records {
     knownRows: (agentId) =>
       new Set(client.getQueryData<Conversation>(conversation(agentId))?.entries.map(({ rowId }) => rowId)),
     clear: () => {
-      [WORKSPACES, LAST_SAID, conversation(), card()].forEach((queryKey) => {
+      [WORKSPACES, LAST_SAID, conversation(), streamedText(), card()].forEach((queryKey) => {
         client.removeQueries({ queryKey });
       });
       client.setQueryData(SESSION, null);

@@ -1,10 +1,11 @@
-import { useLayoutEffect, useMemo, useRef } from 'react';
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'react';
 import type { ReactNode } from 'react';
 
+import { followAnswer } from '@/commands/followAnswer';
 import { send, sendAgain } from '@/commands/send';
 import { ChatEntry } from '@/components/ChatEntry';
 import { Composer } from '@/components/Composer';
-import { mergeChat } from '@/engine/chat';
+import { mergeChat, openQuestion, runningIn } from '@/engine/chat';
 import type { Outgoing } from '@/engine/chat';
 import { sentenceOf } from '@/engine/errors';
 import { oneLine } from '@/engine/words';
@@ -21,12 +22,17 @@ export function Chat({ workspace }: { readonly workspace: Workspace }): ReactNod
   const { data: conversation, error, retry } = useConversation(workspace.id);
   const outbox = useCanvas((state) => state.outbox[workspace.id] ?? NOTHING_SENT);
   const items = useMemo(() => mergeChat(conversation?.entries ?? [], outbox), [conversation, outbox]);
+  const running = runningIn(items);
+  const question = openQuestion(items);
+  const grown = useCanvas((state) => (running === null ? undefined : state.growing[running]));
   const log = useRef<HTMLDivElement>(null);
   const followEnd = useRef(true);
 
   useLayoutEffect(() => {
     if (followEnd.current) log.current?.scrollTo({ top: log.current.scrollHeight });
-  }, [items]);
+  }, [items, grown]);
+
+  useEffect(() => (running === null ? undefined : followAnswer(platform, running)), [platform, running]);
 
   return (
     <section className="chat" aria-label={`Conversation with ${workspace.name}`}>
@@ -56,9 +62,11 @@ export function Chat({ workspace }: { readonly workspace: Workspace }): ReactNod
       </div>
       <Composer
         workspace={workspace}
+        running={running}
+        isAnswer={question !== null}
         onSend={(text) => {
           followEnd.current = true;
-          void send(platform, workspace.id, text);
+          void send(platform, workspace.id, text, question);
         }}
       />
     </section>

@@ -1,9 +1,12 @@
+import { useMutation } from '@tanstack/react-query';
 import { useEffect, useId, useRef } from 'react';
 import type { KeyboardEvent, ReactNode } from 'react';
 
+import { stop } from '@/commands/stop';
+import { sentenceOf } from '@/engine/errors';
 import { oneLine } from '@/engine/words';
 import type { Workspace } from '@/engine/workspaces';
-import { useCanvas } from '@/store/platform';
+import { useCanvas, usePlatform } from '@/store/platform';
 
 import './style.css';
 
@@ -11,6 +14,10 @@ const MAX_LENGTH = 100_000;
 
 interface Props {
   readonly workspace: Workspace;
+  /** The message that the agent works on, if any. */
+  readonly running: string | null;
+  /** Whether the next message answers a question of the agent. */
+  readonly isAnswer: boolean;
   readonly onSend: (text: string) => void;
 }
 
@@ -19,12 +26,13 @@ function isSendKey(event: KeyboardEvent): boolean {
   return event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing;
 }
 
-export function Composer({ workspace: { id, name }, onSend }: Props): ReactNode {
+export function Composer({ workspace: { id, name }, running, isAnswer, onSend }: Props): ReactNode {
   const draft = useCanvas((state) => state.drafts[id] ?? '');
   const setDraft = useCanvas((state) => state.setDraft);
   const field = useRef<HTMLTextAreaElement>(null);
   const hintId = useId();
   const text = draft.trim();
+  const verb = isAnswer ? 'Answer' : 'Message';
 
   useEffect(() => {
     field.current?.focus();
@@ -51,8 +59,8 @@ export function Composer({ workspace: { id, name }, onSend }: Props): ReactNode 
         rows={2}
         maxLength={MAX_LENGTH}
         value={draft}
-        placeholder={`Message ${oneLine(name, 30)}`}
-        aria-label={`Message ${name}`}
+        placeholder={`${verb} ${oneLine(name, 30)}`}
+        aria-label={`${verb} ${name}`}
         aria-describedby={hintId}
         onChange={({ currentTarget }) => {
           setDraft(id, currentTarget.value);
@@ -65,10 +73,36 @@ export function Composer({ workspace: { id, name }, onSend }: Props): ReactNode 
       />
       <div className="composer-foot">
         <span id={hintId}>Enter sends, Shift+Enter makes a new line</span>
+        {running !== null && <StopButton key={running} agentId={id} messageId={running} />}
         <button type="submit" className="button button-main" data-testid="send" disabled={text === ''}>
-          Send
+          {isAnswer ? 'Answer' : 'Send'}
         </button>
       </div>
     </form>
+  );
+}
+
+function StopButton({ agentId, messageId }: { readonly agentId: string; readonly messageId: string }): ReactNode {
+  const platform = usePlatform();
+  const stopping = useMutation({ mutationFn: () => stop(platform, agentId, messageId) });
+  return (
+    <>
+      {stopping.isError && (
+        <span className="composer-error" role="alert">
+          {sentenceOf(stopping.error)}
+        </span>
+      )}
+      <button
+        type="button"
+        className="button"
+        data-testid="stop"
+        disabled={stopping.isPending}
+        onClick={() => {
+          stopping.mutate();
+        }}
+      >
+        {stopping.isPending ? 'Stopping…' : 'Stop'}
+      </button>
+    </>
   );
 }

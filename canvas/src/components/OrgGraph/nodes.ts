@@ -85,6 +85,8 @@ export function edgesOf({ links }: Layout): Edge[] {
     source: from,
     target: to,
     type: 'smoothstep',
+    // Half the way down all lines turn, so that those of one lead run together.
+    pathOptions: { offset: 12, borderRadius: 6 },
     focusable: false,
   }));
 }

@@ -89,7 +89,7 @@ function OpenAgent({ workspaces }: { readonly workspaces: readonly Workspace[] }
     };
   }, [close]);
 
-  return open === undefined ? null : <AgentPanel workspace={open} below={below} onClose={close} />;
+  return open === undefined ? null : <AgentPanel key={open.id} workspace={open} below={below} onClose={close} />;
 }
 
 function EmptyOrganisation(): ReactNode {
