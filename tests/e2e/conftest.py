@@ -44,6 +44,15 @@ def echo(live: LivePlatform, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield member
 
 
+@pytest.fixture(scope="session")
+def canvas_platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
+    """A platform without a demo for tests of the canvas; nobody stops it."""
+    process = PlatformProcess(servers.free_port(), tmp_path_factory.mktemp("canvas") / "data")
+    process.start()
+    yield process
+    assert process.stop() == 0
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A real Chromium."""

@@ -1,6 +1,5 @@
 """A person talks with an agent that streams, asks back and can be stopped, in a real browser."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 import requests
 from playwright.sync_api import Locator, Page, expect
 
-from molecule_platform.testing import servers
 from tests.e2e.browsing import fresh_link, keep_screenshot
 from tests.e2e.platform_process import PlatformProcess
 
@@ -19,14 +17,6 @@ MARKDOWN = [
     f"{HARM}\n\n[no](javascript:window.hurt=1) [yes](https://tea.example.org)\n\n",
     "```python\nprint('tea')\n```\n",
 ]
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
-    process = PlatformProcess(servers.free_port(), tmp_path_factory.mktemp("chat") / "data")
-    process.start()
-    yield process
-    assert process.stop() == 0
 
 
 @dataclass
@@ -62,15 +52,19 @@ class Agent:
 
 
 @pytest.fixture
-def agent(platform: PlatformProcess, page: Page, request: pytest.FixtureRequest) -> Agent:
+def agent(canvas_platform: PlatformProcess, page: Page, request: pytest.FixtureRequest) -> Agent:
     """An agent that is online, with its conversation open on the page."""
     name = f"agent-of-{request.node.name[5:30]}"
-    made = platform.ok("POST", "/workspaces", json={"name": name, "external": True, "role": "Talks"})["id"]
+    made = canvas_platform.ok("POST", "/workspaces", json={"name": name, "external": True, "role": "Talks"})[
+        "id"
+    ]
     body = {"id": made, "url": "", "agent_card": {"name": name}}
-    token = requests.post(f"{platform.url}/registry/register", json=body, timeout=30).json()["auth_token"]
-    page.goto(fresh_link(platform))
+    token = requests.post(f"{canvas_platform.url}/registry/register", json=body, timeout=30).json()[
+        "auth_token"
+    ]
+    page.goto(fresh_link(canvas_platform))
     open_agent(page, name)
-    return Agent(platform, made, token, name)
+    return Agent(canvas_platform, made, token, name)
 
 
 def open_agent(page: Page, name: str) -> None:
@@ -148,6 +142,7 @@ def test_stop_cancels_the_running_task_and_keeps_what_was_said(page: Page, agent
     page.get_by_test_id("stop").click()
     expect(page.get_by_test_id("stopped")).to_contain_text("Stopped.")
     expect(page.get_by_test_id("stop")).to_have_count(0)
+    expect(page.get_by_test_id("chat-input")).to_be_focused()
     assert agent.platform.ok("GET", f"/messages/{turn.item['message_id']}")["status"] == "cancelled"
     keep_screenshot(page, "chat-stopped.png")
     page.reload()

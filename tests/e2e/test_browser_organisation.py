@@ -1,13 +1,12 @@
 """A person works with an organisation of many agents in a real browser, on a desktop and on a phone."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from molecule_platform.testing import servers
 from tests.e2e import organisations
 from tests.e2e.browsing import keep_screenshot
 from tests.e2e.organisations import BigOrganisation
@@ -48,17 +47,9 @@ WATCH = """() => {
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
-    process = PlatformProcess(servers.free_port(), tmp_path_factory.mktemp("large") / "data")
-    process.start()
-    yield process
-    assert process.stop() == 0
-
-
-@pytest.fixture(scope="module")
-def forty(platform: PlatformProcess) -> BigOrganisation:
+def forty(canvas_platform: PlatformProcess) -> BigOrganisation:
     """A director, three leads and 36 more: 32 online, five of them busy, eight that have not joined."""
-    forty = organisations.make(platform, "forty", TEAMS, 12)
+    forty = organisations.make(canvas_platform, "forty", TEAMS, 12)
     for place, name in enumerate(forty.ids):
         if place % 5 != 4:
             task = "Reading the papers on tea" if place % 7 == 0 else ""
@@ -67,8 +58,8 @@ def forty(platform: PlatformProcess) -> BigOrganisation:
 
 
 @pytest.fixture(scope="module")
-def three_hundred(platform: PlatformProcess) -> BigOrganisation:
-    return organisations.make(platform, "three-hundred", [f"team{n}" for n in range(10)], 29)
+def three_hundred(canvas_platform: PlatformProcess) -> BigOrganisation:
+    return organisations.make(canvas_platform, "three-hundred", [f"team{n}" for n in range(10)], 29)
 
 
 @contextmanager
@@ -212,8 +203,8 @@ def test_with_three_hundred_agents_a_status_change_reads_no_list_and_moves_no_bo
         # Its own box, and the counts of the teams it is in.
         changed = {three_hundred.ids[one] for one in (name, "team4-lead", "director")}
         assert set(page.evaluate("[...window.touched]")) == changed
-        # Requests follow their event after the same short while: what the changes above had asked for would be
-        # sent before the row of an agent that joins after them.
+        # Requests follow their event after the same short while: what the changes above had asked for would
+        # be sent before the row of an agent that joins after them.
         joined = "team5-agent-01"
         row = f"/workspaces/{three_hundred.ids[joined]}"
         with page.expect_request(f"**{row}"):

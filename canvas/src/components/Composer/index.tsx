@@ -72,8 +72,18 @@ export function Composer({ workspace: { id, name }, running, isAnswer, onSend }:
         }}
       />
       <div className="composer-foot">
-        <span id={hintId}>Enter sends, Shift+Enter makes a new line</span>
-        {running !== null && <StopButton key={running} agentId={id} messageId={running} />}
+        <span id={hintId}>Enter sends, Shift+Enter: new line</span>
+        {running !== null && (
+          <StopButton
+            key={running}
+            agentId={id}
+            messageId={running}
+            onStop={() => {
+              // The button goes with the message; the focus should not go with it.
+              field.current?.focus();
+            }}
+          />
+        )}
         <button type="submit" className="button button-main" data-testid="send" disabled={text === ''}>
           {isAnswer ? 'Answer' : 'Send'}
         </button>
@@ -82,7 +92,13 @@ export function Composer({ workspace: { id, name }, running, isAnswer, onSend }:
   );
 }
 
-function StopButton({ agentId, messageId }: { readonly agentId: string; readonly messageId: string }): ReactNode {
+interface StopProps {
+  readonly agentId: string;
+  readonly messageId: string;
+  readonly onStop: () => void;
+}
+
+function StopButton({ agentId, messageId, onStop }: StopProps): ReactNode {
   const platform = usePlatform();
   const stopping = useMutation({ mutationFn: () => stop(platform, agentId, messageId) });
   return (
@@ -99,6 +115,7 @@ function StopButton({ agentId, messageId }: { readonly agentId: string; readonly
         disabled={stopping.isPending}
         onClick={() => {
           stopping.mutate();
+          onStop();
         }}
       >
         {stopping.isPending ? 'Stopping…' : 'Stop'}

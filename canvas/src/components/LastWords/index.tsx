@@ -12,7 +12,7 @@ import './style.css';
 export function LastWords({ workspace: { id } }: { readonly workspace: Workspace }): ReactNode {
   const { data: conversation } = useConversation(id);
   const last = conversation?.last;
-  const nothing = 'nothing yet. Write to it below.';
+  const nothing = 'nothing yet. Write to it in the chat.';
   return (
     <Facts
       facts={[
