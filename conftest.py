@@ -44,8 +44,11 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - every test has a folder of its own be
 _ROOM_BYTES = 3 * 1024**3  # a run holds 0.5 GB at once
 
 
-# `make test-long` tries ten times as many examples.
-settings.register_profile("thorough", max_examples=10 * settings().max_examples)
+# No deadline for one example: two busy cores would fail by it what is right. `make test-long` tries ten times
+# as many.
+settings.register_profile("usual", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=10 * settings().max_examples)
+settings.load_profile("usual")
 
 
 def pytest_configure() -> None:
