@@ -27,8 +27,8 @@ from molecule_runtime.runtimes.hermes.plugin_link import (
 )
 
 READY_SECONDS = 40.0
-"""A fresh home takes 20 s on two busy cores. A failure shall be told within a minute, of which the checks before
-and the stop of the gateway may take some 15 s."""
+"""A fresh home takes 20 s on two busy cores. A failure shall be told within a minute, of which the checks
+before and the stop of the gateway may take some 15 s."""
 ROUND_TRIP_SECONDS = 55.0
 TURN_SECONDS = 40.0
 GONE_SECONDS = 5.0
