@@ -1,7 +1,6 @@
 """Organisations of many agents for the canvas, each with a login link of its own."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,9 +50,7 @@ def make(platform: PlatformProcess, slug: str, teams: Sequence[str], size: int) 
     create("director", None)
     for team in teams:
         create(f"{team}-lead", organisation.ids["director"])
-    names = [(f"{team}-agent-{n:02}", f"{team}-lead") for team in teams for n in range(1, size + 1)]
-    with ThreadPoolExecutor(8) as pool:
-        made = [pool.submit(create, name, organisation.ids[lead]) for name, lead in names]
-    for one in made:
-        one.result()
+    for team in teams:
+        for number in range(1, size + 1):
+            create(f"{team}-agent-{number:02}", organisation.ids[f"{team}-lead"])
     return organisation

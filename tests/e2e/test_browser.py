@@ -97,6 +97,8 @@ def test_it_works_in_the_dark(demo: PlatformProcess, browser: Browser) -> None:
     page.goto(fresh_link(demo))
     expect(page.get_by_test_id("agent-lead")).to_be_visible()
     page.get_by_test_id("agent-lead").click()
+    page.get_by_test_id("chat-input").fill("Tell me about tea")
+    page.get_by_test_id("chat-input").press("Enter")
     expect(page.get_by_test_id("chat-log")).to_contain_text("Camellia sinensis")
     keep_screenshot(page, "dark.png")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -158,11 +158,14 @@ def test_the_list_on_a_phone_is_a_tree_for_the_keyboard(browser: Browser, forty:
         expect(page.get_by_role("treeitem")).to_have_count(len(forty.ids) - 12)
         page.keyboard.press("ArrowRight")
         expect(page.get_by_role("treeitem")).to_have_count(len(forty.ids))
-        page.keyboard.press("End")
-        page.keyboard.press("Enter")
-        expect(page.get_by_test_id("chat-input")).to_be_focused()
-        page.keyboard.press("Escape")
-        expect(page.get_by_role("treeitem").last).to_be_focused()
+        for name, reached in (("support-agent-10", "chat-input"), ("support-agent-12", "tab-About")):
+            page.get_by_test_id(f"agent-{name}").focus()
+            page.keyboard.press("Enter")
+            expect(page.get_by_test_id("panel")).to_contain_text(name)
+            # One that nobody has joined yet first says how to.
+            expect(page.get_by_test_id(reached)).to_be_focused()
+            page.keyboard.press("Escape")
+            expect(page.get_by_test_id(f"agent-{name}")).to_be_focused()
 
 
 def test_show_all_really_shows_all(browser: Browser, three_hundred: BigOrganisation) -> None:

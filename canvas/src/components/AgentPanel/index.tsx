@@ -95,6 +95,8 @@ function TabList({ id, tab, onChange }: TabListProps): ReactNode {
           aria-selected={tab === name}
           aria-controls={`${id}-${name}`}
           tabIndex={tab === name ? 0 : -1}
+          // The focus comes along into the panel: to the field of the chat, or here.
+          autoFocus={name === 'About' && tab === 'About'}
           onClick={() => {
             onChange(name);
           }}
