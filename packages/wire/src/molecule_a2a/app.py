@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from molecule_wire import JSONObject
+from molecule_wire import JSONObject, ids
 from molecule_wire.a2a import errors, operations, sse
 from molecule_wire.a2a.server import bindings, requests, service
 from molecule_wire.a2a.server.bindings import AgentBusy, refusal
@@ -22,6 +22,7 @@ from molecule_wire.a2a.server.records import TurnStore
 from molecule_wire.a2a.server.requests import Invocation, RestPath
 from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
+from molecule_wire.a2a.server.task_log import TaskLog
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
 from molecule_wire.callers import is_direct
 
@@ -30,6 +31,9 @@ Handler: TypeAlias = Callable[[Turn], Awaitable[object]]
 
 Endpoint: TypeAlias = "Callable[[AgentRequest], Awaitable[bindings.Response]]"
 """Answers a path beside those of A2A, whoever calls."""
+
+Prepare: TypeAlias = Callable[[Invocation, str, Mapping[str, str]], Awaitable[None]]
+"""Looks at an operation of a principal before it is done; an A2AError that it raises refuses it."""
 
 Answer: TypeAlias = bindings.Response | EventStream
 
@@ -77,6 +81,10 @@ class AgentApp:
     handler's task is cancelled. Tasks that a `store` keeps are known after a restart; nobody is told of an
     end before it is committed there. `endpoints` are further paths, by method and path;
     `rpc_paths` are those of JSON-RPC.
+
+    For an agent that keeps tasks itself: `new_task_id` names a task, `prepare` runs before each operation
+    and may `adopt` tasks that were kept, and `announces_work` is off where the handler tells when the work
+    begins. With `merges_chunks` off, what is numbered does not depend on who reads when.
     """
 
     def __init__(
@@ -98,8 +106,14 @@ class AgentApp:
         max_concurrency: int = 16,
         turn_seconds: float | None = 300.0,
         retention: Retention | None = None,
+        new_task_id: Callable[[], str] = ids.uuid7,
+        prepare: Prepare | None = None,
+        announces_work: bool = True,
+        merges_chunks: bool = True,
     ) -> None:
         self._handler = handler
+        self._prepare = prepare
+        self._announces_work = announces_work
         self._agent_id, self._url = agent_id, url
         self._card = complete_card(card, agent_id, url)
         self._served_card = ServedCard()
@@ -123,6 +137,8 @@ class AgentApp:
             turn_seconds=turn_seconds,
             admit=admit or self._admit,
             store=store,
+            new_task_id=new_task_id,
+            merges_chunks=merges_chunks,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,6 +161,14 @@ class AgentApp:
     def replace_card(self, card: JSONObject) -> None:
         """Show another card from now on."""
         self._card = complete_card(card, self._agent_id, self._url)
+
+    def adopt(self, log: TaskLog) -> None:
+        """Know a task that was kept elsewhere, unless it is known already."""
+        self._service.adopt(log)
+
+    def known_task(self, task_id: str) -> TaskLog | None:
+        """The log of a task that is known, whoever owns it."""
+        return self._service.known_task(task_id)
 
     async def stop(self, seconds: float = 5.0) -> None:
         """Take no more work, and let running handlers finish for at most so long."""
@@ -230,6 +254,8 @@ class AgentApp:
         try:
             if invocation.request.operation in STREAMING and not streams(self._card):
                 raise errors.protocol_error(errors.UNSUPPORTED_OPERATION)
+            if self._prepare is not None:
+                await self._prepare(invocation, principal, headers)
             done = self._service.perform(invocation, principal, headers, self._start)
             if isinstance(done, EventStream):
                 return done
@@ -282,7 +308,8 @@ class AgentApp:
     async def _run(self, turn: Turn) -> None:
         limit = None if self._turn_seconds is None else asyncio.timeout(self._turn_seconds)
         try:
-            turn.work()
+            if self._announces_work:
+                turn.work()
             async with limit or contextlib.nullcontext():
                 said = await self._handler(turn)
             if not turn.is_over:

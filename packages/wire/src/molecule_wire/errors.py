@@ -28,9 +28,9 @@ CODES_BY_STATUS: Mapping[int, str] = MappingProxyType(
         402: "budget-exceeded",
         403: "hierarchy-denied scope-required identity-mismatch forged-identity csrf self-approval"
         " plugin-not-allowed plugin-signature-required forbidden missing-scopes workspace-denied"
-        " scope-denied scope-expansion-not-allowed grant-malformed grant-unknown-key grant-bad-signature"
-        " grant-expired grant-not-yet-valid grant-wrong-audience grant-revoked grant-wrong-run"
-        " grant-bad-pattern grant-delegation-denied",
+        " scope-denied scope-expansion-not-allowed declined grant-malformed grant-unknown-key"
+        " grant-bad-signature grant-expired grant-not-yet-valid grant-wrong-audience grant-revoked"
+        " grant-wrong-run grant-bad-pattern grant-delegation-denied",
         404: "not-found workspace-not-found message-not-found delegation-not-found skill-not-found",
         405: "method-not-allowed",
         409: "conflict idempotency-conflict confirmation-required version-conflict lease-lost not-cancelable"
@@ -50,7 +50,7 @@ CODES_BY_STATUS: Mapping[int, str] = MappingProxyType(
         502: "peer-unreachable invalid-agent-response unsafe-url fetch-failed sandbox-error",
         503: "platform-unavailable peer-busy peer-waking peer-unavailable mailbox-full no-provisioner"
         " auth-unavailable sandbox-unavailable agent-busy agent-stopping",
-        504: "deadline-exceeded skill-timeout interaction-timeout call-timeout",
+        504: "deadline-exceeded skill-timeout interaction-timeout call-timeout sandbox-timeout",
     }
 )
 
@@ -96,6 +96,51 @@ CLASS_BY_CODE: Mapping[str, str] = MappingProxyType(
         "mailbox-full": "MailboxFullError",
     }
 )
+
+SKILL_CLASS_BY_CODE: Mapping[str, str] = MappingProxyType(
+    {
+        "skill-not-found": "SkillNotFound",
+        "skill-input-invalid": "SkillInputError",
+        "missing-scopes": "MissingScopes",
+        "unauthenticated": "AuthError",
+        "forbidden": "AuthError",
+        "auth-unavailable": "AuthError",
+        "grant-malformed": "GrantInvalid",
+        "grant-unknown-key": "GrantInvalid",
+        "grant-bad-signature": "GrantInvalid",
+        "grant-expired": "GrantInvalid",
+        "grant-not-yet-valid": "GrantInvalid",
+        "grant-wrong-audience": "GrantInvalid",
+        "grant-revoked": "GrantInvalid",
+        "grant-wrong-run": "GrantInvalid",
+        "grant-bad-pattern": "GrantInvalid",
+        "grant-delegation-denied": "GrantDelegationDenied",
+        "workspace-denied": "WorkspaceDenied",
+        "scope-denied": "ScopeDenied",
+        "scope-expansion-not-allowed": "ScopeExpansionNotAllowed",
+        "declined": "Declined",
+        "not-implemented": "CapabilityUnavailable",
+        "overlay-conflict": "OverlayConflict",
+        "state-conflict": "StateConflict",
+        "cancelled": "CancelledByCaller",
+        "skill-timeout": "SkillTimeout",
+        "interaction-timeout": "InteractionTimeout",
+        "call-timeout": "CallTimeout",
+        "sandbox-unavailable": "SandboxUnavailable",
+        "sandbox-error": "SandboxRuntimeError",
+        "sandbox-timeout": "SandboxTimeout",
+        "peer-unreachable": "A2AError",
+        "budget-exceeded": "InsufficientBudget",
+        "delegation-limit": "CallLimitExceeded",
+        "skill-output-invalid": "SkillOutputError",
+        "result-too-large": "SkillOutputError",
+        "skill-failed": "SkillInvocationError",
+        "auth-model-mismatch": "SkillInvocationError",
+        "state-incompatible": "SkillInvocationError",
+    }
+)
+"""The class of the skill SDK for a code; the clients of skills raise it, so that a callee's error is the same
+class on both sides."""
 
 RETRYABLE_CODES = frozenset(
     {

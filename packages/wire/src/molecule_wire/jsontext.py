@@ -66,7 +66,21 @@ def _finite(digits: str) -> float:
     return number
 
 
+class _NameTwice(ValueError):
+    """An object has one name twice."""
+
+
+def _unique(pairs: list[tuple[str, JSON]]) -> JSONObject:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _NameTwice
+    return members
+
+
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_UNIQUE_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
+)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -75,6 +89,15 @@ def decode(body: bytes) -> JSON:
     try:
         text = body.decode()
         return _checked(_value(text), text)
+    except (ValueError, RecursionError) as problem:
+        raise NotJSON(_sentence(problem)) from problem
+
+
+def decode_unique(body: bytes) -> JSON:
+    """Read like `decode`, and refuse an object with one name twice: readers differ in which one counts."""
+    try:
+        text = body.decode()
+        return _checked(_value(text, _UNIQUE_DECODER), text)
     except (ValueError, RecursionError) as problem:
         raise NotJSON(_sentence(problem)) from problem
 
@@ -153,10 +176,10 @@ def _located(text: str, path: Path, names: Collection[str]) -> Located:
     return Located(value, text, {path[:steps]: place for steps, place in enumerate(places)})
 
 
-def _value(text: str) -> JSON:
+def _value(text: str, decoder: json.JSONDecoder = _DECODER) -> JSON:
     """Read one text; most begin and end without a space."""
     opening = 0 if text.startswith("{") else _end_of(_BLANK, text, 0)
-    value, end = _DECODER.raw_decode(text, opening)
+    value, end = decoder.raw_decode(text, opening)
     if end != len(text):
         _check_over(text, end)
     return value
@@ -233,4 +256,6 @@ def _sentence(problem: Exception) -> str:
         return "the text is not UTF-8 or holds an unpaired surrogate"
     if isinstance(problem, RecursionError):
         return _TOO_DEEP
+    if isinstance(problem, _NameTwice):
+        return "an object in the text has one name twice"
     return "a number in the text is too large or not JSON"

@@ -44,6 +44,8 @@ CALLS: dict[str, tuple[Callable[..., Request], Callable[[Reply], object]]] = {
     "change-workspace": (workspaces.change, workspaces.read_object),
     "choose-model": (workspaces.choose_model, workspaces.read_object),
     "send-message": (a2a.send, a2a.read_envelope),
+    "run-skill": (a2a.run_skill, a2a.read_envelope),
+    "cancel-task": (a2a.cancel_task, a2a.read_envelope),
     "answer-peer": (a2a.answer, workspaces.read_nothing),
     "get-task": (a2a.get_task, a2a.read_envelope),
     "activity": (activity.fetch, activity.read_rows),

@@ -1,13 +1,17 @@
 """The asyncio server at its edges: what comes too slowly, and from whom."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
 
 from molecule_a2a import AgentApp, Turn
 from molecule_wire import JSONObject
+from molecule_wire.a2a import errors
 from molecule_wire.a2a.server.records import TurnRecord
+from molecule_wire.a2a.server.requests import Invocation
+from molecule_wire.a2a.server.task_log import Owner, TaskLog
 
 
 def scope(**headers: str) -> dict[str, Any]:
@@ -86,7 +90,7 @@ class CountingStore:
         return []
 
 
-def sent(method: str, number: int) -> JSONObject:
+def posted(method: str, number: int) -> JSONObject:
     message: JSONObject = {"messageId": f"m{number}", "role": "ROLE_USER", "parts": [{"text": "x"}]}
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": {"message": message}}
 
@@ -100,7 +104,7 @@ async def test_turns_that_end_together_share_a_commit_and_nobody_is_answered_bef
         return "done"
 
     async def post(client: httpx.AsyncClient, method: str, number: int) -> str:
-        reply = await client.post("/", json=sent(method, number), headers={"a2a-version": "1.0"})
+        reply = await client.post("/", json=posted(method, number), headers={"a2a-version": "1.0"})
         seen_uncommitted.extend(store.saved)
         return reply.text
 
@@ -116,3 +120,74 @@ async def test_turns_that_end_together_share_a_commit_and_nobody_is_answered_bef
     assert seen_uncommitted == []
     assert sum(map(len, store.commits)) == 8
     assert len(store.commits) < 4
+
+
+async def sent(app: AgentApp, method: str, params: JSONObject) -> JSONObject:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return (await client.post("/", json=body, headers={"a2a-version": "1.0"})).json()
+
+
+def message(text: str) -> JSONObject:
+    return {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}}
+
+
+async def test_an_agent_that_keeps_its_tasks_names_them_and_says_when_the_work_begins() -> None:
+    async def handle(turn: Turn) -> None:
+        assert turn.log.number == 1
+        turn.complete("done")
+
+    app = AgentApp(
+        handle, {"name": "a"}, url="http://127.0.0.1/", new_task_id=lambda: "run_1", announces_work=False
+    )
+    task = (await sent(app, "SendMessage", message("hi")))["result"]
+    assert isinstance(task, dict)
+    assert isinstance(task["task"], dict)
+    assert task["task"]["id"] == "run_1"
+
+
+async def test_a_task_that_was_kept_elsewhere_is_brought_back_before_it_is_asked_for() -> None:
+    async def prepare(operation: Invocation, principal: str, headers: Mapping[str, str]) -> None:
+        kept = TaskLog("t1", "c1", Owner(principal))
+        status: JSONObject = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-01-01T00:00:00.000Z"}
+        kept.append({"task": {"id": "t1", "contextId": "c1", "status": status}})
+        app.adopt(kept)
+
+    app = AgentApp(nothing, {"name": "a"}, url="http://127.0.0.1/", prepare=prepare)
+    answer = await sent(app, "GetTask", {"id": "t1"})
+    assert isinstance(answer["result"], dict)
+    assert answer["result"]["id"] == "t1"
+    assert "error" in await sent(app, "GetTask", {"id": "t2"})
+
+
+async def test_an_operation_can_be_refused_before_anything_runs() -> None:
+    ran: list[object] = []
+
+    async def handle(turn: Turn) -> None:
+        ran.append(turn)
+
+    async def prepare(operation: Invocation, principal: str, headers: Mapping[str, str]) -> None:
+        raise errors.protocol_error(errors.CONTENT_TYPE_NOT_SUPPORTED)
+
+    app = AgentApp(handle, {"name": "a"}, url="http://127.0.0.1/", prepare=prepare)
+    refused = (await sent(app, "SendMessage", message("hi")))["error"]
+    assert isinstance(refused, dict)
+    assert refused["code"] == -32005
+    assert ran == []
+
+
+async def test_numbers_do_not_depend_on_readers_where_chunks_are_not_merged() -> None:
+    async def handle(turn: Turn) -> None:
+        for text in "abc":
+            turn.artifact({"artifactId": "x", "parts": [{"text": text}]}, append=text != "a")
+
+    logs: list[TaskLog] = []
+    for merges in (True, False):
+
+        async def keep(turn: Turn) -> None:
+            logs.append(turn.log)
+            await handle(turn)
+
+        app = AgentApp(keep, {"name": "a"}, url="http://127.0.0.1/", merges_chunks=merges)
+        await sent(app, "SendMessage", message("hi"))
+    assert [log.number for log in logs] == [4, 6]

@@ -214,3 +214,21 @@ def test_a_member_is_taken_out_of_an_object_inside() -> None:
     taken = jsontext.without_member(body, ("params", "configuration"), "x")
     assert taken == b'{"params":{"configuration":{"y":2}},"x":3}'
     assert jsontext.without_member(body, ("params", "nothing"), "x") == body
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"a":1}', '[{"b":{"a":1,"c":2,"a":3}}]', '{"a":1,"\\u0061":2}'])
+def test_a_name_that_stands_twice_in_an_object_is_refused_where_that_matters(text: str) -> None:
+    assert jsontext.decode(text.encode()) is not None
+    with pytest.raises(jsontext.NotJSON, match="one name twice"):
+        jsontext.decode_unique(text.encode())
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"b":{"a":2}}', "[1.5]", '"x"', "null"])
+def test_other_texts_are_read_like_everywhere(text: str) -> None:
+    assert jsontext.decode_unique(text.encode()) == jsontext.decode(text.encode())
+
+
+@pytest.mark.parametrize("text", [b"[" * 10_000, b'"\\ud800"', b"NaN", b"{}{}", b"\xff"])
+def test_the_stricter_reader_refuses_what_the_other_refuses(text: bytes) -> None:
+    with pytest.raises(jsontext.NotJSON):
+        jsontext.decode_unique(text)

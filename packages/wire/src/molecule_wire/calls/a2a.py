@@ -32,6 +32,32 @@ def send(
     return values.Request("POST", path, headers=headers, json=body, timeout=timeout, idempotent=True)
 
 
+def run_skill(
+    workspace_id: str,
+    target_id: str,
+    skill: str,
+    arguments: JSONObject,
+    *,
+    rpc_id: str,
+    message_id: str,
+    timeout: float = 30.0,
+) -> values.Request:
+    """Let a peer run one of its skills; the same ids and arguments again are the same message."""
+    asked: JSONObject = {"kind": "data", "data": {"skill": skill, "arguments": arguments}}
+    message: JSONObject = {"role": "user", "messageId": message_id, "parts": [asked]}
+    headers = {"X-Workspace-ID": workspace_id, "Content-Type": "application/json"}
+    body = _envelope(rpc_id, "message/send", {"message": message})
+    path = proxy_path(target_id)
+    return values.Request("POST", path, headers=headers, json=body, timeout=timeout, idempotent=True)
+
+
+def cancel_task(workspace_id: str, target_id: str, task_id: str, *, rpc_id: str) -> values.Request:
+    """Call a task of a peer off."""
+    headers = {"X-Workspace-ID": workspace_id, "Content-Type": "application/json"}
+    body = _envelope(rpc_id, "tasks/cancel", {"id": task_id})
+    return values.Request("POST", proxy_path(target_id), headers=headers, json=body, idempotent=True)
+
+
 def answer(
     workspace_id: str, target_id: str, text: str, *, rpc_id: str, message_id: str, in_reply_to: str
 ) -> values.Request:

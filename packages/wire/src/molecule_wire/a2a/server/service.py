@@ -49,6 +49,8 @@ class TaskService:
         turn_seconds: float | None = None,
         admit: Callable[[], None] = lambda: None,
         store: TurnStore | None = None,
+        new_task_id: Callable[[], str] = ids.uuid7,
+        merges_chunks: bool = True,
     ) -> None:
         """`admit` is called before each new turn; what it raises refuses the message.
 
@@ -59,6 +61,7 @@ class TaskService:
         self._kept_for = timedelta(seconds=self._retention.seconds)
         self._turn_seconds = turn_seconds
         self._admit = admit
+        self._new_task_id, self._merges_chunks = new_task_id, merges_chunks
         self._seal = paging.HashSeal(secret)
         self._turns: OrderedDict[Hashable, tuple[Turn, str, datetime]] = OrderedDict()
         self._size = 0
@@ -179,6 +182,20 @@ class TaskService:
         self._turns[record.key or turn] = (turn, record.fingerprint, record.begun_at)
         self._newest[record.task_id] = turn
 
+    def adopt(self, log: TaskLog) -> None:
+        """Know a task that somebody else keeps, unless it is known already."""
+        if log.id in self._newest:
+            return
+        turn = Turn(log, {}, self._now)
+        turn.first, turn.last, turn.is_over = 1, log.number, True
+        self._turns[turn] = (turn, "", self._now())
+        self._newest[log.id] = turn
+
+    def known_task(self, task_id: str) -> TaskLog | None:
+        """The log of a task that is known, whoever owns it."""
+        turn = self._newest.get(task_id)
+        return None if turn is None else turn.log
+
     def forget(self, key: Hashable | None) -> None:
         """Let the next delivery of a message run again."""
         known = self._turns.pop(key, None)
@@ -189,7 +206,8 @@ class TaskService:
 
     def new_task(self, owner: Owner, message: JSONObject, context_id: str | None = None) -> TaskLog:
         """The log of a task that begins with a message."""
-        log = TaskLog(ids.uuid7(), context_id or ids.uuid7(), owner)
+        log = TaskLog(self._new_task_id(), context_id or ids.uuid7(), owner)
+        log.merges_chunks = self._merges_chunks
         status = new_status(TaskState.SUBMITTED, self._now())
         log.begin(tasks.begun(log.id, log.context_id, message, status))
         return log

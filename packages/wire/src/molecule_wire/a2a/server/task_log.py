@@ -27,6 +27,8 @@ class TaskLog:
         self.listeners: list[Callable[[], None]] = []
         self.answer: JSONObject | None = None
         """The Message with which the agent answered instead of a task."""
+        self.merges_chunks = True
+        """Off where the number of an event must not depend on whether somebody had read the one before."""
         self._events: list[JSONObject] = []
         self._dropped = self._read = 0
         self._whole: JSONObject | None = None
@@ -131,7 +133,7 @@ class TaskLog:
 
     def _joined(self, event: JSONObject) -> JSONObject | None:
         """The last event with the text of this one, when both are chunks of one text and nobody saw it."""
-        if not self._events or self._read >= self.number:
+        if not self.merges_chunks or not self._events or self._read >= self.number:
             return None
         last, chunk = self._events[-1].get("artifactUpdate"), event.get("artifactUpdate")
         match last, chunk:
