@@ -1,0 +1,365 @@
+"""Run engine: the one way a skill is run, from a unit test, in process and behind every transport.
+
+The order is fixed: find the skill, check budget and scopes, validate the input, take a slot, run the handler
+under its timeout, validate the output. `invoke` does all of it for a given context; the gate prepares a run,
+records it, and then drives the same `Execution`.
+"""
+
+import asyncio
+import contextvars
+import copy
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from molecule_skill import clocks
+from molecule_skill.context import RunContext
+from molecule_skill.errors import (
+    PUBLIC,
+    A2AError,
+    CancelledByCaller,
+    InteractionTimeout,
+    RetryableError,
+    RunRefused,
+    SkillInputError,
+    SkillInvocationError,
+    SkillNotFound,
+    SkillOutputError,
+    SkillTimeout,
+)
+from molecule_skill.lifecycle import LifecycleContext, ensure_started
+from molecule_skill.results import SkillResult
+from molecule_skill.slots import Slot, slots_of
+from molecule_skill.spec import SkillSpec
+
+if TYPE_CHECKING:
+    from molecule_skill.agent import A2AAgent
+
+GRACE_SECONDS = 5.0
+"""How long a handler may take to end after its task was cancelled."""
+CANCEL_SECONDS = 10.0
+"""How long a handler has to notice `check_cancelled` before its task is cancelled."""
+MAX_RETRY_DELAY = 30.0
+_RETRYABLE_STATUS = frozenset({429, 502, 503, 504})
+
+
+class Stop(StrEnum):
+    """Why a run is stopped before its handler ends."""
+
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    INTERRUPTED = "interrupted"
+    LEASE_LOST = "lease-lost"
+    PARKED = "parked"
+
+
+class RunParked(Exception):
+    """The run waits for a person and was taken out of memory; its journal brings it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """A skill with validated arguments: what is left to do is to run it."""
+
+    spec: SkillSpec
+    values: dict[str, Any]
+
+
+def find_skill(agent: "A2AAgent[Any, Any]", skill: str) -> SkillSpec:
+    """The specification of a skill. Raises `SkillNotFound`."""
+    spec = agent.skills.get(skill)
+    if spec is None:
+        known = ", ".join(sorted(agent.skills)) or "none"
+        raise SkillNotFound(f"agent {agent.name!r} has no skill {skill!r}; it has: {known}")
+    return spec
+
+
+def prepare(
+    agent: "A2AAgent[Any, Any]", skill: str, ctx: RunContext[Any], given: Any, *, is_json: bool
+) -> PreparedRun:
+    """The steps before a run exists: skill, budget, scopes, input; the first failure is raised."""
+    spec = find_skill(agent, skill)
+    ctx._check_budget()
+    ctx.require_scopes(spec.scopes)
+    if not isinstance(given, Mapping):
+        raise SkillInputError(f"skill {skill!r}: the arguments must be an object")
+    arguments = spec.arguments
+    return PreparedRun(spec, arguments.from_json(given) if is_json else arguments.from_python(given))  # pyright: ignore[reportUnknownArgumentType]
+
+
+async def invoke(
+    agent: "A2AAgent[Any, Any]", skill: str, ctx: RunContext[Any], given: Any, *, is_json: bool = False
+) -> SkillResult:
+    """Run a skill of an instance under a context that the caller made."""
+    prepared = prepare(agent, skill, ctx, given, is_json=is_json)
+    try:
+        await ensure_started(agent, LifecycleContext(agent.name, ctx.secret))
+    except Exception as problem:
+        text = ctx._redact(f"{type(problem).__name__}: {problem}")
+        raise SkillInvocationError(f"agent {agent.name!r} could not start: {text}") from problem
+    return await Execution(agent, prepared, ctx).run()
+
+
+@asynccontextmanager
+async def paused() -> AsyncGenerator[None]:
+    """While a run waits for a person it holds no slot and its running time stands still."""
+    execution = CURRENT.get()
+    if execution is None:
+        yield
+        return
+    execution.pause()
+    try:
+        yield
+    finally:
+        await execution.resume()
+
+
+class Execution:
+    """One run of a skill: its attempts, its slot, its time, and the reason why it is stopped."""
+
+    def __init__(
+        self,
+        agent: "A2AAgent[Any, Any]",
+        prepared: PreparedRun,
+        ctx: RunContext[Any],
+        *,
+        attempt: int = 1,
+        on_attempt: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
+        self.spec = prepared.spec
+        self.reason: Stop | None = None
+        self._agent, self._values, self._ctx = agent, prepared.values, ctx
+        self._attempt, self._on_attempt = attempt, on_attempt
+        self._slots = slots_of(agent)
+        self._slot = Slot(self._slots.semaphores(self.spec))
+        self._clock = clocks.CURRENT.get()
+        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[Any] | None = None
+        self._timers: list[clocks.Timer] = []
+        self._pauses = 0
+        self._parent = CURRENT.get()
+        seconds = self.spec.timeout_seconds or agent.resources.max_runtime_seconds
+        self._time = clocks.RunningTime(seconds, lambda: self.stop(Stop.TIMEOUT))
+
+    async def run(self) -> SkillResult:
+        """The result, after as many attempts as the skill allows. Raises what the caller is told."""
+        self._ctx._bind(self._agent, self.spec)
+        forget = self._ctx._on_cancel(lambda: self.stop(Stop.CANCELLED))
+        deadline = self._ctx.deadline
+        if deadline is not None and deadline <= self._clock.time():
+            self.stop(Stop.DEADLINE)
+        elif deadline is not None:
+            self._later(deadline - self._clock.time(), lambda: self.stop(Stop.DEADLINE))
+        try:
+            while True:
+                try:
+                    return await self._attempted()
+                except Exception as problem:
+                    delay = self._retry_delay(problem)
+                    if delay is None:
+                        if isinstance(problem, (*PUBLIC, RunParked)):
+                            raise
+                        raise self._wrapped(problem) from problem
+                    text = self._ctx._redact(f"{type(problem).__name__}: {problem}")[:500]
+                await self._retry(delay, text)
+        finally:
+            forget()
+            for timer in self._timers:
+                timer.cancel()
+
+    def stop(self, reason: Stop) -> None:
+        """End the run early; the first reason counts. May be called from outside at any time."""
+        if self.reason is not None or self._over.done():
+            return
+        self.reason = reason
+        if not self._stopped.done():
+            self._stopped.set_result(None)
+        # A caller's cancellation leaves the handler time to notice it by itself.
+        self._later(CANCEL_SECONDS if reason is Stop.CANCELLED else 0.0, self._cancel_handler)
+
+    def pause(self) -> None:
+        """The handler waits for a person."""
+        self._pauses += 1
+        if self._pauses == 1:
+            self._time.stop()
+            self._slot.give_up()
+            if self._parent is not None:
+                self._parent.pause()
+
+    async def resume(self) -> None:
+        """The handler goes on, once it has a slot again; a run that is stopped needs none."""
+        self._pauses -= 1
+        if self._pauses:
+            return
+        if self._parent is not None:
+            await self._parent.resume()
+        if self.reason is None:
+            await self._slot.take()
+            if self._pauses:
+                # Another branch of the handler began to wait meanwhile.
+                self._slot.give_up()
+            else:
+                self._time.start()
+
+    # One attempt
+
+    async def _attempted(self) -> SkillResult:
+        await self._admitted()
+        try:
+            self._ctx._begin_attempt(self._attempt)
+            if self._on_attempt is not None:
+                await self._on_attempt(self._attempt)
+            value = await self._handled()
+            self._check_stopped()
+            return self.spec.result_type.checked(value)
+        finally:
+            if self._task is not None and not self._task.done():
+                self._keep_slot()
+            else:
+                self._slot.give_up()
+
+    async def _admitted(self) -> None:
+        """Wait for a slot, unless the run is stopped first."""
+        self._check_stopped()
+        if self._slot.is_free:
+            await self._slot.take()
+            return
+        taking = asyncio.ensure_future(self._slot.take())
+        try:
+            await asyncio.wait({taking, self._stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not taking.done():
+                taking.cancel()
+        if self.reason is not None:
+            self._slot.give_up()
+        self._check_stopped()
+
+    async def _handled(self) -> Any:
+        """Run the handler in a task of its own, until it ends or is given up."""
+        self._over = asyncio.get_running_loop().create_future()
+        context = contextvars.copy_context()
+        context.run(CURRENT.set, self)
+        self._time = clocks.RunningTime(self._time.limit, lambda: self.stop(Stop.TIMEOUT))
+        self._task = task = asyncio.get_running_loop().create_task(self._handler(), context=context)
+        task.add_done_callback(lambda _: self._give_up())
+        if self.reason is not None:
+            self._cancel_handler()
+        try:
+            await asyncio.shield(self._over)
+        except asyncio.CancelledError:
+            # Whoever waited is gone: a server that ends the task of its request, a test that is over.
+            self.stop(Stop.INTERRUPTED)
+            self._cancel_handler()
+            await self._over
+            raise
+        if not task.done() or self.reason is not None:
+            return None
+        if task.cancelled():
+            raise SkillInvocationError("CancelledError: the handler cancelled itself")
+        value = task.result()
+        if self._time.spent > self._time.limit:
+            # It blocked the event loop past its limit, so the timer could not fire.
+            self.reason = Stop.TIMEOUT
+        return value
+
+    async def _handler(self) -> Any:
+        self._time.start()
+        try:
+            # A further attempt must not see what this one does to its arguments.
+            values = copy.deepcopy(self._values) if self.spec.max_retries else self._values
+            given = {self.spec.context_parameter: self._ctx, **values}
+            return await self.spec.handler(self._agent, **given)
+        except SystemExit as problem:
+            raise SkillInvocationError(
+                f"SystemExit: the handler tried to end the process ({problem})"
+            ) from problem
+        finally:
+            self._time.stop()
+
+    def _cancel_handler(self) -> None:
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            self._later(GRACE_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.exception()  # one that comes after the run is over concerns nobody
+
+    def _keep_slot(self) -> None:
+        """The handler ignores its cancellation: it keeps its slot until it ends, and health says so."""
+        assert self._task is not None
+        run_id, slot = self._ctx.task_id, self._slot
+        self._slots.stuck[run_id] = self.spec.name
+
+        def ended(_: object) -> None:
+            self._slots.stuck.pop(run_id, None)
+            slot.give_up()
+
+        self._task.add_done_callback(ended)
+
+    # Outcomes
+
+    def _check_stopped(self) -> None:
+        """Raise what a stopped run ends with, whatever its handler did meanwhile."""
+        name = self.spec.name
+        if self.reason is Stop.TIMEOUT:
+            raise SkillTimeout(f"skill {name!r} ran longer than {self._time.limit:g} seconds")
+        if self.reason is Stop.CANCELLED:
+            raise CancelledByCaller(self._ctx.task_id)
+        if self.reason is Stop.DEADLINE:
+            raise RunRefused("deadline-exceeded", f"skill {name!r} was not done before its deadline")
+        if self.reason is Stop.INTERRUPTED:
+            raise RunRefused(
+                "run-interrupted", f"the process ended while skill {name!r} was running; try again"
+            )
+        if self.reason is Stop.LEASE_LOST:
+            raise RunRefused("lease-lost", "another process has taken this run over")
+        if self.reason is Stop.PARKED:
+            raise RunParked
+
+    def _wrapped(self, problem: Exception) -> SkillInvocationError:
+        text = self._ctx._redact(f"{type(problem).__name__}: {problem}")
+        return SkillInvocationError(f"skill {self.spec.name!r} failed with {text}")
+
+    def _retry_delay(self, problem: Exception) -> float | None:
+        """Seconds until the next attempt; None when there is none."""
+        is_over = self.reason is not None or self._attempt > self.spec.max_retries
+        if is_over or not self.spec.idempotent or not is_retryable(problem):
+            return None
+        asked = getattr(problem, "retry_after", None)
+        if isinstance(asked, int | float) and asked >= 0:
+            return float(asked)
+        delay = min(MAX_RETRY_DELAY, 0.5 * 2 ** (self._attempt - 1))
+        return delay * random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, protects nothing
+
+    async def _retry(self, delay: float, text: str) -> None:
+        self._attempt += 1
+        self._task, self._over = None, asyncio.get_running_loop().create_future()
+        payload = {"attempt": self._attempt, "delay_seconds": round(delay, 3), "error": text}
+        await self._ctx._engine_event("retry", payload)
+        await clocks.wait(self._stopped, delay)
+
+    def _later(self, seconds: float, callback: Callable[[], object]) -> None:
+        self._timers.append(self._clock.call_later(max(seconds, 0.0), callback))
+
+
+def is_retryable(problem: BaseException) -> bool:
+    """Whether the same run may succeed when it is tried again."""
+    if isinstance(problem, SkillTimeout | InteractionTimeout | SkillInputError | SkillOutputError):
+        return False
+    if isinstance(problem, A2AError):
+        return (problem.status_code or 502) in _RETRYABLE_STATUS
+    return isinstance(problem, RetryableError | ConnectionError | TimeoutError)
+
+
+CURRENT: contextvars.ContextVar[Execution | None] = contextvars.ContextVar(
+    "molecule_skill_execution", default=None
+)
+"""The execution whose handler is running."""

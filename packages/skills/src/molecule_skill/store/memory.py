@@ -1,0 +1,290 @@
+"""Run store in memory, for tests and for agents that may forget."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from molecule_skill.errors import StateConflict
+from molecule_skill.interactions import new_id
+from molecule_skill.store.protocol import StoreUnavailable
+from molecule_skill.store.records import (
+    FINAL,
+    ArtifactRecord,
+    JournalEntry,
+    NewEvent,
+    NewRun,
+    RequestRecord,
+    RequestState,
+    RunFailure,
+    RunRecord,
+    RunState,
+    StoredEvent,
+)
+from molecule_skill.store.rules import closing, lease_lost, same_body
+from molecule_wire import JSON, JSONObject
+
+
+@dataclass
+class _Run:
+    record: RunRecord
+    owner: str
+    events: list[StoredEvent] = field(default_factory=list[StoredEvent])
+    emitted: dict[int, int] = field(default_factory=dict[int, int])
+    requests: list[str] = field(default_factory=list[str])
+    journal: dict[int, JournalEntry] = field(default_factory=dict[int, JournalEntry])
+    artifacts: list[ArtifactRecord] = field(default_factory=list[ArtifactRecord])
+
+
+@dataclass
+class _Data:
+    """What outlives an owner."""
+
+    runs: dict[str, _Run] = field(default_factory=dict[str, _Run])
+    keys: dict[tuple[str, str, str], str] = field(default_factory=dict[tuple[str, str, str], str])
+    requests: dict[str, RequestRecord] = field(default_factory=dict[str, RequestRecord])
+    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    states: dict[str, tuple[JSONObject, int]] = field(default_factory=dict[str, tuple[JSONObject, int]])
+    owners: set[str] = field(default_factory=set[str])
+
+
+class MemoryRunStore:
+    """See `RunStore`. `successor` is the store of a process that starts after this one was killed."""
+
+    def __init__(self) -> None:
+        self._data = _Data()
+        self._owner = new_id("o_")
+        self._data.owners.add(self._owner)
+
+    def successor(self) -> "MemoryRunStore":
+        """A store with the same runs and another owner; this one is taken for dead."""
+        following = MemoryRunStore()
+        following._data = self._data
+        self._data.owners.discard(self._owner)
+        self._data.owners.add(following._owner)
+        return following
+
+    # Runs
+
+    async def open_run(self, new: NewRun) -> tuple[RunRecord, bool]:
+        """See `RunStore`."""
+        if new.idempotency_key is not None:
+            key = (new.agent, new.principal, new.idempotency_key)
+            if key in self._data.keys:
+                return same_body(self._data.runs[self._data.keys[key]].record, new), False
+            self._data.keys[key] = new.run_id
+        record = RunRecord(new, RunState.QUEUED, 1, 1, 0, new.created_at)
+        self._data.runs[new.run_id] = _Run(record, self._owner)
+        return record, True
+
+    async def run(self, run_id: str) -> RunRecord | None:
+        """See `RunStore`."""
+        found = self._data.runs.get(run_id)
+        return None if found is None else found.record
+
+    async def run_of_key(self, agent: str, principal: str, key: str) -> RunRecord | None:
+        """See `RunStore`."""
+        run_id = self._data.keys.get((agent, principal, key))
+        return None if run_id is None else self._data.runs[run_id].record
+
+    async def runs_of(
+        self, agent: str, principal: str | None, *, limit: int = 50, before: str | None = None
+    ) -> list[RunRecord]:
+        """See `RunStore`."""
+        ids = list(self._data.runs)
+        ids = ids[: ids.index(before)] if before is not None else ids
+        records = (self._data.runs[run_id].record for run_id in reversed(ids))
+        wanted = [one for one in records if one.new.agent == agent and principal in (None, one.new.principal)]
+        return wanted[:limit]
+
+    async def claim_abandoned(self, agent: str) -> list[RunRecord]:
+        """See `RunStore`."""
+        taken: list[RunRecord] = []
+        for run in self._data.runs.values():
+            is_open = run.record.state not in FINAL and run.record.new.agent == agent
+            if is_open and run.owner not in self._data.owners:
+                run.owner = self._owner
+                run.record = replace(run.record, fence=run.record.fence + 1)
+                taken.append(run.record)
+        return taken
+
+    async def set_state(
+        self,
+        run_id: str,
+        fence: int,
+        state: RunState,
+        *,
+        attempt: int | None = None,
+        events: Sequence[NewEvent] = (),
+    ) -> list[StoredEvent]:
+        """See `RunStore`."""
+        run = self._owned(run_id, fence)
+        run.record = replace(run.record, state=state, attempt=attempt or run.record.attempt)
+        return self._append(run, events)
+
+    async def finish(
+        self,
+        run_id: str,
+        fence: int,
+        state: RunState,
+        *,
+        result: JSON = None,
+        failure: RunFailure | None = None,
+        events: Sequence[NewEvent] = (),
+        at: float,
+    ) -> list[StoredEvent]:
+        """See `RunStore`."""
+        assert state in FINAL
+        run = self._owned(run_id, fence)
+        pending = [id for id in run.requests if self._data.requests[id].state is RequestState.PENDING]
+        for id in pending:
+            row = self._data.requests[id]
+            self._data.requests[id] = replace(row, state=RequestState.CANCELLED, answered_at=at)
+        stored = self._append(run, [*(closing(id, "cancelled", None, at) for id in pending), *events])
+        run.record = replace(run.record, state=state, result=result, failure=failure, updated_at=at)
+        return stored
+
+    # Events
+
+    async def append_events(self, run_id: str, fence: int, events: Sequence[NewEvent]) -> list[StoredEvent]:
+        """See `RunStore`."""
+        return self._append(self._owned(run_id, fence), events)
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
+        """See `RunStore`."""
+        run = self._data.runs.get(run_id)
+        return [] if run is None else run.events[after : after + limit]
+
+    async def emitted(self, run_id: str, attempt: int) -> int:
+        """See `RunStore`."""
+        return self._data.runs[run_id].emitted.get(attempt, 0)
+
+    # Interactions
+
+    async def open_request(self, request: RequestRecord, fence: int, event: NewEvent) -> list[StoredEvent]:
+        """See `RunStore`."""
+        run = self._owned(request.run_id, fence)
+        run.record = replace(run.record, state=RunState.WAITING)
+        self._data.requests[request.id] = request
+        run.requests.append(request.id)
+        return self._append(run, [event])
+
+    async def close_request(
+        self, request_id: str, state: RequestState, *, answer: JSON, answered_by: str | None, at: float
+    ) -> RequestRecord | None:
+        """See `RunStore`."""
+        row = self._data.requests.get(request_id)
+        if row is not None and row.state is RequestState.PENDING:
+            row = replace(row, state=state, answer=answer, answered_by=answered_by, answered_at=at)
+            self._data.requests[request_id] = row
+            self._append(self._data.runs[row.run_id], [closing(request_id, state.value, answered_by, at)])
+        return row
+
+    async def request(self, request_id: str) -> RequestRecord | None:
+        """See `RunStore`."""
+        return self._data.requests.get(request_id)
+
+    async def requests(self, run_id: str) -> list[RequestRecord]:
+        """See `RunStore`."""
+        run = self._data.runs.get(run_id)
+        return [] if run is None else [self._data.requests[id] for id in run.requests]
+
+    async def pending_requests(self, agent: str) -> list[str]:
+        """See `RunStore`."""
+        rows = self._data.requests.values()
+        pending = (row for row in rows if row.state is RequestState.PENDING)
+        return [row.id for row in pending if self._data.runs[row.run_id].record.new.agent == agent]
+
+    # Journal
+
+    async def journal(self, run_id: str) -> list[JournalEntry]:
+        """See `RunStore`."""
+        journal = self._data.runs[run_id].journal
+        return [journal[ordinal] for ordinal in sorted(journal)]
+
+    async def put_journal(self, run_id: str, fence: int, entry: JournalEntry) -> None:
+        """See `RunStore`."""
+        self._owned(run_id, fence).journal[entry.ordinal] = entry
+
+    # Artifacts
+
+    async def put_artifact(
+        self, run_id: str, fence: int, name: str, data: bytes, mime_type: str, attempt: int
+    ) -> ArtifactRecord:
+        """See `RunStore`."""
+        run = self._owned(run_id, fence)
+        digest = hashlib.sha256(data).hexdigest()
+        self._data.blobs[digest] = bytes(data)
+        record = ArtifactRecord(name, mime_type, len(data), digest, attempt)
+        run.artifacts.append(record)
+        return record
+
+    async def artifacts(self, run_id: str, attempt: int) -> list[ArtifactRecord]:
+        """See `RunStore`."""
+        latest = {one.name: one for one in self._data.runs[run_id].artifacts if one.attempt == attempt}
+        return [latest[name] for name in sorted(latest)]
+
+    async def artifact(self, run_id: str, name: str) -> ArtifactRecord | None:
+        """See `RunStore`."""
+        found = [one for one in self._data.runs[run_id].artifacts if one.name == name]
+        return found[-1] if found else None
+
+    async def read_artifact(self, sha256: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """See `RunStore`."""
+        if sha256 not in self._data.blobs:
+            raise StoreUnavailable("the artifact cannot be read: it is gone")
+        return self._data.blobs[sha256][start : None if length is None else start + length]
+
+    # State
+
+    async def load_state(self, scope: str) -> tuple[JSONObject, int] | None:
+        """See `RunStore`."""
+        return self._data.states.get(scope)
+
+    async def save_state(self, scope: str, value: JSONObject, version: int) -> int:
+        """See `RunStore`."""
+        if self._data.states.get(scope, ({}, 0))[1] != version:
+            raise StateConflict("the state was saved by another run since it was loaded; load it again")
+        self._data.states[scope] = value, version + 1
+        return version + 1
+
+    # Upkeep
+
+    async def prune(self, before: float) -> int:
+        """See `RunStore`."""
+        old = [
+            run
+            for run in self._data.runs.values()
+            if run.record.state in FINAL and run.record.updated_at < before
+        ]
+        for run in old:
+            new = run.record.new
+            del self._data.runs[new.run_id]
+            if new.idempotency_key is not None:
+                del self._data.keys[new.agent, new.principal, new.idempotency_key]
+            for id in run.requests:
+                del self._data.requests[id]
+        used = {one.sha256 for run in self._data.runs.values() for one in run.artifacts}
+        self._data.blobs = {digest: data for digest, data in self._data.blobs.items() if digest in used}
+        return len(old)
+
+    async def close(self) -> None:
+        """See `RunStore`."""
+        self._data.owners.discard(self._owner)
+
+    def _owned(self, run_id: str, fence: int) -> _Run:
+        run = self._data.runs.get(run_id)
+        if run is None or run.record.fence != fence or run.record.state in FINAL:
+            raise lease_lost()
+        return run
+
+    def _append(self, run: _Run, events: Sequence[NewEvent]) -> list[StoredEvent]:
+        if not events:
+            return []
+        first = len(run.events) + 1
+        stored = [StoredEvent(first + i, one.kind, one.payload, one.at) for i, one in enumerate(events)]
+        run.events += stored
+        for one in events:
+            if one.ordinal is not None:
+                run.emitted[one.attempt] = max(one.ordinal, run.emitted.get(one.attempt, 0))
+        run.record = replace(run.record, last_seq=len(run.events), updated_at=events[-1].at)
+        return stored
