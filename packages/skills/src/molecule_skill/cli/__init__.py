@@ -1,0 +1,1 @@
+"""The command `molecule-skill`: write, try, check, serve and call an agent."""

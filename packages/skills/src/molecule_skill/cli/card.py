@@ -1,0 +1,26 @@
+"""`molecule-skill card`: show the card, or check that config.yaml agrees with it."""
+
+import argparse
+import json
+
+from molecule_skill.cli import project
+from molecule_skill.cli.output import CommandFailed, Output
+
+
+def run(given: argparse.Namespace, output: Output) -> int:
+    """Print the card of the project's agent."""
+    found = project.find(given.project)
+    agent = found.load()
+    card = agent.card()
+    differences = project.drift(found, agent)
+    if differences:
+        raise CommandFailed("\n".join([*differences, "Make them say the same."]), problems=differences)
+    if given.check:
+        card.from_a2a(card.to_a2a())
+        output.line(f"The card of {agent.name} is valid, and config.yaml agrees with it.")
+        output.value({"ok": True, "agent": agent.name})
+        return 0
+    shown = card.to_json() if given.format == "native" else card.to_a2a()
+    output.verbatim(json.dumps(shown, indent=2, ensure_ascii=False))
+    output.value(shown)
+    return 0

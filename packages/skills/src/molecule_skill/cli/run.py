@@ -1,0 +1,41 @@
+"""`molecule-skill run`: the production server."""
+
+import argparse
+import asyncio
+import logging
+
+from molecule_skill.cli import project
+from molecule_skill.cli.output import CommandFailed, Output
+
+
+def run(given: argparse.Namespace, output: Output) -> int:
+    """Serve until SIGTERM or Ctrl-C, then drain."""
+    from molecule_skill.serve import callers, listener
+    from molecule_skill.serve.app import make_app
+
+    found = project.find(given.project)
+    agent = found.instance()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    kept = project.secrets(found, given.env_file, tuple(agent.required_secrets))
+    resolver = callers.choose_resolver(agent, None)
+    try:
+        callers.check_bind(resolver, given.host)
+        opened = listener.bind(given.host, given.port)
+    except (callers.RefusedToStart, listener.PortTaken) as problem:
+        raise CommandFailed(str(problem)) from problem
+    port = int(opened.getsockname()[1])
+
+    async def serve() -> None:
+        app = make_app(agent, resolver=resolver, store=None, grants=None, sandboxes=None, secrets=kept)
+        await app.start()
+        readiness = app.gate.readiness()
+        if not readiness.ok:
+            await app.stop()
+            raise CommandFailed(f"{agent.name} cannot start: {'; '.join(readiness.reasons)}")
+        await listener.serve_until_signal(
+            app, opened, lambda: output.line(f"{agent.name} listens on http://{given.host}:{port}")
+        )
+
+    asyncio.run(serve())
+    output.value({"ok": True, "agent": agent.name})
+    return 0

@@ -1,0 +1,334 @@
+"""A2A 1.0 and 0.3, JSON-RPC and HTTP+JSON, on `molecule_a2a.AgentApp`: a task is a run.
+
+Every message that is accepted runs a skill once, answers what a run waits for, or is rejected.
+"""
+
+import asyncio
+import logging
+from contextvars import ContextVar
+from typing import Any
+
+from molecule_a2a import AgentApp, AgentRequest, Unauthenticated
+from molecule_skill.auth import bearer_token
+from molecule_skill.errors import RunRefused, SkillInvocationError, report_of
+from molecule_skill.hosted import Answerer, Invocation
+from molecule_skill.hosted.interface import Gate
+from molecule_skill.serve import messages
+from molecule_skill.serve.asgi import Request, Send
+from molecule_skill.serve.projection import Projection, begun, failure_metadata
+from molecule_skill.store.records import RequestState, RunRecord
+from molecule_wire import JSON, JSONObject, assertions
+from molecule_wire.a2a import errors, operations, tasks
+from molecule_wire.a2a.server.bindings import AgentBusy
+from molecule_wire.a2a.server.requests import SENDS
+from molecule_wire.a2a.server.requests import Invocation as A2AOperation
+from molecule_wire.a2a.server.service import MESSAGE_ID_HEADER, Retention
+from molecule_wire.a2a.server.task_log import Owner, TaskLog
+from molecule_wire.a2a.server.turns import Turn
+
+KEPT = Retention(seconds=24 * 3600, count=1000)
+LISTED_RUNS = 1000
+
+log = logging.getLogger("molecule_skill")
+
+
+class _Call:
+    """What is known of the request at work: who calls, and the address it used."""
+
+    __slots__ = ("base_url", "by")
+
+    def __init__(self, by: Answerer, base_url: str) -> None:
+        self.by = by
+        self.base_url = base_url
+
+
+_call: ContextVar[_Call] = ContextVar("molecule_skill_a2a_call")
+
+
+class A2ATransport:
+    """Serves the paths of A2A for one agent."""
+
+    def __init__(self, agent: Any, gate: Gate) -> None:
+        self._agent, self._gate = agent, gate
+        self._open: dict[str, Projection] = {}
+        """The runs that are not over, by id."""
+        self._answering: dict[str, asyncio.Event] = {}
+        """Set once the message that answers a run has begun its turn."""
+        self._followers: set[asyncio.Task[None]] = set()
+        self._app = AgentApp(
+            self._handle,
+            agent.card().to_a2a(),
+            url="http://localhost/",
+            agent_id=agent.name,
+            authenticate=self._authenticate,
+            check_message=self._check_message,
+            admit=self._admit,
+            interrupt=self._interrupt,
+            turn_seconds=None,
+            retention=KEPT,
+            new_task_id=new_run_id,
+            prepare=self._prepare,
+            announces_work=False,
+            merges_chunks=False,
+        )
+
+    async def __call__(self, request: Request, send: Send) -> None:
+        """Answer one request. Raises AuthError."""
+        _, by = await self._gate.identify(bearer_token(request.headers), request.headers)
+        _call.set(_Call(by, request.base_url))
+        scope = {**request.scope, "path": request.path, "root_path": ""}
+        await self._app(scope, request.receive, send)
+
+    async def stop(self) -> None:
+        """Take no more messages; the gate has ended the runs."""
+        for follower in tuple(self._followers):
+            follower.cancel()
+        await asyncio.gather(*self._followers, return_exceptions=True)
+        await self._app.stop(0.1)
+
+    # Callbacks of the app
+
+    async def _authenticate(self, request: AgentRequest) -> str:
+        return _call.get().by.principal
+
+    def _check_message(self, message_id: str) -> None:
+        from molecule_skill.auth.platform import asserted_message_id
+
+        named = asserted_message_id.get()
+        if named and message_id and message_id != named:
+            sentence = f"{assertions.HEADER} is not valid: it was made for another message"
+            raise Unauthenticated(sentence, "caller-assertion-invalid")
+
+    def _admit(self) -> None:
+        readiness = self._gate.readiness()
+        if not readiness.ok:
+            raise AgentBusy(f"the agent takes no work now: {'; '.join(readiness.reasons)}")
+
+    def _interrupt(self, turn: Turn) -> None:
+        self._spawn(self._gate.cancel(turn.log.id, turn.log.owner.principal))
+
+    # Messages
+
+    async def _handle(self, turn: Turn) -> None:
+        """Run the skill that a new message asks for, or go on with a run that the message answered."""
+        run_id = turn.log.id
+        known = self._open.get(run_id)
+        if known is not None:
+            known.turn = turn
+            released = self._answering.pop(run_id, None)
+            if released is not None:
+                released.set()
+            return await _over(turn)
+        call = _call.get()
+        try:
+            chosen = messages.choose_skill(self._agent, turn.message)
+            await self._gate.open(
+                Invocation(
+                    transport="a2a",
+                    skill=chosen.skill,
+                    arguments=chosen.arguments,
+                    caller_token=bearer_token(turn.headers),
+                    headers=turn.headers,
+                    session_id=turn.log.context_id,
+                    idempotency_key=_key(turn),
+                    traceparent=turn.headers.get("traceparent"),
+                    run_id=run_id,
+                )
+            )
+        except Exception as problem:  # noqa: BLE001 - every refusal is the outcome of the message
+            return _refuse(turn, problem)
+        projection = self._open[run_id] = Projection(turn.log, call.base_url, turn)
+        return await self._follow(projection, call.by.principal)
+
+    async def _follow(self, projection: Projection, principal: str) -> None:
+        """Tell what the run tells. Where it waits for a person the turn is over, and a task follows on."""
+        run_id = projection.log.id
+        async for event in self._gate.follow(run_id, principal, after=projection.seq):
+            if event.kind == "interaction_closed" and (held := self._answering.get(run_id)) is not None:
+                await held.wait()
+            projection.apply(event)
+            if projection.waits and asyncio.current_task() not in self._followers:
+                self._watch_cancel(projection, principal)
+                return self._spawn(self._follow(projection, principal))
+            if projection.log.is_over:
+                break
+        record = await self._gate.run(run_id, principal)
+        if record.state.is_final:
+            projection.finish(record, await self._gate.artifacts(run_id, principal))
+        self._open.pop(run_id, None)
+        return None
+
+    def _watch_cancel(self, projection: Projection, principal: str) -> None:
+        """A task that waits has no turn that could be interrupted: its log tells that it was called off."""
+        watched = projection.log
+
+        def look() -> None:
+            if watched.is_over and projection.log.state is tasks.TaskState.CANCELED:
+                watched.listeners.remove(look)
+                self._spawn(self._gate.cancel(watched.id, principal))
+            elif watched.is_over:
+                watched.listeners.remove(look)
+
+        if not any(getattr(one, "__name__", "") == "look" for one in watched.listeners):
+            watched.listeners.append(look)
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
+        self._followers.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._followers.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            log.error("a task could not be followed", exc_info=problem)
+
+    # Before an operation
+
+    async def _prepare(self, operation: A2AOperation, principal: str, headers: Any) -> None:
+        """Bring back tasks of earlier processes, refuse files, and hand in the answer of a message."""
+        request = operation.request
+        if request.operation in SENDS:
+            message = _modern(operation)
+            self._check_modes(message)
+            if request.task_id:
+                await self._recall(request.task_id, principal)
+                await self._answer(request, message, Owner(principal, operation.tenant))
+        elif request.operation is operations.LIST:
+            for record in await self._gate.runs(principal, limit=LISTED_RUNS):
+                if self._app.known_task(record.run_id) is None:
+                    await self._adopt(record, principal)
+        elif request.task_id:
+            await self._recall(request.task_id, principal)
+
+    def _check_modes(self, message: JSONObject) -> None:
+        for part in messages.files_of(message):
+            if part.get("mediaType") not in self._agent.input_modes:
+                listed = ", ".join(self._agent.input_modes)
+                sentence = (
+                    f"this agent takes no files of the type {part.get('mediaType')!r}; it takes {listed}"
+                )
+                raise errors.protocol_error(errors.CONTENT_TYPE_NOT_SUPPORTED, sentence)
+
+    async def _recall(self, task_id: str, principal: str) -> None:
+        if self._app.known_task(task_id) is not None:
+            return
+        try:
+            record = await self._gate.run(task_id, principal)
+        except RunRefused:
+            return
+        await self._adopt(record, principal)
+
+    async def _adopt(self, record: RunRecord, principal: str) -> None:
+        """Make the task of a run anew from what the run told."""
+        run_id = record.run_id
+        known = self._open.get(run_id)
+        if known is not None:
+            return self._app.adopt(known.log)
+        made = TaskLog(run_id, record.new.session_id or run_id, Owner(principal))
+        made.merges_chunks = False
+        made.append(begun(record, made))
+        projection = Projection(made, _call.get().base_url)
+        while projection.seq < record.last_seq:
+            page = await self._gate.events(run_id, principal, after=projection.seq)
+            if not page:
+                break
+            for event in page:
+                projection.apply(event)
+        if record.state.is_final:
+            projection.finish(record, await self._gate.artifacts(run_id, principal))
+        else:
+            self._open[run_id] = projection
+            self._watch_cancel(projection, principal)
+            self._spawn(self._follow(projection, principal))
+        return self._app.adopt(made)
+
+    async def _answer(self, request: Any, message: JSONObject, owner: Owner) -> None:
+        """Hand the answer to the run before the message is accepted: a wrong one changes nothing."""
+        run_id = str(request.task_id)
+        projection, known = self._open.get(run_id), self._app.known_task(run_id)
+        if projection is None or known is None or known.owner != owner or not known.waits:
+            return
+        if request.context_id not in (None, known.context_id) or run_id in self._answering:
+            return
+        self._admit()
+        pending = [
+            one
+            for one in await self._gate.interactions(run_id, owner.principal)
+            if one.state is RequestState.PENDING
+        ]
+        if not pending:
+            return
+        reason = messages.decline_of(message)
+        value = None if reason is not None else _answer_in(message, pending[-1].kind)
+        self._answering[run_id] = asyncio.Event()
+        try:
+            await self._gate.answer(
+                pending[-1].id,
+                _call.get().by,
+                value,
+                declined=reason is not None,
+                reason=reason or "",
+                run_id=run_id,
+            )
+        except RunRefused as problem:
+            self._answering.pop(run_id).set()
+            raise _answer_refused(problem) from problem
+
+
+def new_run_id() -> str:
+    """The id of a run, which is that of its task."""
+    from molecule_skill.interactions import new_id
+
+    return new_id("run_")
+
+
+async def _over(turn: Turn) -> None:
+    if not turn.is_over:
+        ended = asyncio.Event()
+        turn.on_end.append(ended.set)
+        await ended.wait()
+
+
+def _modern(operation: A2AOperation) -> JSONObject:
+    from molecule_wire.a2a import convert
+
+    message = operation.request.message or {}
+    converter = convert.between(operation.request.dialect, "1.0")
+    return converter.message(message) if converter else message
+
+
+def _key(turn: Turn) -> str | None:
+    """By what the gate knows a repetition; the service in front of it has compared the bodies."""
+    row, key = turn.headers.get(MESSAGE_ID_HEADER), turn.headers.get("idempotency-key")
+    return f"a2a:row:{row}" if row else f"a2a:key:{key}" if key else None
+
+
+def _answer_in(message: JSONObject, kind: str) -> JSON:
+    data, text = messages.data_of(message), messages.text_of(message)
+    if kind == "question":
+        if text is not None:
+            return text
+        raise errors.invalid_params(errors.Violation("message.parts", "answer the question with a text part"))
+    if data:
+        return data[0]
+    raise errors.invalid_params(errors.Violation("message.parts", "fill in the form with a data part"))
+
+
+def _answer_refused(problem: RunRefused) -> errors.A2AError:
+    if problem.code == "answer-invalid":
+        return errors.invalid_params(errors.Violation("message.parts", str(problem)))
+    return errors.protocol_error(errors.UNSUPPORTED_OPERATION, str(problem), code=problem.code)
+
+
+def _refuse(turn: Turn, problem: Exception) -> None:
+    """End a message that starts no run: rejected for what it asks, failed where it may come again."""
+    if isinstance(problem, messages.NoSkillChosen):
+        return turn.reject(str(problem), metadata=failure_metadata("skill-not-found", 404, {}))
+    report = report_of(problem)
+    told = failure_metadata(report.code, report.status, report.extras)
+    if report.status == 503:
+        return turn.fail(report.sentence, retry=True, metadata=told)
+    if report.status >= 500 and not isinstance(problem, SkillInvocationError):
+        log.error("task %s could not be started", turn.log.id, exc_info=problem)
+        return turn.fail(report.sentence, metadata=told)
+    return turn.reject(report.sentence, metadata=told)
