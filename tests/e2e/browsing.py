@@ -21,10 +21,15 @@ ARGUMENTS = (
 )
 
 
+def chromium_path() -> str | None:
+    """Where the Chromium of this machine is."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 @contextmanager
 def chromium() -> Generator[Browser]:
     """The Chromium of this machine; without one the test is skipped."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = chromium_path()
     if path is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
     with sync_playwright() as playwright:
