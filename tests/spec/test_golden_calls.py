@@ -55,6 +55,7 @@ def read_state(reply: Reply) -> object:
 READERS: dict[str, Callable[[Reply], object]] = {
     "activity": activity.read_rows,
     "answer-peer": workspaces.read_nothing,
+    "cancel-task": a2a.read_envelope,
     "change-workspace": workspaces.read_object,
     "choose-model": workspaces.read_object,
     "delegate": workspaces.read_object,
@@ -85,6 +86,7 @@ READERS: dict[str, Callable[[Reply], object]] = {
     "register": registry.read_registration,
     "register-runtime": registry.read_registration,
     "register-with-proof": registry.read_registration,
+    "run-skill": a2a.read_envelope,
     "secrets": workspaces.read_secrets,
     "send-message": a2a.read_envelope,
     "state": read_state,
@@ -137,7 +139,7 @@ class Stage:
             self.real[ACTIVITY] = self.agent.fetch_inbound(limit=1)[0].activity_id
         elif name == "answer-peer":
             self.agent.fetch_inbound()
-        elif name == "get-task":
+        elif name in ("get-task", "cancel-task"):
             self.real[MESSAGE] = self.post(self.agent, self.peer, "three")
         elif name in ("get-delegation", "delegate-further", "list-delegations"):
             self.prepare_delegations()
@@ -216,8 +218,10 @@ def test_no_other_post_claims_to_be_safe_to_repeat() -> None:
     examples = {name: golden(name)["request"] for name in READERS}
     claimed = {name for name, request in examples.items() if request["idempotent"]}
     assert {name for name in claimed if examples[name]["method"] in ("POST", "PATCH")} == {
+        "cancel-task",
         "delegate",
         "delegate-further",
         "get-task",
+        "run-skill",
         "send-message",
     }

@@ -7,11 +7,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+from hypothesis import settings
 
 from molecule_skill.serve.app import SkillApp, make_app
 from molecule_skill.serve.listener import Listener, bind
 from molecule_skill.store import MemoryRunStore
 from packages.skills.tests.serve.sample import Sample
+
+STREAMS_CUT = settings().max_examples if settings().max_examples > 100 else 30
+"""How many conversations are cut; `make test-long` has a profile with more examples."""
 
 
 class Served:

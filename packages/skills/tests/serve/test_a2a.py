@@ -13,7 +13,7 @@ from molecule_skill.store import MemoryRunStore, SqliteRunStore
 from packages.skills.tests.auth.tokens import digest
 from packages.skills.tests.serve.a2a_talk import FORMS, Form, artifacts_of, state_of, task_in
 from packages.skills.tests.serve.sample import Sample
-from packages.skills.tests.serve.served import Served, serving, until
+from packages.skills.tests.serve.served import STREAMS_CUT, Served, serving, until
 
 forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.version}-{form.binding}")
 
@@ -211,14 +211,14 @@ async def test_a_file_is_refused_before_anything_runs(served: Served, form: Form
     assert _code(await form.perform(served, "send", {"message": message})) == -32005
 
 
-@pytest.mark.slow  # a hundred conversations over a socket; `make test-long` has a thousand
+@pytest.mark.slow  # thirty conversations over a socket; `make test-long` has a thousand
 @given(
     form=st.sampled_from(FORMS),
     skill=st.sampled_from(["tell", "twice", "fail", "add"]),
     words=st.integers(0, 6),
     cuts=st.lists(st.integers(1, 5), max_size=6),
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=STREAMS_CUT, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_a_live_stream_cut_anywhere_and_resumed_is_the_whole_stream(
     served: Served, form: Form, skill: str, words: int, cuts: list[int]
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from molecule_skill.serve import streams
-from packages.skills.tests.serve.served import Served, serving
+from packages.skills.tests.serve.served import STREAMS_CUT, Served, serving
 
 Frame = tuple[str | None, Any]
 
@@ -116,13 +116,13 @@ async def test_a_cursor_of_another_run_or_beyond_the_end_is_refused(served: Serv
         assert answer.status_code == status
 
 
-@pytest.mark.slow  # a hundred conversations over a socket; `make test-long` has a thousand
+@pytest.mark.slow  # thirty conversations over a socket; `make test-long` has a thousand
 @given(
     words=st.integers(0, 12),
     cuts=st.lists(st.integers(1, 6), max_size=8),
     skill=st.sampled_from(["tell", "add", "fail", "twice"]),
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=STREAMS_CUT, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_a_live_stream_cut_anywhere_and_resumed_is_the_whole_stream(
     served: Served, words: int, cuts: list[int], skill: str
 ) -> None:
