@@ -17,6 +17,10 @@ BRINGS = {
         "molecule-ai-sdk", "molecule-ai-wire", "requests", "pyyaml", "certifi", "charset-normalizer", "idna",
         "urllib3",
     },
+    "molecule-ai-skills": {
+        "molecule-ai-skills", "molecule-ai-wire", "annotated-types", "pydantic", "pydantic-core", "pyyaml",
+        "typing-extensions", "typing-inspection",
+    },
 }  # fmt: skip
 CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "molecule-ai-wire": (),
@@ -25,7 +29,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("python", "-m", "molecule_plugin", "--help"),
     ),
     "molecule-sdk": (("python", "-m", "molecule_agent", "--help"),),
-    "molecule-ai-skills": (),
+    "molecule-ai-skills": (("molecule-skill", "--help"),),
     "molecule-ai-workspace-runtime": (("molecule-runtime", "--help"), ("molecule-runtime", "runtimes")),
     "molecule-ai-platform": (("molecule", "version"),),
 }
@@ -45,13 +49,32 @@ for name in packages:
 
 
 class Extra(NamedTuple):
-    """An extra, and the import packages that need it."""
+    """An extra, the import packages that need it, and modules of these that do without it."""
 
     name: str
     packages: tuple[str, ...]
+    core: tuple[str, ...] = ()
 
 
-EXTRAS = {"molecule-ai-wire": Extra("server", ("molecule_a2a",))}
+EXTRAS = {
+    "molecule-ai-wire": Extra("server", ("molecule_a2a",)),
+    "molecule-ai-skills": Extra(
+        "serve",
+        ("molecule_skill",),
+        (
+            "molecule_skill",
+            "molecule_skill.a2a_client",
+            "molecule_skill.agent",
+            "molecule_skill.context",
+            "molecule_skill.discovery",
+            "molecule_skill.hosted",
+            "molecule_skill.sandbox",
+            "molecule_skill.store",
+            "molecule_skill.testing",
+            "molecule_skill.workspace",
+        ),
+    ),
+}
 
 
 class SmokeFailed(Exception):
@@ -70,6 +93,14 @@ def main(uv: Path) -> None:
             extra = EXTRAS.get(distribution)
             if extra is not None:
                 check_import(distribution, environment, without=extra.packages)
+                run(
+                    [
+                        str(environment / "bin" / "python"),
+                        "-I",
+                        "-c",
+                        "".join(f"import {name}\n" for name in extra.core),
+                    ]
+                )
                 environment = install(
                     uv, f"{wheel}[{extra.name}]", folder / f"{distribution}-all", constraints
                 )
