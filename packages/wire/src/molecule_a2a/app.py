@@ -130,6 +130,7 @@ class AgentApp:
         self._stopping = False
         self._store = store
         self._uncommitted: list[asyncio.Future[None]] = []
+        self._commit_is_due = False
         self._service = TaskService(
             lambda: datetime.now(UTC),
             secret=os.urandom(32),
@@ -273,14 +274,18 @@ class AgentApp:
         """Wait until no crash can lose what callers are told; turns that end together share a commit."""
         if self._store is None or self._store.is_committed:
             return
-        loop = asyncio.get_running_loop()
-        committed: asyncio.Future[None] = loop.create_future()
-        if not self._uncommitted:
-            loop.call_soon(self._commit, self._store)
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._uncommitted.append(committed)
+        self._commit_soon(self._store)
         await committed
 
+    def _commit_soon(self, store: TurnStore) -> None:
+        if not self._commit_is_due:
+            self._commit_is_due = True
+            asyncio.get_running_loop().call_soon(self._commit, store)
+
     def _commit(self, store: TurnStore) -> None:
+        self._commit_is_due = False
         waiting, self._uncommitted = self._uncommitted, []
         store.commit()
         for committed in waiting:
@@ -325,6 +330,10 @@ class AgentApp:
                 return _fail(turn, f"the agent did not answer within {self._turn_seconds} s", problem)
             reference = os.urandom(4).hex()
             _fail(turn, f"internal error: {type(problem).__name__} (ref {reference})", problem)
+        finally:
+            # Also when nobody waits for the end: its stream was cut, or its caller asked for no answer yet.
+            if self._store is not None and not self._store.is_committed:
+                self._commit_soon(self._store)
 
 
 def _fail(turn: Turn, sentence: str, problem: BaseException) -> None:

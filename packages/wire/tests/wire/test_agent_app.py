@@ -95,6 +95,26 @@ def posted(method: str, number: int) -> JSONObject:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": {"message": message}}
 
 
+async def test_an_end_that_nobody_waits_for_is_committed_too() -> None:
+    store, gate = CountingStore(), asyncio.Event()
+
+    async def answer(turn: Turn) -> str:
+        await gate.wait()
+        return "done"
+
+    app = AgentApp(answer, {"name": "a"}, url="http://127.0.0.1/", store=store)
+    body = posted("SendMessage", 1)
+    assert isinstance(body["params"], dict)
+    body["params"]["configuration"] = {"returnImmediately": True}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        await client.post("/", json=body, headers={"a2a-version": "1.0"})
+    gate.set()
+    async with asyncio.timeout(10):
+        while not store.commits:  # noqa: ASYNC110 - what it waits for has no event
+            await asyncio.sleep(0)
+    assert store.is_committed
+
+
 async def test_turns_that_end_together_share_a_commit_and_nobody_is_answered_before_it() -> None:
     store, gate = CountingStore(), asyncio.Event()
     seen_uncommitted: list[str] = []
