@@ -185,10 +185,10 @@ class TestAttaching:
             def attach(self, path: str | Path) -> None:
                 taken.append(path)
 
-        with current.turn(Taker(), "m1"):
-            answer = await tool_set(MemoryPlatform(), work_dir=tmp_path).call(
-                "attach_file", {"path": "report.txt"}
-            )
+        current.set_turn(Taker(), "m1")
+        answer = await tool_set(MemoryPlatform(), work_dir=tmp_path).call(
+            "attach_file", {"path": "report.txt"}
+        )
         assert answer == {"success": True, "path": str(tmp_path / "report.txt")}
         assert taken == [tmp_path / "report.txt"]
 

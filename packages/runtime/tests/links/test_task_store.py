@@ -52,6 +52,7 @@ def test_large_turns_are_kept_as_far_as_they_fit_the_newest_first(
     store = TaskStore(tmp_path / "tasks.db")
     for number in range(10):
         store.save(record(number, "x" * 3_000))
+        store.commit()
     assert [kept.task_id for kept in store.load()] == ["t7", "t8", "t9"]
 
 
@@ -91,6 +92,7 @@ def test_of_two_records_of_one_turn_the_later_counts(tmp_path: Path) -> None:
     store = TaskStore(tmp_path / "tasks.db")
     store.save(record(1, "before"))
     store.save(record(1, "after"))
+    store.commit()
     assert list(store.load()) == [record(1, "after")]
 
 

@@ -1,9 +1,12 @@
 """An A2A agent on asyncio: an ASGI application around the A2A server core of `molecule_wire`.
 
-It needs the extra `server` (Starlette and Uvicorn).
+It needs the extra `server`. `Listener` serves it, or any other ASGI application; so does Uvicorn.
 """
 
-from molecule_a2a.app import AgentApp, AgentRequest, Handler, Unauthenticated, local_caller
+from molecule_a2a.agent_request import AgentRequest, Unauthenticated, local_caller
+from molecule_a2a.app import AgentApp, Handler
+from molecule_a2a.http_connection import Timeouts
+from molecule_a2a.listener import Listener, PortTaken
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
 
 __version__ = "0.1.0"
@@ -13,6 +16,9 @@ __all__ = [
     "AgentRequest",
     "AnswerInvalid",
     "Handler",
+    "Listener",
+    "PortTaken",
+    "Timeouts",
     "Turn",
     "Unauthenticated",
     "__version__",

@@ -7,12 +7,13 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from molecule_a2a.agent_request import AgentRequest, Unauthenticated, local_caller
 from molecule_wire import JSONObject, ids
 from molecule_wire.a2a import errors, operations, sse
 from molecule_wire.a2a.server import bindings, requests, service
@@ -24,12 +25,11 @@ from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
 from molecule_wire.a2a.server.task_log import TaskLog
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
-from molecule_wire.callers import is_direct
 
 Handler: TypeAlias = Callable[[Turn], Awaitable[object]]
 """Works on a message. It returns text, a list of parts or None, or has ended the turn itself."""
 
-Endpoint: TypeAlias = "Callable[[AgentRequest], Awaitable[bindings.Response]]"
+Endpoint: TypeAlias = Callable[[AgentRequest], Awaitable[bindings.Response]]
 """Answers a path beside those of A2A, whoever calls."""
 
 Prepare: TypeAlias = Callable[[Invocation, str, Mapping[str, str]], Awaitable[None]]
@@ -47,30 +47,6 @@ class Accepted(NamedTuple):
 
     principal: str
     body: bytes
-
-
-class AgentRequest(Request):
-    """A request whose headers are decoded once: Starlette's look through all of them for each name."""
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        super().__init__(scope, receive)
-        self.fields = {name.decode("latin-1"): said.decode("latin-1") for name, said in scope["headers"]}
-        """The headers by their lower-case names."""
-
-
-class Unauthenticated(Exception):
-    """The caller may not give this agent work; the text says why."""
-
-    def __init__(self, sentence: str, code: str = "caller-unverified") -> None:
-        self.code = code
-        super().__init__(sentence)
-
-
-async def local_caller(request: AgentRequest) -> str:
-    """Let in requests straight from this machine, all as one caller."""
-    if not is_direct(request.client.host if request.client else "", request.fields):
-        raise Unauthenticated("caller not verified: only direct requests from this machine are served")
-    return "local"
 
 
 class AgentApp:
@@ -102,7 +78,7 @@ class AgentApp:
         endpoints: Mapping[tuple[str, str], Endpoint] = MappingProxyType({}),
         rpc_paths: Collection[str] = ("/",),
         max_body_bytes: int = 16 * 1024 * 1024,
-        max_body_seconds: float = 60.0,
+        max_body_seconds: float | None = 60.0,
         max_concurrency: int = 16,
         turn_seconds: float | None = 300.0,
         retention: Retention | None = None,
@@ -126,7 +102,7 @@ class AgentApp:
         self._max_body_seconds = max_body_seconds
         self._max_concurrency = max_concurrency
         self._turn_seconds = turn_seconds
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
         self._stopping = False
         self._store = store
         self._uncommitted: list[asyncio.Future[None]] = []
@@ -139,6 +115,7 @@ class AgentApp:
             admit=admit or self._admit,
             store=store,
             new_task_id=new_task_id,
+            announces_work=announces_work,
             merges_chunks=merges_chunks,
         )
 
@@ -153,9 +130,12 @@ class AgentApp:
             return None
         if isinstance(answer, EventStream):
             return await self._stream(answer)(scope, receive, send)
-        length = ("content-length", str(len(answer.body)))
-        named = (("content-type", answer.media), length, *answer.headers)
-        headers = [(name.encode("latin-1"), said.encode("latin-1")) for name, said in named]
+        headers = [
+            (b"content-type", answer.media.encode("latin-1")),
+            (b"content-length", b"%d" % len(answer.body)),
+        ]
+        for name, said in answer.headers:
+            headers.append((name.encode("latin-1"), said.encode("latin-1")))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         return await send({"type": "http.response.body", "body": answer.body})
 
@@ -220,8 +200,11 @@ class AgentApp:
         """Who calls, and the body; or why the request is not taken."""
         try:
             principal = await self._authenticate(request)
-            async with asyncio.timeout(self._max_body_seconds):
+            if self._max_body_seconds is None:
                 body = await self._body(request)
+            else:
+                async with asyncio.timeout(self._max_body_seconds):
+                    body = await self._body(request)
             if body is None:
                 limit = self._max_body_bytes
                 sentence = f"the body is larger than {limit} bytes"
@@ -236,17 +219,18 @@ class AgentApp:
 
     async def _body(self, request: Request) -> bytes | None:
         """The body, or None when it is too large; then it is not read on."""
-        held, size, more = list[bytes](), 0, True
-        while more:
+        held, size = list[bytes](), 0
+        while True:
             message = await request.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             chunk: bytes = message.get("body", b"")
-            size, more = size + len(chunk), message.get("more_body", False)
+            size += len(chunk)
             if size > self._max_body_bytes:
                 return None
             held.append(chunk)
-        return b"".join(held)
+            if not message.get("more_body", False):
+                return chunk if len(held) == 1 else b"".join(held)
 
     # Operations
 
@@ -257,12 +241,16 @@ class AgentApp:
                 raise errors.protocol_error(errors.UNSUPPORTED_OPERATION)
             if self._prepare is not None:
                 await self._prepare(invocation, principal, headers)
-            done = self._service.perform(invocation, principal, headers, self._start)
+            begun: list[Turn] = []
+            done = self._service.perform(invocation, principal, headers, begun.append)
+            if isinstance(done, Turn):
+                # Here the caller waits for the turn that it began: a task of its own would cost 20 us.
+                await (self._run_here(done) if begun else _settled(done))
+                done = service.result(invocation, done)
+            elif begun:
+                self._start(begun[0])
             if isinstance(done, EventStream):
                 return done
-            if isinstance(done, Turn):
-                await _settled(done)
-                done = service.result(invocation, done)
             await self._committed()
             return done
         except errors.A2AError as problem:
@@ -304,17 +292,30 @@ class AgentApp:
             raise AgentBusy("the agent is at its capacity")
 
     def _start(self, turn: Turn) -> None:
+        if self._announces_work:
+            turn.work()
         running = asyncio.get_running_loop().create_task(self._run(turn))
-        self._running.add(running)
         running.add_done_callback(self._running.discard)
+        self._follow(turn, running)
+
+    async def _run_here(self, turn: Turn) -> None:
+        """Run a turn in the task of the request that brought it; a client that goes away does not end it."""
+        running = asyncio.current_task()
+        assert running is not None
+        self._follow(turn, running)
+        try:
+            await self._run(turn)
+        finally:
+            self._running.discard(running)
+
+    def _follow(self, turn: Turn, running: "asyncio.Task[Any]") -> None:
+        self._running.add(running)
         interrupt = self._interrupt
         turn.on_cancel.append(running.cancel if interrupt is None else lambda: interrupt(turn))
 
     async def _run(self, turn: Turn) -> None:
         limit = None if self._turn_seconds is None else asyncio.timeout(self._turn_seconds)
         try:
-            if self._announces_work:
-                turn.work()
             async with limit or contextlib.nullcontext():
                 said = await self._handler(turn)
             if not turn.is_over:

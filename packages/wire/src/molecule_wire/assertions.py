@@ -42,17 +42,17 @@ class Expected(NamedTuple):
 
 def parse(token: str) -> Assertion:
     """Take a token apart. Raises `AssertionRefused` unless it is a JWT of the one algorithm we sign with."""
-    parts = token.strip().split(".")
-    if len(parts) != 3 or len(token) > MOST_CHARACTERS or not token.isascii():
+    said, _, signature = token.strip().rpartition(".")
+    first, _, second = said.partition(".")
+    if not first or "." in second or len(token) > MOST_CHARACTERS or not token.isascii():
         raise AssertionRefused("it is not a signed JWT")
-    header, claims = _header(parts[0]), _object(parts[1])
+    header, claims = _header(first), _object(second)
     if header.get("alg") != ALGORITHM:
         raise AssertionRefused(f"its algorithm is not {ALGORITHM}")
     kid = header.get("kid")
     if not isinstance(kid, str) or not kid or "crit" in header:
         raise AssertionRefused("its header does not name a key, or asks for what is not known here")
-    said = f"{parts[0]}.{parts[1]}".encode()
-    return Assertion(kid, claims, said, decoded(parts[2]))
+    return Assertion(kid, claims, said.encode(), decoded(signature))
 
 
 def check(claims: JSONObject, expected: Expected, now: float) -> str:
@@ -62,10 +62,10 @@ def check(claims: JSONObject, expected: Expected, now: float) -> str:
     if claims.get("aud") != expected.audience:
         raise AssertionRefused("it is meant for another workspace")
     _check_times(claims, now)
-    for name, wanted in (("mid", expected.message_id), ("row", expected.row)):
-        said = claims.get(name)
-        if wanted and said and said != wanted:
-            raise AssertionRefused("it was made for another message")
+    if _names_another(claims.get("mid"), expected.message_id) or _names_another(
+        claims.get("row"), expected.row
+    ):
+        raise AssertionRefused("it was made for another message")
     if not _is_id(claims.get("sub")):
         raise AssertionRefused("it does not say who calls")
     jti = claims.get("jti")
@@ -119,7 +119,7 @@ def decoded(text: str) -> bytes:
 
 
 def _check_times(claims: JSONObject, now: float) -> None:
-    expires, begins, issued = (_seconds(claims, name) for name in ("exp", "nbf", "iat"))
+    expires, begins, issued = _seconds(claims, "exp"), _seconds(claims, "nbf"), _seconds(claims, "iat")
     if not 0 < expires - min(begins, issued) <= LIFETIME_SECONDS:
         raise AssertionRefused(f"it would be good for longer than {LIFETIME_SECONDS} seconds")
     if now >= expires + LEEWAY_SECONDS:
@@ -130,7 +130,7 @@ def _check_times(claims: JSONObject, now: float) -> None:
 
 def _seconds(claims: JSONObject, name: str) -> float:
     value = claims.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) is not int and type(value) is not float:
         raise AssertionRefused("it does not say when it is good")
     return value
 
@@ -151,6 +151,10 @@ def _object(part: str) -> JSONObject:
 
 
 _known_header = functools.lru_cache(maxsize=16)(_object)
+
+
+def _names_another(said: JSON, wanted: str) -> bool:
+    return bool(wanted and said) and said != wanted
 
 
 def _is_id(value: JSON) -> bool:

@@ -210,4 +210,4 @@ async def test_numbers_do_not_depend_on_readers_where_chunks_are_not_merged() ->
 
         app = AgentApp(keep, {"name": "a"}, url="http://127.0.0.1/", merges_chunks=merges)
         await sent(app, "SendMessage", message("hi"))
-    assert [log.number for log in logs] == [4, 6]
+    assert [log.number for log in logs] == [3, 5]

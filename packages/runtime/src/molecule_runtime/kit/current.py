@@ -3,8 +3,6 @@
 Compatibility paths import tools that take no platform; they find it here. `main` sets it once at start.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Protocol
@@ -52,18 +50,13 @@ def get_permissions() -> RolePermissions:
 _message_id: ContextVar[str] = ContextVar("molecule_turn_message", default="")
 
 
-@contextmanager
-def turn(sink: AttachmentSink, message_id: str) -> Generator[None]:
-    """Let what is called inside, also in tasks and threads begun there, know the turn.
+def set_turn(sink: AttachmentSink, message_id: str) -> None:
+    """Let what runs in this context, also in tasks and threads begun there, know the turn.
 
     Tools attach files to it, and what is sent meanwhile is sent for its message.
     """
-    tokens = _sink.set(sink), _message_id.set(message_id)
-    try:
-        yield
-    finally:
-        _sink.reset(tokens[0])
-        _message_id.reset(tokens[1])
+    _sink.set(sink)
+    _message_id.set(message_id)
 
 
 def get_message_id() -> str:

@@ -77,6 +77,8 @@ def collect_outbound_files(
     wanted, folder = list(attached), work or work_dir()
     if environ.get("MOLECULE_AUTO_ATTACH", "").strip().lower() in _TRUE:
         wanted += mentioned_files(reply_text, folder)
+    if not wanted:
+        return []
     parts = dict[Path, JSONObject]()
     for one in wanted:
         source = inside(folder / _path_of(one), folder)

@@ -20,11 +20,9 @@ async def spawn(program: str, *arguments: str, **options: Any) -> Process:
     return process
 
 
-def follow() -> list[Process]:
-    """From now on, in this context, remember what is spawned; returns the list that grows."""
-    started: list[Process] = []
+def follow(started: list[Process]) -> None:
+    """From now on, in this context, add what is spawned to a list."""
     _of_turn.set(started)
-    return started
 
 
 def kill(started: list[Process]) -> None:

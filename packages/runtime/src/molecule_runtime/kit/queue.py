@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from molecule_runtime.domain.turns import TurnRequest
@@ -16,24 +15,39 @@ RETRY_SECONDS = 5
 """When to come again, for who finds the queue full or closed."""
 
 
-def _future() -> "asyncio.Future[StopReason]":
-    return asyncio.get_running_loop().create_future()
-
-
-@dataclass(eq=False)
 class QueuedTurn:
-    """A turn that waits for its slot, or has it. `stop` is set when nobody wants it any more."""
+    """A turn that waits for its slot, or has it. `ended_for` says why nobody wants it any more."""
 
-    request: TurnRequest
-    started_at: float = 0.0
-    last_activity: Callable[[], float] = lambda: 0.0
-    go: asyncio.Event = field(default_factory=asyncio.Event)
-    stop: "asyncio.Future[StopReason]" = field(default_factory=_future)
+    __slots__ = ("_woken", "ended_for", "has_slot", "last_activity", "request", "started_at")
+
+    def __init__(self, request: TurnRequest) -> None:
+        self.request = request
+        self.started_at = 0.0
+        self.last_activity: Callable[[], float] = lambda: 0.0
+        self.has_slot = False
+        self.ended_for: StopReason | None = None
+        self._woken: asyncio.Future[None] | None = None
 
     def end(self, reason: StopReason) -> None:
         """Ask for its end. Harmless when repeated."""
-        if not self.stop.done():
-            self.stop.set_result(reason)
+        self.ended_for = self.ended_for or reason
+        self.wake()
+
+    def wake(self, _: object = None) -> None:
+        """Something has changed that `wait` waits for."""
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def wait(self, seconds: float | None) -> None:
+        """Wait until somebody calls `wake`, or so long."""
+        loop = asyncio.get_running_loop()
+        self._woken = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, self.wake)
+        try:
+            await self._woken
+        finally:
+            if timer is not None:
+                timer.cancel()
 
 
 class TurnQueue:
@@ -72,17 +86,14 @@ class TurnQueue:
         self._waiting.append(turn)
         self._is_empty.clear()
         self._schedule()
-        if turn.go.is_set():
-            return True
-        going = asyncio.ensure_future(turn.go.wait())
         try:
-            await asyncio.wait({going, turn.stop}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not turn.has_slot and turn.ended_for is None:
+                await turn.wait(seconds)
         finally:
-            going.cancel()
-        if turn.go.is_set() and not turn.stop.done():
-            return True
-        self.leave(turn)
-        return False
+            is_to_run = turn.has_slot and turn.ended_for is None
+            if not is_to_run:
+                self.leave(turn)
+        return is_to_run
 
     def leave(self, turn: QueuedTurn) -> None:
         """Give the slot back. Harmless when there is none."""
@@ -109,4 +120,5 @@ class TurnQueue:
                 self._waiting.remove(turn)
                 self._contexts.add(turn.request.context_id)
                 self.running.add(turn)
-                turn.go.set()
+                turn.has_slot = True
+                turn.wake()

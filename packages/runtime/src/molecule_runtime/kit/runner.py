@@ -155,10 +155,12 @@ class TurnRunner:
     def _turn(
         self, request: TurnRequest, parts: messages.MessageParts, files: list[Attachment], sink: Sink
     ) -> Turn:
-        history: list[HistoryItem] = given_history(request.metadata.get("history"))
-        limits = [limit for limit in (self._timeout, self.executor.turn_timeout) if limit]
-        deadlines = [time.monotonic() + limit for limit in limits]
-        deadlines += [] if request.deadline is None else [request.deadline]
+        given = request.metadata.get("history")
+        history: list[HistoryItem] = given_history(given) if given else []
+        deadline = request.deadline
+        for limit in (self._timeout, self.executor.turn_timeout):
+            if limit:
+                deadline = min(deadline or math.inf, time.monotonic() + limit)
         return Turn(
             message_id=request.message_id,
             task_id=request.task_id,
@@ -173,7 +175,7 @@ class TurnRunner:
             caller=request.caller,
             delegation=request.delegation,
             traceparent=request.traceparent,
-            deadline=min(deadlines, default=None),
+            deadline=deadline,
             tools=self.executor.tools,
             system_prompt=self.services.prompt(),
             state=self.services.histories.state(request.context_id),
@@ -183,26 +185,28 @@ class TurnRunner:
 
     async def _watched(self, queued: QueuedTurn, turn: Turn) -> TurnOutcome:
         """The outcome of the engine, or of what came before it: deadline, silence, cancel, stop."""
-        context = contextvars.copy_context()
-        children = context.run(processes.follow)
-        engine = asyncio.get_running_loop().create_task(self._engine(turn), context=context)
+        context, children = contextvars.copy_context(), list[Process]()
+        context.run(_enter, turn, children)
+        engine: asyncio.Task[TurnResult | str | None]
+        engine = asyncio.get_running_loop().create_task(self.executor.run_turn(turn), context=context)
+        engine.add_done_callback(queued.wake)
         idle = self._idle_seconds()
         while True:
-            now, quiet_until = time.monotonic(), turn.sink.last_activity + idle
-            limit = min(turn.deadline or math.inf, quiet_until)
-            patience = None if limit == math.inf else max(limit - now, 0)
+            limit = min(turn.deadline or math.inf, turn.sink.last_activity + idle)
+            patience = None if limit == math.inf else max(limit - time.monotonic(), 0)
             try:
-                await _either(engine, queued.stop, patience)
+                if queued.ended_for is None:
+                    await queued.wait(patience)
             except asyncio.CancelledError:
                 # Nobody waits for the outcome any more: a server that ends the task of its request.
                 engine.cancel()
                 processes.kill(children)
                 await asyncio.wait({engine}, timeout=ENDING_SECONDS)
                 raise
-            if engine.done() and not queued.stop.done():
+            if engine.done() and queued.ended_for is None:
                 return await self._result(turn, engine)
             now = time.monotonic()
-            if queued.stop.done():
+            if queued.ended_for is not None:
                 outcome = self._unwanted(queued)
             elif turn.deadline is not None and now >= turn.deadline:
                 outcome = _timed_out(now - queued.started_at)
@@ -212,10 +216,6 @@ class TurnRunner:
                 continue
             await self._interrupt(turn, engine, children)
             return self._counted(outcome)
-
-    async def _engine(self, turn: Turn) -> TurnResult | str | None:
-        with current.turn(turn.sink, turn.message_id):
-            return await self.executor.run_turn(turn)
 
     async def _interrupt(self, turn: Turn, engine: "asyncio.Task[Any]", children: list[Process]) -> None:
         """End the engine's work: by its own means, then by cancelling its task, and its children."""
@@ -281,9 +281,9 @@ class TurnRunner:
         return outcome if text == outcome.text else replace(outcome, text=text)
 
     def _unwanted(self, queued: QueuedTurn) -> TurnOutcome:
-        if not queued.stop.done():
+        if queued.ended_for is None:
             return _timed_out(0.0)
-        if queued.stop.result() == "cancelled":
+        if queued.ended_for == "cancelled":
             return TurnOutcome("canceled", "[cancelled]", code="cancelled")
         text = "the agent was stopped before it answered"
         return TurnOutcome("failed", text, code="agent-stopping", retryable=True)
@@ -316,25 +316,10 @@ def _cut(text: str) -> str:
     return f"{text[:TRANSCRIPT_CHARACTERS]} [cut: {len(text)} characters]"
 
 
-async def _either(first: "asyncio.Future[Any]", second: "asyncio.Future[Any]", seconds: float | None) -> None:
-    """Wait for one of two, or so long; `asyncio.wait` spends as much on its sets as an echo on its answer."""
-    loop = asyncio.get_running_loop()
-    woken = loop.create_future()
-
-    def wake(_: object = None) -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    first.add_done_callback(wake)
-    second.add_done_callback(wake)
-    timer = None if seconds is None else loop.call_later(seconds, wake)
-    try:
-        await woken
-    finally:
-        first.remove_done_callback(wake)
-        second.remove_done_callback(wake)
-        if timer is not None:
-            timer.cancel()
+def _enter(turn: Turn, children: list[Process]) -> None:
+    """What the engine finds in its context."""
+    processes.follow(children)
+    current.set_turn(turn.sink, turn.message_id)
 
 
 def _left(until: float | None) -> float | None:

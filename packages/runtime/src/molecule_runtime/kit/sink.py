@@ -80,7 +80,7 @@ class Sink:
         self._pending: deque[_Text | Callable[[], Any]] = deque()
         self._lock = threading.Lock()
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
-        self._wake = asyncio.Event()
+        self._wake: asyncio.Event | None = None
         self._run, self._is_first, self._closed = 1, True, False
         self._pump: asyncio.Task[None] | None = None
 
@@ -153,7 +153,7 @@ class Sink:
         if self._pending:
             self._wake_pump()
         self._closed = True
-        if self._pump is not None:
+        if self._pump is not None and self._wake is not None:
             self._wake.set()
             await self._pump
 
@@ -173,19 +173,21 @@ class Sink:
 
     def _wake_pump(self) -> None:
         """Many turns report nothing: they need no task for it."""
-        if self._pump is None and not self._closed:
-            self._pump = self._loop.create_task(self._pass_on())
-        self._wake.set()
+        if self._wake is None and not self._closed:
+            self._wake = asyncio.Event()
+            self._pump = self._loop.create_task(self._pass_on(self._wake))
+        if self._wake is not None:
+            self._wake.set()
 
     def _add(self, write: Callable[[], Any]) -> Reported:
         with self._lock:
             self._pending.append(write)
         return self._touched()
 
-    async def _pass_on(self) -> None:
+    async def _pass_on(self, wake: asyncio.Event) -> None:
         while True:
-            await self._wake.wait()
-            self._wake.clear()
+            await wake.wait()
+            wake.clear()
             while self._pending:
                 with self._lock:
                     event = self._pending.popleft()

@@ -79,6 +79,7 @@ class AgentServer:
                 ("POST", "/control/unwedge"): self._control_unwedge,
             },
             rpc_paths=("/", "/a2a"),
+            max_body_seconds=None,  # the listener sees to it
             turn_seconds=None,
             retention=KEPT,
         )

@@ -5,6 +5,7 @@ other module of the runtime knows. Nothing else that a request says about its se
 """
 
 import asyncio
+import functools
 import hmac
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -121,6 +122,7 @@ class CallerVerifier:
         self._policy = policy
         self._is_local_platform = is_loopback(urlsplit(platform_url).hostname or "")
         self._dispatch_secret = dispatch_secret.encode()
+        self._usual_authorization = b"Bearer " + self._dispatch_secret
         self._time = time_source
 
     async def verify(
@@ -179,9 +181,14 @@ class CallerVerifier:
         return self._policy == "always"
 
     def _has_dispatch_secret(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if not self._dispatch_secret:
+            return False
+        authorization = headers.get("authorization", "")
+        if hmac.compare_digest(authorization.encode(), self._usual_authorization):
+            return True
+        scheme, _, given = authorization.partition(" ")
         is_same = hmac.compare_digest(given.strip().encode(), self._dispatch_secret)
-        return bool(self._dispatch_secret) and is_same and scheme.lower() == "bearer"
+        return is_same and scheme.lower() == "bearer"
 
 
 def read_policy(text: str) -> CallerPolicy:
@@ -193,17 +200,24 @@ def read_policy(text: str) -> CallerPolicy:
 
 
 def verify_ed25519(public: bytes, signature: bytes, said: bytes) -> bool:
-    """Whether a signature is good; loads libsodium at the first one. It needs half the time of OpenSSL."""
+    """Whether a signature is good. libsodium needs half the time of OpenSSL."""
+    if len(public) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
+        return False
+    opened, refused = _libsodium()
+    try:
+        opened(signature + said, public)
+    except refused:
+        return False
+    return True
+
+
+@functools.cache
+def _libsodium() -> tuple[Callable[[bytes, bytes], bytes], type[Exception]]:
+    """Loaded at the first signature."""
     from nacl.bindings import crypto_sign_open
     from nacl.exceptions import CryptoError
 
-    if len(public) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
-        return False
-    try:
-        crypto_sign_open(signature + said, public)
-    except CryptoError:
-        return False
-    return True
+    return crypto_sign_open, CryptoError
 
 
 def _accepted(claims: JSONObject, has_secret: bool) -> CallerAccepted:

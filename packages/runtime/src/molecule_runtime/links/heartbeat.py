@@ -32,7 +32,7 @@ __all__ = [
 HEARTBEAT_INTERVAL = 30
 MAX_CONSECUTIVE_FAILURES = 10
 CHANGE_SECONDS = 1.0
-EDGE_SECONDS = 0.1
+EDGE_SECONDS = 0.25
 RESTART_SECONDS = 1.0
 MAX_SKEW_SECONDS = 60.0
 MAX_RETRY_AFTER_SECONDS = 60.0
@@ -138,7 +138,7 @@ class HeartbeatLoop:
 
     def _push(self, *, at_once: bool) -> None:
         """Send a beat earlier; changes that are no edge share one a second. Any thread may call this."""
-        # A busy workspace reaches 0 after nearly every turn: one beat in a tenth of a second says it, too.
+        # A busy workspace reaches 0 after nearly every turn: one beat in a quarter of a second says it, too.
         pause = EDGE_SECONDS if at_once else CHANGE_SECONDS
         due = max(self._time.monotonic(), self._last_beat_at + pause)
         if due < self._due_at:

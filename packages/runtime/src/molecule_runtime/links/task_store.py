@@ -32,6 +32,7 @@ class TaskStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._unwritten: list[TurnRecord] = []
         self._saved = self._bytes = 0
         path.touch(mode=0o600)
         try:
@@ -51,45 +52,30 @@ class TaskStore:
     @property
     def is_committed(self) -> bool:
         """See `TurnStore`."""
-        return not self._connection.in_transaction
+        return not self._unwritten
+
+    def save(self, record: TurnRecord) -> None:
+        """See `TurnStore`: written with the others that end meanwhile, in one statement."""
+        self._unwritten.append(record)
 
     def commit(self) -> None:
         """See `TurnStore`: a crash of this process loses nothing, one of the machine perhaps the last."""
+        records, self._unwritten = self._unwritten, []
+        if not records:
+            return
+        rows = [(times.format_time(record.begun_at), _written(record)) for record in records]
+        is_time_to_prune = (self._saved + len(rows)) // PRUNE_EVERY > self._saved // PRUNE_EVERY
+        self._saved += len(rows)
+        self._bytes += sum(len(written) for _, written in rows)
         try:
+            self._connection.execute("BEGIN")
+            self._connection.executemany("INSERT INTO turn_records (begun_at, record) VALUES (?, ?)", rows)
+            if is_time_to_prune or self._bytes > KEPT_BYTES:
+                self._prune(records[-1].begun_at)
             self._connection.commit()
         except sqlite3.Error as problem:
             self._connection.rollback()
-            log.error("answers cannot be kept in %s: %s", self._path, problem)
-
-    def save(self, record: TurnRecord) -> None:
-        """See `TurnStore`."""
-        begun_at = times.format_time(record.begun_at)
-        written = jsontext.encode(
-            [
-                record.task_id,
-                record.context_id,
-                record.principal,
-                record.tenant,
-                list(record.key),
-                record.fingerprint,
-                record.first,
-                record.last,
-                record.whole,
-                record.answer,
-            ]
-        ).decode()
-        self._saved += 1
-        self._bytes += len(written)
-        try:
-            if not self._connection.in_transaction:
-                self._connection.execute("BEGIN")
-            self._connection.execute(
-                "INSERT INTO turn_records (begun_at, record) VALUES (?, ?)", (begun_at, written)
-            )
-            if self._saved % PRUNE_EVERY == 0 or self._bytes > KEPT_BYTES:
-                self._prune(record.begun_at)
-        except sqlite3.Error as problem:
-            log.error("an answer cannot be kept in %s: %s", self._path, problem)
+            log.error("%d answers cannot be kept in %s: %s", len(rows), self._path, problem)
 
     def load(self) -> Iterator[TurnRecord]:
         """See `TurnStore`; of two records of one turn the later one counts."""
@@ -107,7 +93,7 @@ class TaskStore:
                 same,
                 first,
                 last,
-                whole,
+                whole or {"id": task, "contextId": context},
                 answer,
                 times.parse_time(begun_at),
             )
@@ -122,7 +108,6 @@ class TaskStore:
         # One whose message never came again is not dropped by anybody.
         oldest = "(SELECT max(rowid) FROM outcomes) - ?"
         self._connection.execute(f"DELETE FROM outcomes WHERE rowid <= {oldest}", (KEPT_OUTCOMES,))  # noqa: S608
-        self.commit()
 
     def kept(self, message_id: str) -> TurnOutcome | None:
         """The outcome of a message that had its turn already."""
@@ -133,7 +118,6 @@ class TaskStore:
     def drop(self, message_id: str) -> None:
         """The platform knows."""
         self._connection.execute("DELETE FROM outcomes WHERE message_id = ?", (message_id,))
-        self.commit()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -158,3 +142,22 @@ class TaskStore:
         )
         kept = self._connection.execute("SELECT coalesce(sum(length(record)), 0) FROM turn_records")
         (self._bytes,) = kept.fetchone()
+
+
+def _written(record: TurnRecord) -> str:
+    """A record as text. Nobody asks again for a task that was answered with a message: its id is enough."""
+    whole = record.whole if record.answer is None else None
+    return jsontext.encode(
+        [
+            record.task_id,
+            record.context_id,
+            record.principal,
+            record.tenant,
+            list(record.key),
+            record.fingerprint,
+            record.first,
+            record.last,
+            whole,
+            record.answer,
+        ]
+    ).decode()

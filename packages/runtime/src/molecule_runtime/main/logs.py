@@ -52,5 +52,5 @@ def set_up_logging(log_format: str, variables: Mapping[str, str]) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    for chatty in ("httpx", "httpcore", "uvicorn.error"):
+    for chatty in ("httpx", "httpcore"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -9,6 +9,7 @@ import signal
 from typing import Any, cast
 
 import molecule_runtime
+from molecule_a2a import Listener, PortTaken
 from molecule_runtime.domain.config import WorkspaceConfig
 from molecule_runtime.domain.output_redaction import DEFAULT_TYPES, SECRET_TYPES, StreamRedactor
 from molecule_runtime.domain.permissions import permissions_of
@@ -22,7 +23,6 @@ from molecule_runtime.kit.engine import start_executor
 from molecule_runtime.kit.executor import TurnExecutor
 from molecule_runtime.kit.history import Histories
 from molecule_runtime.kit.known_secrets import known_secret_values
-from molecule_runtime.kit.listener import Listener, PortTaken
 from molecule_runtime.kit.messages import declares
 from molecule_runtime.kit.metrics import Metrics
 from molecule_runtime.kit.outbound_files import collect_outbound_files
@@ -304,7 +304,9 @@ class WorkspaceProcess:
         return await asyncio.to_thread(attachments_of, parts, work=self._environment.work_dir)
 
     def _send_files(self, text: str, files: list[Any]) -> list[Any]:
-        return collect_outbound_files(text, files, work=self._environment.work_dir)
+        return collect_outbound_files(
+            text, files, work=self._environment.work_dir, environ=self._environment.variables
+        )
 
     # Stop
 

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from molecule_a2a import Listener
 from molecule_runtime.kit.adapter import AdapterConfig
-from molecule_runtime.kit.listener import Listener
 from molecule_runtime.runtimes.hermes.executor import SECRET_HEADER, HermesAgentProxyExecutor
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import member_types, members, operations, parts, task_lists, tenants
@@ -29,6 +29,7 @@ _REQUIRED = members.REQUIRED
 _CONTENTS = frozenset(parts.CONTENTS)
 _SENDS = (operations.SEND, operations.STREAM)
 _PLAIN_MESSAGE = frozenset({"messageId", "role", "parts"})
+_PLAIN_MESSAGE_IN_CONTEXT = _PLAIN_MESSAGE | {"contextId"}
 
 
 def violations(
@@ -66,14 +67,20 @@ def _is_made_of(message: JSONObject, is_part: Callable[[JSON], bool]) -> bool:
 def _is_plain(params: JSONObject) -> bool:
     """Whether the params of a send are some texts and nothing else, as most are: then nothing is wrong."""
     message = params.get("message")
-    if not isinstance(message, dict) or message.keys() != _PLAIN_MESSAGE:
+    if not isinstance(message, dict):
+        return False
+    if message.keys() == _PLAIN_MESSAGE_IN_CONTEXT:
+        if not _is_plain_id(message["contextId"]):
+            return False
+    elif message.keys() != _PLAIN_MESSAGE:
         return False
     if len(params) > 1 and params != {"message": message, "configuration": {}}:
         return False
-    if not _is_made_of(message, _is_plain_text):
-        return False
-    message_id = cast("str", message["messageId"])
-    return len(message_id) <= MAX_ID_LENGTH and "\0" not in message_id
+    return _is_made_of(message, _is_plain_text) and _is_plain_id(message["messageId"])
+
+
+def _is_plain_id(named: JSON) -> bool:
+    return isinstance(named, str) and 0 < len(named) <= MAX_ID_LENGTH and "\0" not in named
 
 
 def _is_plain_text(part: JSON) -> bool:

@@ -71,7 +71,7 @@ def checked(request: Request, operation: operations.Operation, *, lenient: bool 
     found = checks.violations(operation, request.dialect, request.params, lenient=lenient)
     if found:
         raise errors.invalid_params(*found)
-    tenant = _text(request.params, "tenant") or "" if request.dialect == "1.0" else ""
+    tenant = (_text(request.params, "tenant") or "") if request.dialect == "1.0" else ""
     if operation in _SENDS:
         return _with_message(request, tenant)
     return replace(request, task_id=_task_named(request), tenant=tenant)

@@ -12,7 +12,7 @@ from molecule_runtime.runtimes.hermes.client import as_object
 from molecule_runtime.runtimes.hermes.plugin_link import SECRET_HEADER
 
 if TYPE_CHECKING:
-    from molecule_runtime.kit.listener import Listener
+    from molecule_a2a import Listener
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_LOGGED_CHARACTERS = 100
@@ -114,7 +114,7 @@ class ReplySite:
 
 async def listen(host: str, port: int, server: ReplyServer) -> tuple[ReplySite, int]:
     """Serve on an address; the port that was really bound. Raises OSError when it cannot be had."""
-    from molecule_runtime.kit.listener import Listener
+    from molecule_a2a import Listener
 
     listener = Listener(host, port)
     try:

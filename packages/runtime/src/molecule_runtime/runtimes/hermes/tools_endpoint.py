@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from molecule_runtime.runtimes.hermes.reply_server import BodyTooLarge, ReplyRequest
 
 if TYPE_CHECKING:
-    from molecule_runtime.kit.listener import Listener
+    from molecule_a2a import Listener
     from molecule_runtime.kit.tools import ToolSet
 
 OFFERED = (
@@ -48,7 +48,7 @@ class ToolsEndpoint:
 
     async def listen(self, url: str = "http://127.0.0.1:0") -> str:
         """Serve on the address of a URL, port 0 for a free one; the real URL. Raises PortTaken."""
-        from molecule_runtime.kit.listener import Listener
+        from molecule_a2a import Listener
 
         parts = urlsplit(url)
         self._listener = Listener(parts.hostname or "127.0.0.1", parts.port or 0)

@@ -53,7 +53,12 @@ class JsonRpcBinding:
     def __init__(self, rpc_id: JSON, dialect: Dialect) -> None:
         self.rpc_id = rpc_id
         self.dialect: Dialect = dialect
-        named = b"%d" % rpc_id if type(rpc_id) is int else jsontext.encode(rpc_id)
+        if type(rpc_id) is int:
+            named = b"%d" % rpc_id
+        elif type(rpc_id) is str and rpc_id.isascii() and rpc_id.replace("-", "").isalnum():
+            named = b'"%b"' % rpc_id.encode()
+        else:
+            named = jsontext.encode(rpc_id)
         self._head = b'{"jsonrpc":"2.0","id":' + named + b',"result":'
 
     def result(self, result: bytes) -> Response:

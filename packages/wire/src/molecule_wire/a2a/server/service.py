@@ -50,9 +50,12 @@ class TaskService:
         admit: Callable[[], None] = lambda: None,
         store: TurnStore | None = None,
         new_task_id: Callable[[], str] = ids.uuid7,
+        announces_work: bool = False,
         merges_chunks: bool = True,
     ) -> None:
-        """`admit` is called before each new turn; what it raises refuses the message.
+        """With `announces_work` a task that its caller waits for begins as working.
+
+        `admit` is called before each new turn; what it raises refuses the message.
 
         What a `store` has is known again: tasks, their answers, and which messages they answered.
         """
@@ -62,6 +65,7 @@ class TaskService:
         self._turn_seconds = turn_seconds
         self._admit = admit
         self._new_task_id, self._merges_chunks = new_task_id, merges_chunks
+        self._announces_work = announces_work
         self._seal = paging.HashSeal(secret)
         self._turns: OrderedDict[Hashable, tuple[Turn, str, datetime]] = OrderedDict()
         self._size = 0
@@ -104,33 +108,41 @@ class TaskService:
     ) -> Response | EventStream | Turn:
         request = invocation.request
         key, fingerprint = _key(request, owner, headers)
-        turn = self.known(key, fingerprint)
+        now = self._now()
+        turn = self.known(key, fingerprint, now)
         if turn is None:
             message = _message_1_0(request)
-            log = self._going_on(request, message, owner, headers)
-            turn = self.begin(log, message, key, fingerprint, len(request.body))
+            log = self._going_on(request, message, owner, headers, now)
+            turn = self.begin(log, message, key, fingerprint, len(request.body), now)
             turn.request, turn.headers = request, headers
             start(turn)
         if request.operation is operations.STREAM:
             return EventStream(invocation, turn.log, turn.first - 1, turn=turn)
         return turn if request.blocking and not turn.is_over else result(invocation, turn)
 
-    def _going_on(self, request: Request, message: JSONObject, owner: Owner, headers: Headers) -> TaskLog:
-        """The task that a message goes on with, or a new one."""
+    def _going_on(
+        self, request: Request, message: JSONObject, owner: Owner, headers: Headers, now: datetime
+    ) -> TaskLog:
+        """The task that a message goes on with, or a new one.
+
+        Whoever waits for the end is not told of the beginning, so that is one event.
+        """
         waiting = self._waiting(request, owner, headers) if request.task_id else None
         self._admit()
+        is_at_work = self._announces_work and request.blocking and request.operation is operations.SEND
+        state = TaskState.WORKING if is_at_work else TaskState.SUBMITTED
         if waiting is None:
-            return self.new_task(owner, message, request.context_id)
-        status = new_status(TaskState.SUBMITTED, self._now())
+            return self.new_task(owner, message, request.context_id, state, now)
+        status = new_status(state, now)
         waiting.append({"task": tasks.continued(waiting.whole, message, status)})
         return waiting
 
-    def known(self, key: Hashable | None, fingerprint: str = "") -> Turn | None:
+    def known(self, key: Hashable | None, fingerprint: str = "", now: datetime | None = None) -> Turn | None:
         """The turn of a message that came before, unless it was called off or failed and may be repeated.
 
         Raises an error of the platform when another message was sent under the same key.
         """
-        self._forget_old()
+        self._forget_old(now or self._now())
         found = None if key is None else self._turns.get(key)
         if found is None or found[0].cancelled or found[0].retry:
             return None
@@ -140,10 +152,16 @@ class TaskService:
         return found[0]
 
     def begin(
-        self, log: TaskLog, message: JSONObject, key: Hashable | None, fingerprint: str = "", size: int = 0
+        self,
+        log: TaskLog,
+        message: JSONObject,
+        key: Hashable | None,
+        fingerprint: str = "",
+        size: int = 0,
+        now: datetime | None = None,
     ) -> Turn:
         """A new turn on a log, remembered under the key of its message."""
-        now = self._now()
+        now = now or self._now()
         deadline = None if self._turn_seconds is None else now + timedelta(seconds=self._turn_seconds)
         turn = Turn(log, message, self._now, deadline)
         turn.size = size
@@ -204,11 +222,18 @@ class TaskService:
             if self._newest.get(known[0].log.id) is known[0]:
                 del self._newest[known[0].log.id]
 
-    def new_task(self, owner: Owner, message: JSONObject, context_id: str | None = None) -> TaskLog:
+    def new_task(
+        self,
+        owner: Owner,
+        message: JSONObject,
+        context_id: str | None = None,
+        state: TaskState = TaskState.SUBMITTED,
+        now: datetime | None = None,
+    ) -> TaskLog:
         """The log of a task that begins with a message."""
         log = TaskLog(self._new_task_id(), context_id or ids.uuid7(), owner)
         log.merges_chunks = self._merges_chunks
-        status = new_status(TaskState.SUBMITTED, self._now())
+        status = new_status(state, now or self._now())
         log.begin(tasks.begun(log.id, log.context_id, message, status))
         return log
 
@@ -230,7 +255,7 @@ class TaskService:
 
         The platform names it by its own id of the message until it was told the task's.
         """
-        self._forget_old()
+        self._forget_old(self._now())
         turn = self._newest.get(task_id)
         if turn is None and task_id == headers.get(MESSAGE_ID_HEADER):
             known = self._turns.get(redelivery_key(owner.principal, headers))
@@ -259,18 +284,19 @@ class TaskService:
         page = invocation.renderer.page(told, params, token, query.limit, len(logs))
         return invocation.binding.result(page)
 
-    def _forget_old(self) -> None:
+    def _forget_old(self, now: datetime) -> None:
         """Forget turns that are over, the oldest first, while they are too old, too many or too large."""
-        kept, oldest = self._retention, self._now() - self._kept_for
-        gone, count, size = list[Hashable](), len(self._turns), self._size
-        for key, (turn, _, begun_at) in self._turns.items():
-            if begun_at >= oldest and count <= kept.count and size <= kept.size:
-                break
-            if turn.is_over:
-                gone.append(key)
-                count, size = count - 1, size - turn.size
-        for key in gone:
-            self.forget(key)
+        kept, oldest = self._retention, now - self._kept_for
+        has_forgotten = True
+        while has_forgotten:
+            has_forgotten = False
+            for key, (turn, _, begun_at) in self._turns.items():
+                if begun_at >= oldest and len(self._turns) <= kept.count and self._size <= kept.size:
+                    return
+                if turn.is_over:
+                    self.forget(key)
+                    has_forgotten = True
+                    break  # a dictionary that has changed is looked through anew
 
 
 def result(invocation: Invocation, turn: Turn) -> Response:
