@@ -95,3 +95,13 @@ def stream(
         opened = Stream(answer)
         assert opened.block()["retry"] == "2000"
         yield opened
+
+
+def steps(platform: Platform, message_id: str) -> list[str]:
+    """The steps of a message that has ended, by their names."""
+    found: list[str] = []
+    with stream(platform, f"/messages/{message_id}/events") as told:
+        while block := told.block():
+            if "event" in block and "id" not in block:
+                found.append(block["event"])
+    return found

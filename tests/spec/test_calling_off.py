@@ -21,6 +21,7 @@ from molecule_platform.testing import rude_agent
 from molecule_platform.testing.rude_agent import RudeAgent
 from molecule_platform.testing.rude_exchange import Arrival
 from molecule_wire.a2a import operations
+from tests.spec import streams
 from tests.spec.platforms import Platform, Start
 
 PATIENCE_SECONDS = 30.0
@@ -112,8 +113,7 @@ def test_a_task_that_is_named_after_the_cancel_is_cancelled_by_its_name(
     agent.may_answer.set()
     eventually(lambda: len(cancels(agent)) == 2)
     assert sorted(cancels(agent)) == sorted([sent, *task_ids(agent)])
-    history = platform.ok("GET", f"/messages/{sent}?include=history")["history"]
-    assert history[-1]["kind"] == "cancelled"
+    assert streams.steps(platform, sent)[-1] == "cancelled"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Messages as their parties look at them: history, lists, calling off, and streams that end."""
+"""Messages as their parties look at them: conversations, lists, calling off, and streams that end."""
 
 from typing import Any
 
@@ -43,17 +43,70 @@ def all_blocks(stream: streams.Stream) -> list[dict[str, str]]:
     return found
 
 
-def test_the_history_of_a_message_has_every_step(platform: Platform) -> None:
-    client = platform.join("a")
-    mid = post(platform, client.workspace_id, "hello")
-    item = lease(platform, client)
-    at_inbox(platform, client, item, "answer", text="hi")
-    assert "history" not in platform.ok("GET", f"/messages/{mid}")
-    row = platform.ok("GET", f"/messages/{mid}?include=history")
-    assert [step["kind"] for step in row["history"]] == ["accepted", "leased", "answered"]
-    assert row["history"][1]["attempt"] == row["history"][1]["lease_epoch"] == 1
-    unknown = platform.call("GET", f"/messages/{mid}?include=everything")
+def test_the_history_of_a_message_is_the_conversation_before_it(platform: Platform) -> None:
+    client, other = platform.join("a"), platform.join("b")
+
+    def say(
+        words: str, context: str = "talk", token: str | None = None, to: RemoteAgentClient = client
+    ) -> str:
+        body = message(words)
+        body["params"]["message"]["contextId"] = context
+        path = f"/workspaces/{to.workspace_id}/a2a"
+        mid = platform.ok("POST", path, token, json=body, headers=ASYNC)["message_id"]
+        item = lease(platform, to)
+        at_inbox(platform, to, item, "answer", text=f"re: {words}")
+        return mid
+
+    say("first")
+    say("apart", "another talk")
+    say("of somebody else", token=other.load_token())
+    second = say("second")
+    third = say("the secret is sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD")
+    assert "history" not in platform.ok("GET", f"/messages/{second}")
+    history = platform.ok("GET", f"/messages/{second}?include=history")["history"]
+    assert [(turn["role"], turn["text"]) for turn in history] == [("user", "first"), ("agent", "re: first")]
+    assert history[0]["parts"] == [{"text": "first"}]
+    assert history[0]["at"] < history[1]["at"]
+    fourth = say("what was it?")
+    as_agent = platform.ok("GET", f"/messages/{fourth}?include=history", client.load_token())["history"]
+    assert [turn["text"] for turn in as_agent][-3:-1] == [
+        "re: second",
+        "the secret is sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD",
+    ]
+    reader = platform.org_token("org.read")
+    assert "sk-abc" not in str(platform.ok("GET", f"/messages/{fourth}?include=history", reader))
+    stranger = platform.call("GET", f"/messages/{third}?include=history", other.load_token())
+    assert (stranger.status_code, stranger.json()["code"]) == (404, "message-not-found")
+    unknown = platform.call("GET", f"/messages/{second}?include=everything")
     assert (unknown.status_code, unknown.json()["code"]) == (400, "invalid-request")
+
+
+def test_a_long_conversation_is_cut_to_its_newest_turns(platform: Platform) -> None:
+    asker, helper = platform.join("asker"), platform.join("helper")
+
+    def say(sender: RemoteAgentClient, target: RemoteAgentClient, words: str) -> str:
+        body = message(words)
+        body["params"]["message"]["contextId"] = "long"
+        path = f"/workspaces/{target.workspace_id}/a2a"
+        mid = platform.ok("POST", path, sender.load_token(), json=body, headers=ASYNC)["message_id"]
+        at_inbox(platform, target, lease(platform, target), "answer", text=f"re: {words}")
+        return mid
+
+    for number in range(27):
+        say(*((asker, helper) if number % 2 else (helper, asker)), f"turn {number}")
+    last = say(asker, helper, "last")
+    history = platform.ok("GET", f"/messages/{last}?include=history")["history"]
+    assert len(history) == 50
+    # The helper wrote the even ones itself.
+    assert [(turn["role"], turn["text"]) for turn in history[-3:]] == [
+        ("agent", "re: turn 25"),
+        ("agent", "turn 26"),
+        ("user", "re: turn 26"),
+    ]
+    say(asker, helper, "long " * 6_000)
+    after = say(asker, helper, "short")
+    kept = platform.ok("GET", f"/messages/{after}?include=history")["history"]
+    assert [turn["role"] for turn in kept] == ["agent"]
 
 
 def test_the_messages_of_a_workspace_are_listed_page_by_page(platform: Platform) -> None:

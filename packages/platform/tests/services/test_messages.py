@@ -72,23 +72,6 @@ async def test_what_was_sent_and_received_can_be_told_apart(
     assert await listed(peer_id=bob.id) == [(sent, "push")]
 
 
-async def test_the_history_has_every_step(rig: Rig, mail: Messages) -> None:
-    ada = await rig.agent()
-    message = (await rig.send(ada)).message
-    [item] = await rig.lease(ada)
-    await rig.inbox.release(ada, message.id, item["lease"]["token"])
-    [item] = await rig.lease(ada)
-    await rig.inbox.ack(ada, message.id, item["lease"]["token"])
-    steps = await mail.history(message.id)
-    assert [(step["kind"], step["attempt"], step["lease_epoch"]) for step in steps] == [
-        ("accepted", 0, 0),
-        ("leased", 1, 1),
-        ("released", 0, 1),
-        ("leased", 1, 2),
-        ("answered", 1, 2),
-    ]
-
-
 async def test_a_dead_letter_begins_anew_under_the_same_id(rig: Rig, mail: Messages) -> None:
     ada = await rig.agent()
     dead = await dead_letter(rig, ada, timeout_seconds=120)

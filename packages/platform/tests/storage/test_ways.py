@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from molecule_platform.domain import messages
 from molecule_platform.domain.tasks import TaskKey
 from molecule_platform.ports.activity import ActivityFilter
 from molecule_platform.ports.mailbox import InboxFilter, TraceFilter
@@ -29,8 +30,8 @@ WALKS = re.compile(
     r"|ix_messages_(queue|sent|repeat) \(\w+=\?\)$"
     r"|USE TEMP B-TREE FOR ORDER BY$"
 )
-# Sorted are here repeats of one message, the messages of one task, what waits in one inbox, and a page of
-# a trace: few each.
+# Sorted are here repeats of one message, the messages of one task, what waits in one inbox, a page of a
+# trace, and the newest of a conversation: few each.
 SORTS_FEW = {
     "by_reference",
     "by_task",
@@ -40,7 +41,10 @@ SORTS_FEW = {
     "inbox of the dead",
     "messages of a trace",
     "what was sent for messages",
+    "conversation",
 }
+
+A_MESSAGE = messages.new_message(seq=7, target_id="w", caller="workspace:v", context_id="c")
 
 VERBS: dict[str, Callable[[Transaction], Any]] = {
     "get": lambda tx: tx.mailbox.get("m"),
@@ -61,6 +65,7 @@ VERBS: dict[str, Callable[[Transaction], Any]] = {
     "in_work": lambda tx: tx.mailbox.in_work("w", NOW),
     "messages of a trace": lambda tx: tx.mailbox.trace(TraceFilter(ids=["m", "n"]), 10),
     "what was sent for messages": lambda tx: tx.mailbox.trace(TraceFilter(parent_ids=["m", "n"]), 10),
+    "conversation": lambda tx: tx.mailbox.conversation(A_MESSAGE, ("message",), 50, 1000),
     "overdue": lambda tx: tx.mailbox.overdue(NOW, 10),
     "lapsed": lambda tx: tx.mailbox.lapsed(NOW, 10),
     "orphaned": lambda tx: tx.mailbox.orphaned(["r"], 10),

@@ -4,10 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from molecule_agent import errors
-from molecule_agent.client import RemoteAgentClient, make_idempotency_key
+from molecule_agent.client import RemoteAgentClient, make_idempotency_key, strip_a2a_boundary
 from molecule_agent.errors import (
     A2AError,
     AccessDeniedError,
+    AmbiguousPeerError,
     ApiError,
     AuthenticationError,
     BadRequestError,
@@ -27,6 +28,7 @@ from molecule_agent.errors import (
     LockMismatchError,
     MailboxFullError,
     MoleculeError,
+    NeedInput,
     NotFoundError,
     PayloadTooLargeError,
     PeerBusyError,
@@ -66,12 +68,16 @@ if TYPE_CHECKING:
     from molecule_agent.plugin_policy import PluginPolicy
     from molecule_agent.plugins.managing import InstalledPlugin
     from molecule_plugin.digest import compute_plugin_sha256, verify_plugin_sha256
+    from molecule_wire.answers import Answer
+    from molecule_wire.calls.conversations import HistoryItem, Sender
 
 __version__ = "0.1.0"
 
 _ON_FIRST_USE = {
     "A2AServer": "molecule_agent.a2a_server",
+    "Answer": "molecule_wire.answers",
     "DEFAULT_POLL_INTERVAL": "molecule_agent.inbound",
+    "HistoryItem": "molecule_wire.calls.conversations",
     "InboundDelivery": "molecule_agent.inbound",
     "InboxDelivery": "molecule_agent.inbox",
     "InstalledPlugin": "molecule_agent.plugins.managing",
@@ -79,6 +85,7 @@ _ON_FIRST_USE = {
     "PluginPolicy": "molecule_agent.plugin_policy",
     "PollDelivery": "molecule_agent.inbound",
     "PushDelivery": "molecule_agent.inbound",
+    "Sender": "molecule_wire.calls.conversations",
     "compute_plugin_sha256": "molecule_plugin.digest",
     "verify_plugin_sha256": "molecule_plugin.digest",
 }
@@ -88,6 +95,8 @@ __all__ = [
     "A2AError",
     "A2AServer",
     "AccessDeniedError",
+    "AmbiguousPeerError",
+    "Answer",
     "ApiError",
     "AuthenticationError",
     "BadRequestError",
@@ -102,6 +111,7 @@ __all__ = [
     "EnrolmentError",
     "Fail",
     "GoneError",
+    "HistoryItem",
     "IdempotencyConflictError",
     "IdentityError",
     "InboundDelivery",
@@ -115,6 +125,7 @@ __all__ = [
     "MailboxFullError",
     "MessageHandler",
     "MoleculeError",
+    "NeedInput",
     "NotFoundError",
     "PayloadTooLargeError",
     "PeerBusyError",
@@ -140,6 +151,7 @@ __all__ = [
     "RetryPolicy",
     "SHA256MismatchError",
     "ScopeError",
+    "Sender",
     "ServerError",
     "TokenRejectedError",
     "TokenStoreError",
@@ -154,6 +166,7 @@ __all__ = [
     "compute_plugin_sha256",
     "errors",
     "make_idempotency_key",
+    "strip_a2a_boundary",
     "verify_plugin_sha256",
 ]
 

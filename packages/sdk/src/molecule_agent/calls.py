@@ -35,6 +35,8 @@ class PlatformCalls(ABC):
     agent_card: JSONObject
     url_cache_ttl: float
     _url_cache: dict[str, tuple[str, float]]
+    _known_peers: tuple[list[PeerInfo], float]
+    _peer_parents: dict[str, str]
     _lock: threading.RLock
     _clock: clocks.Clock
     _born: float
@@ -108,13 +110,19 @@ class PlatformCalls(ABC):
 
     def get_peers(self, query: str | None = None) -> list[PeerInfo]:
         """The workspaces this one may call; `query` narrows by name, role or skill."""
-        found = self._perform(registry.peers(self.workspace_id, query), registry.read_peers)
-        peers.remember(self, found)
+        rows: list[JSONObject] = []
+
+        def read(reply: Reply) -> list[PeerInfo]:
+            rows.extend(registry.read_peer_rows(reply))
+            return registry.read_peers(reply)
+
+        found = self._perform(registry.peers(self.workspace_id, query), read)
+        peers.remember(self, found, rows, is_all=not query)
         return found
 
     def discover_peer(self, target_id: str) -> str | None:
         """Where a peer can be called, or `None` when it cannot."""
-        return peers.discover(self, target_id)
+        return peers.by_any_name(self, target_id, lambda peer: peers.discover(self, peer))
 
     def invalidate_peer_url(self, target_id: str) -> None:
         """Forget what was discovered about a peer."""
@@ -133,20 +141,32 @@ class PlatformCalls(ABC):
         metadata: JSONObject | None = None,
     ) -> JSONObject:
         """Send a peer a text; returns the JSON-RPC answer as it stands, which may be a task still open."""
-        request = peers.message_to(
-            self.workspace_id,
-            target_id,
-            message,
-            timeout=timeout,
-            context_id=context_id,
-            message_id=message_id,
-            metadata=metadata,
-        )
-        return peers.deliver(self, target_id, request, prefer_direct=prefer_direct)
+
+        def call(peer: str) -> JSONObject:
+            request = peers.message_to(
+                self.workspace_id,
+                peer,
+                message,
+                timeout=timeout,
+                context_id=context_id,
+                message_id=message_id,
+                metadata=metadata,
+            )
+            return peers.deliver(self, peer, request, prefer_direct=prefer_direct)
+
+        return peers.by_any_name(self, target_id, call)
 
     def ask_peer(self, target_id: str, message: str, *, timeout: float = 300.0) -> str:
         """Send a peer a text and wait for the text of its answer."""
-        return peers.ask(self, target_id, message, timeout)
+        return peers.by_any_name(self, target_id, lambda peer: peers.ask(self, peer, message, timeout))
+
+    def ask(self, peer: str, text: str, context: str | None = None, *, timeout: float = 300.0) -> str:
+        """Ask a peer, by its id, name or path, and wait for the text of its answer.
+
+        The same `context`, any text of your choice or `message.context_id`, goes on with the same
+        conversation.
+        """
+        return peers.ask(self, peers.resolve(self, peer), text, timeout, context)
 
     def delegate(
         self, task: str, target_id: str, idempotency_key: str | None = None, timeout: float = 300.0
@@ -156,15 +176,19 @@ class PlatformCalls(ABC):
         The same key and task again are the same delegation; without a key that holds within one minute.
         """
         key = idempotency_key or delegations.minute_key(task, self._clock.time())
-        request = delegations.delegate(
-            self.workspace_id,
-            target_id,
-            task,
-            idempotency_key=key,
-            parent_message_id=handlers.message_in_hand.get(),
-            timeout=timeout,
-        )
-        return self._perform(request, workspaces.read_object)
+
+        def call(peer: str) -> JSONObject:
+            request = delegations.delegate(
+                self.workspace_id,
+                peer,
+                task,
+                idempotency_key=key,
+                parent_message_id=handlers.message_in_hand.get(),
+                timeout=timeout,
+            )
+            return self._perform(request, workspaces.read_object)
+
+        return peers.by_any_name(self, target_id, call)
 
     def get_delegation(self, delegation_id: str) -> JSONObject:
         """One delegation of this workspace, with its outcome once it has one."""

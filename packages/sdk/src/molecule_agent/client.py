@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -33,6 +33,8 @@ DEFAULT_STATE_POLL_INTERVAL = 30.0
 DEFAULT_URL_CACHE_TTL = 300.0
 DEFAULT_GET_MAX_RETRIES = sending.GET_MAX_RETRIES
 
+T = TypeVar("T")
+
 _WORKSPACE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -48,6 +50,7 @@ __all__ = [
     "WorkspaceState",
     "compute_plugin_sha256",
     "make_idempotency_key",
+    "strip_a2a_boundary",
     "verify_plugin_sha256",
 ]
 
@@ -126,6 +129,8 @@ class RemoteAgentClient(sending.Sending):
         self._token_is_saved = True
         self._unsaved_recovery = ("", "")  # a token and the secret that came with it
         self._url_cache = {}
+        self._known_peers = ([], 0.0)
+        self._peer_parents = {}
         self._dispatch_secret = ""
         self._ladder = registration.Ladder(
             self, enrolment_token or os.environ.get("MOLECULE_ENROLMENT_TOKEN")
@@ -346,6 +351,18 @@ class RemoteAgentClient(sending.Sending):
 def make_idempotency_key(task_text: str) -> str:
     """A key that is the same for the same text within one minute."""
     return delegations.minute_key(task_text, time.time())
+
+
+def strip_a2a_boundary(text: T) -> T | str:
+    """The text of a peer's answer without the marks that older platforms put around it."""
+    if not isinstance(text, str):
+        return text
+    opening, closing = "[A2A_RESULT_FROM_PEER]", "[/A2A_RESULT_FROM_PEER]"
+    before, opened, rest = text.partition(opening)
+    inside, closed, after = rest.rpartition(closing)
+    if not (opened and closed):
+        return text
+    return before + inside.removeprefix("\n").removesuffix("\n") + after
 
 
 def _checked_id(workspace_id: str) -> str:

@@ -2,7 +2,8 @@
 
 MoleculeError
 ├─ ConfigurationError(ValueError)                        the program
-├─ Fail                                                  the sender of a message; raised by its handler
+├─ AmbiguousPeerError(ValueError)
+├─ NeedInput, Fail                                       the sender of a message; raised by its handler
 ├─ PlatformUnreachableError(requests.ConnectionError)    the network
 ├─ PlatformTimeoutError(requests.Timeout)
 ├─ TokenStoreError(OSError)                              the machine
@@ -26,6 +27,8 @@ from molecule_wire import errors as wire_errors
 from molecule_wire.calls import values
 
 MoleculeError = exceptions.MoleculeError
+NeedInput = exceptions.NeedInput
+Fail = exceptions.Fail
 PluginError = exceptions.PluginError
 PluginNameError = exceptions.PluginNameError
 UnsafeArchiveError = exceptions.UnsafeArchiveError
@@ -41,18 +44,8 @@ class ConfigurationError(MoleculeError, ValueError):
     """An argument or a setting cannot work; the text says which and what to write instead."""
 
 
-class Fail(MoleculeError):
-    """Raised by a handler that cannot do what it was asked: `text` is what the sender is told.
-
-    The message ends with it, unless `retry` says that another attempt may help: then it is offered again
-    after the platform's pause, or after `delay` seconds, and the text is what the sender learns in the end.
-    """
-
-    def __init__(self, text: str, *, retry: bool = False, delay: float | None = None) -> None:
-        self.text = text or "the agent could not handle the message"
-        self.retry = retry
-        self.delay = delay
-        super().__init__(self.text)
+class AmbiguousPeerError(MoleculeError, ValueError):
+    """Several peers bear the name given; the text lists their ids and paths."""
 
 
 class PlatformUnreachableError(MoleculeError, requests.ConnectionError):

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from molecule_agent import handlers
-from molecule_agent.errors import CursorLostError
+from molecule_agent.errors import CursorLostError, NeedInput
 from molecule_agent.handlers import MessageHandler
 from molecule_agent.pacing import Pace
+from molecule_wire.a2a import text
 from molecule_wire.calls import InboundMessage, InboundSource, Lease, Request, inbound, inbox, workspaces
 
 if TYPE_CHECKING:
@@ -133,36 +134,42 @@ class PollDelivery:
         return wanted
 
     def _dispatch(self, message: InboundMessage, handler: MessageHandler) -> None:
+        """Run the handler and tell the outcome; nothing that goes wrong stops the rows that follow."""
+        workspace_id = self._client.workspace_id
         try:
             answer = handlers.call(handler, message, self._client)
+        except NeedInput as question:
+            if not message.message_id:
+                return self._reply(message, question.prompt)
+            state, prompt = "input-required", question.prompt
+            request = inbox.answer(workspace_id, message.message_id, text=prompt, state=state)
+            return self._report(message, request)
         except Exception as error:  # noqa: BLE001 - the cursor moves on whatever a handler does
             # Nor is one that asks for it tried again: the cursor is past it.
-            self._report(message, error=handlers.failure_of(message, error).text)
-            return
-        if answer and answer.strip() and not message.is_reply:
-            self._answer(message, answer)
-        else:
-            self._report(message)
+            reason = handlers.failure_of(message, error).text
+            request = inbox.fail(workspace_id, message.message_id, error=reason, retryable=False)
+            return self._report(message, request)
+        if answer is None or message.is_reply or not (answer.all_parts or answer.artifacts):
+            return self._report(message, inbox.ack(workspace_id, message.message_id))
+        if message.message_id and (answer.parts or answer.artifacts):
+            return self._report(message, inbox.answer_with(workspace_id, message.message_id, answer))
+        words = text.text_of_message({"parts": answer.all_parts}) if answer.parts else answer.text
+        return self._reply(message, words)
 
-    def _answer(self, message: InboundMessage, answer: str) -> None:
+    def _reply(self, message: InboundMessage, words: str) -> None:
         try:
-            self._client.reply(message, answer)
+            self._client.reply(message, words)
         except Exception as error:  # noqa: BLE001 - at most once: a lost reply must not stop the others
             log.warning("the reply to %s could not be sent: %s", message.activity_id, error)
 
-    def _report(self, message: InboundMessage, error: str | None = None) -> None:
+    def _report(self, message: InboundMessage, outcome: Request) -> None:
         """Tell the platform how it ended, where the sender waits for an outcome."""
         if not message.message_id:
             return
         try:
-            self._client._perform(self._outcome(message, error), workspaces.read_nothing)
+            self._client._perform(outcome, workspaces.read_nothing)
         except Exception as trouble:  # noqa: BLE001 - best effort; the deadline of the message remains
             log.warning("the outcome of %s could not be reported: %s", message.activity_id, trouble)
-
-    def _outcome(self, message: InboundMessage, error: str | None) -> Request:
-        if error is None:
-            return inbox.ack(self._client.workspace_id, message.message_id)
-        return inbox.fail(self._client.workspace_id, message.message_id, error=error, retryable=False)
 
     def _remember(self, activity_id: str) -> None:
         self._seen[activity_id] = None

@@ -4,12 +4,15 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import requests
 
 from molecule_agent import errors, handlers, leases
 from molecule_agent.pacing import LONG_POLL_INTERVAL, Pace
+from molecule_agent.text_streams import Sent, TextStream
+from molecule_wire import JSONObject
 from molecule_wire.calls import InboundMessage, Request, inbound, inbox, workspaces
 
 if TYPE_CHECKING:
@@ -172,15 +175,50 @@ class InboxDelivery:
         return True
 
     def _outcome(self, held: leases.Held, handler: handlers.MessageHandler) -> Request:
+        """Run the handler, tell its pieces as they come, and say how the message is settled."""
         message, workspace_id = held.message, self._client.workspace_id
+        stream = TextStream(lambda text, append: self._tell(held, text, append))
         try:
-            answer = handlers.call(handler, message, self._client)
+            with stream:
+                answer = handlers.call(handler, message, self._client, stream.write)
+        except errors.NeedInput as question:
+            state, prompt = "input-required", question.prompt
+            return inbox.answer(
+                workspace_id, message.message_id, text=prompt, lease_token=held.token, state=state
+            )
+        except handlers.Cancelled:
+            return self._failed(held, "the work was called off")
         except Exception as error:  # noqa: BLE001 - whatever a handler raises, the message is given back
             failure = handlers.failure_of(message, error)
             return self._failed(held, failure.text, retryable=failure.retry, delay=failure.delay)
-        if answer is None or not answer.strip() or message.is_reply:
+        if answer is None or message.is_reply or not (answer.all_parts or answer.artifacts):
             return self._ack(held)
-        return inbox.answer(workspace_id, message.message_id, text=answer, lease_token=held.token)
+        if stream.was_used and not stream.is_whole:
+            answer = replace(answer, artifacts=[*answer.artifacts, _streamed(message, answer.text)])
+        return inbox.answer_with(workspace_id, message.message_id, answer, lease_token=held.token)
+
+    def _tell(self, held: leases.Held, text: str, append: bool) -> Sent:
+        """Tell a piece of the answer while it is made."""
+        message = held.message
+        request = inbox.progress(
+            self._client.workspace_id,
+            message.message_id,
+            lease_token=held.token,
+            artifact={**_streamed(message, text), "append": append},
+        )
+        try:
+            is_cancelled = self._client._perform(request, inbox.read_progress)
+        except errors.RateLimitedError:
+            return Sent.NOT_TAKEN
+        except (errors.ConflictError, errors.NotFoundError, errors.GoneError):
+            held.lose()
+            return Sent.OVER
+        except Exception as error:  # noqa: BLE001 - the answer itself brings the whole text
+            log.info("a piece of the answer to %s was not told: %s", message.message_id, error)
+            return Sent.UNKNOWN
+        if is_cancelled:
+            message.cancelled.set()
+        return Sent.TAKEN
 
     def _ack(self, held: leases.Held) -> Request:
         message_id = held.message.message_id
@@ -229,6 +267,11 @@ class InboxDelivery:
         if isinstance(error, errors.ApiError):
             return error.status == 429 or error.status >= 500
         return not (self._stopped.is_set() or self._client.stopping)
+
+
+def _streamed(message: InboundMessage, text: str) -> JSONObject:
+    """The artifact in which an answer grows; each attempt begins it anew."""
+    return {"artifactId": f"{message.message_id}-answer", "parts": [{"text": text}]}
 
 
 def _by_context(held: list[leases.Held]) -> list[list[leases.Held]]:

@@ -1,10 +1,11 @@
-"""Calling a peer: where it is, how a message reaches it, and waiting for its answer."""
+"""Calling a peer: which one is meant, where it is, how a message reaches it, waiting for its answer."""
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from molecule_agent import errors, handlers
-from molecule_wire import JSONObject
+from molecule_wire import JSONObject, ids
 from molecule_wire.a2a import text
 from molecule_wire.calls import PeerInfo, Request, a2a, registry, values
 
@@ -15,13 +16,78 @@ OPEN_STATES = frozenset({"submitted", "working"})
 POLL_FIRST, POLL_MOST = 1.0, 5.0
 CALL_TIMEOUT = 30.0
 
+T = TypeVar("T")
+
 log = logging.getLogger("molecule_agent")
 
 
-def remember(client: "PlatformCalls", found: list[PeerInfo]) -> None:
-    """Keep the URLs of peers for a while."""
+def resolve(client: "PlatformCalls", peer: str) -> str:
+    """The id of a peer that is named by its id, its name or its path (`lead/writer`).
+
+    Raises NotFoundError when nobody is called so, AmbiguousPeerError when several are.
+    """
+    if ids.is_uuid(peer):
+        return peer
+    with client._lock:
+        known, expiry = client._known_peers
+    is_fresh = bool(known) and client._clock.time() < expiry
+    found = _named(client, known, peer) if is_fresh else []
+    if not found:  # nobody yet, or somebody who came since
+        found = _named(client, client.get_peers(), peer)
+    if not found:
+        raise errors.NotFoundError(
+            f"no peer is called {peer!r}; get_peers() lists those that this workspace may call", status=404
+        )
+    if len(found) > 1:
+        listed = ", ".join(f"{one.id} ({'/'.join(_path(client, one))})" for one in found)
+        raise errors.AmbiguousPeerError(f"{peer!r} may mean {listed}: give the id, or more of the path")
+    return found[0].id
+
+
+def by_any_name(client: "PlatformCalls", peer: str, call: Callable[[str], T]) -> T:
+    """Make a call with what was given; where the platform knows no such id, with the peer of that name."""
+    try:
+        return call(peer)
+    except (errors.BadRequestError, errors.NotFoundError) as refused:
+        if ids.is_uuid(peer) or (refused.status == 400 and refused.code != "invalid-id"):
+            raise
+        return call(resolve(client, peer))
+
+
+def _named(client: "PlatformCalls", known: list[PeerInfo], peer: str) -> list[PeerInfo]:
+    """The peers of that name, else of that name in any case, else of that path."""
+    wanted, folded = peer.strip("/").split("/"), peer.strip("/").casefold()
+
+    def path(one: PeerInfo) -> list[str]:
+        return _path(client, one)[-len(wanted) :]
+
+    return (
+        [one for one in known if peer in (one.id, one.name)]
+        or [one for one in known if one.name.casefold() == folded]
+        or [one for one in known if len(wanted) > 1 and path(one) == wanted]
+        or [one for one in known if len(wanted) > 1 and "/".join(path(one)).casefold() == folded]
+    )
+
+
+def _path(client: "PlatformCalls", peer: PeerInfo) -> list[str]:
+    """The names from the root of the tree to a peer, as far as this workspace sees it."""
+    above = {one.id: one.name for one in client._known_peers[0]}
+    path, parent = [peer.name], client._peer_parents.get(peer.id, "")
+    while parent and len(path) <= len(above) + 1:
+        if parent == client.workspace_id and parent not in above:
+            above[parent] = values.text_of(client.whoami().get("name"))
+        path.insert(0, above.get(parent, "…"))
+        parent = client._peer_parents.get(parent, "")
+    return path
+
+
+def remember(client: "PlatformCalls", found: list[PeerInfo], rows: list[JSONObject], *, is_all: bool) -> None:
+    """Keep who the peers are, and their URLs, for a while."""
     expiry = client._clock.time() + client.url_cache_ttl
     with client._lock:
+        if is_all:
+            client._known_peers = (found, expiry)
+            client._peer_parents = {str(row["id"]): values.text_of(row.get("parent_id")) for row in rows}
         client._url_cache.update({p.id: (p.url, expiry) for p in found if registry.is_web_url(p.url)})
 
 
@@ -86,10 +152,18 @@ def deliver(
     return client._post_message(proxy, request)
 
 
-def ask(client: "PlatformCalls", target_id: str, message: str, timeout: float) -> str:
+def ask(
+    client: "PlatformCalls", target_id: str, message: str, timeout: float, context_id: str | None = None
+) -> str:
     """Send a text and follow the task that comes back until its answer is there."""
     deadline = client._clock.monotonic() + timeout
-    first = message_to(client.workspace_id, target_id, message, timeout=min(timeout, CALL_TIMEOUT))
+    first = message_to(
+        client.workspace_id,
+        target_id,
+        message,
+        timeout=min(timeout, CALL_TIMEOUT),
+        context_id=context_id,
+    )
     result = _result_of(deliver(client, target_id, first))
     pause = POLL_FIRST
     while (task_id := _open_task(result)) is not None:

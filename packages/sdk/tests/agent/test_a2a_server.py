@@ -556,7 +556,7 @@ def test_a_client_starts_its_own_server_and_reports_it(make_client: "MakeClient"
         handler, host="127.0.0.1", dispatch_secret="s3cret", verify_callers=False
     )
     try:
-        assert client.reported_url == server.url == f"http://127.0.0.1:{server.port}/a2a/inbound"
+        assert client.reported_url == server.url == f"http://127.0.0.1:{server.port}/a2a"
         body = send(messageId="mine", referenceTaskIds=["t-1"]) | {"sender": "workspace:peer-1"}
         headers = {"X_Molecule_Message_Id": "row-1", "X_Molecule_Deadline": "2026-05-02T10:15:30.123Z"}
         response = post(server, body, Authorization="Bearer s3cret", **headers)

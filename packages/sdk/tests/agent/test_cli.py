@@ -221,7 +221,7 @@ def test_the_short_commands(
     assert json.loads(text)[0]["name"] == "ops"
     done: Any = {"result": {"kind": "message", "parts": [{"kind": "text", "text": "hello"}]}}
     platform.ok("POST", "/workspaces/p1/a2a", done)
-    assert said("call", "p1", "hi") == (0, "hello\n")
+    assert said("call", "ops", "hi") == (0, "hello\n")
     assert said("call", "p1", "hi", "--wait") == (0, "hello\n")
     platform.ok("POST", "/workspaces/p1/a2a", {"result": {"id": "t", "status": {"state": "submitted"}}})
     assert said("call", "p1", "hi") == (0, "queued; --wait waits for the answer\n")

@@ -71,8 +71,9 @@ def test_people_are_told_and_peers_are_asked_for_work(platform: "ScriptedPlatfor
     assert said("notify", "done") == (0, "sent\n")
     assert platform.seen[0].json == {"message": "done"}
     platform.ok("POST", "/workspaces/p1/delegate", {"delegation_id": "d1", "status": "delegated"})
-    assert said("delegate", "p1", "index the docs") == (0, "d1  delegated\n")
-    assert platform.seen[1].json["task"] == "index the docs"
+    platform.ok("GET", f"/registry/{WORKSPACE}/peers", [{"id": "p1", "name": "ops"}])
+    assert said("delegate", "ops", "index the docs") == (0, "d1  delegated\n")
+    assert platform.seen[-1].json["task"] == "index the docs"
 
 
 def test_enrolling_saves_a_token_and_shows_only_its_beginning(

@@ -164,7 +164,7 @@ def test_a_result_that_is_no_answer_ends_the_message_and_names_the_handler_and_t
         body = inbox.requests(*settle("fail"))[-1].json
         assert (body["lease_token"], body["retryable"]) == ("lease-1", False)
         assert body["error"].endswith(
-            f"{name} returned a value of type {kind}, where only str or None can be sent"
+            f"{name} returned a value of type {kind}, where only str, Answer or None can be sent"
         )
         assert body["error"] in caplog.text
     assert inbox.requests(*settle("release")) == inbox.requests(*settle("ack")) == []

@@ -244,3 +244,78 @@ def test_an_error_of_the_peer_is_an_a2a_error(
     with pytest.raises(errors.A2AError, match=sentence) as caught:
         client.ask_peer("peer-1", "hi")
     assert caught.value.code == code
+
+
+# Peers by name
+
+
+TREE: list[Any] = [
+    {"id": "11111111-1111-4111-8111-111111111111", "name": "Lead", "parent_id": None},
+    {
+        "id": "22222222-2222-4222-8222-222222222222",
+        "name": "writer",
+        "parent_id": "11111111-1111-4111-8111-111111111111",
+    },
+    {"id": "33333333-3333-4333-8333-333333333333", "name": "writer", "parent_id": WORKSPACE},
+    {"id": "44444444-4444-4444-8444-444444444444", "name": "sub/editor", "parent_id": "gone"},
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("Lead", 1),
+        ("lead", 1),
+        ("LEAD", 1),
+        ("Lead/writer", 2),
+        ("lead/Writer", 2),
+        ("me/writer", 3),
+        ("sub/editor", 4),
+        ("22222222-2222-4222-8222-222222222222", 2),
+    ],
+)
+def test_a_peer_is_asked_by_its_name_its_path_or_its_id(
+    said: str, number: int, platform: "ScriptedPlatform", client: RemoteAgentClient
+) -> None:
+    platform.ok("GET", f"/registry/{WORKSPACE}/peers", TREE)
+    platform.ok("GET", f"/workspaces/{WORKSPACE}", {"id": WORKSPACE, "name": "me"})
+    target = f"/workspaces/{TREE[number - 1]['id']}/a2a"
+    platform.ok("POST", target, {"result": {"kind": "message", "parts": [{"kind": "text", "text": "hi"}]}})
+    assert client.ask(said, "hello", context="talk") == "hi"
+    assert platform.requests("POST", target)[0].json["params"]["message"]["contextId"] == "talk"
+    assert len(platform.requests("GET", f"/registry/{WORKSPACE}/peers")) <= 1
+
+
+def test_a_name_that_several_peers_bear_is_refused_with_their_ids_and_paths(
+    platform: "ScriptedPlatform", client: RemoteAgentClient
+) -> None:
+    platform.ok("GET", f"/registry/{WORKSPACE}/peers", TREE)
+    platform.ok("GET", f"/workspaces/{WORKSPACE}", {"id": WORKSPACE, "name": "me"})
+    with pytest.raises(errors.AmbiguousPeerError) as refused:
+        client.ask("writer", "hello")
+    assert isinstance(refused.value, ValueError)
+    for expected in (TREE[1]["id"], "(Lead/writer)", TREE[2]["id"], "(me/writer)"):
+        assert expected in str(refused.value)
+    with pytest.raises(errors.NotFoundError, match="no peer is called 'nobody'"):
+        client.ask("nobody", "hello")
+
+
+def test_the_original_calls_send_what_they_are_given_and_look_names_up_only_then(
+    platform: "ScriptedPlatform", client: RemoteAgentClient, answer: "type[Answer]"
+) -> None:
+    invalid = answer(400, {"error": "Lead is not a workspace id", "code": "invalid-id"})
+    platform.on("POST", "/workspaces/Lead/a2a", invalid)
+    platform.on("POST", "/workspaces/Lead/delegate", invalid)
+    platform.ok("GET", f"/registry/{WORKSPACE}/peers", TREE)
+    platform.ok("POST", f"/workspaces/{TREE[0]['id']}/a2a", {"result": {"id": "t"}})
+    platform.ok("POST", f"/workspaces/{TREE[0]['id']}/delegate", {"delegation_id": "d"})
+    assert client.call_peer("Lead", "hi", prefer_direct=False) == {"result": {"id": "t"}}
+    assert client.delegate("do it", "Lead") == {"delegation_id": "d"}
+    paths = [seen.path for seen in platform.seen]
+    assert paths == [
+        "/workspaces/Lead/a2a",
+        f"/registry/{WORKSPACE}/peers",
+        f"/workspaces/{TREE[0]['id']}/a2a",
+        "/workspaces/Lead/delegate",
+        f"/workspaces/{TREE[0]['id']}/delegate",
+    ]

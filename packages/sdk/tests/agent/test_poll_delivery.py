@@ -94,8 +94,12 @@ def test_outcomes_are_reported_where_the_sender_waits_for_one(
     [
         (Fail("no such customer"), None, "no such customer"),
         (Fail("the shop is closed", retry=True), None, "the shop is closed"),
-        (None, {"text": "hi"}, "handler returned a value of type dict, where only str or None can be sent"),
-        (None, 4, "handler returned a value of type int, where only str or None can be sent"),
+        (
+            None,
+            {"text": "hi"},
+            "handler returned a value of type dict, where only str, Answer or None can be sent",
+        ),
+        (None, 4, "handler returned a value of type int, where only str, Answer or None can be sent"),
     ],
 )
 def test_a_failure_that_the_handler_names_and_a_result_that_is_no_answer_end_the_message(

@@ -1,11 +1,38 @@
-"""What every package of the SDK may raise: the base of all its errors, and everything about a plugin.
+"""What every package of the SDK may raise: the base of all its errors, what a handler raises, and
+everything about a plugin.
 
-They stand here because the agent SDK must name them without loading the plugin SDK.
+They stand here because the agent SDK must name them without loading the plugin SDK, and because the servers
+on threads and on asyncio take the same handlers.
 """
 
 
 class MoleculeError(Exception):
     """The base of everything the SDK raises."""
+
+
+class NeedInput(MoleculeError):
+    """Raised by a handler that must know more: `prompt` is the question that the sender is asked.
+
+    The task waits for the answer, which comes to the handler as the next message of the same task.
+    """
+
+    def __init__(self, prompt: str) -> None:
+        self.prompt = prompt or "the agent needs more input"
+        super().__init__(self.prompt)
+
+
+class Fail(MoleculeError):
+    """Raised by a handler that cannot do what it was asked: `text` is what the sender is told.
+
+    The message ends with it, unless `retry` says that another attempt may help: then it is offered again
+    after the platform's pause, or after `delay` seconds, and the text is what the sender learns in the end.
+    """
+
+    def __init__(self, text: str, *, retry: bool = False, delay: float | None = None) -> None:
+        self.text = text or "the agent could not handle the message"
+        self.retry = retry
+        self.delay = delay
+        super().__init__(self.text)
 
 
 class PluginError(MoleculeError):

@@ -68,7 +68,7 @@ class MessageRoutes:
             message = await self._delivery.outcome(message.id, asked.wait)
         row = await self._row(message)
         if asked.include == "history":
-            row |= {"history": await self._messages.history(message.id)}
+            row |= {"history": await self._messages.history(call.principal, message)}
         return Reply(row)
 
     async def listing(self, call: Call) -> Reply:

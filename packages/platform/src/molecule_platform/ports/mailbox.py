@@ -248,6 +248,15 @@ class Mailbox(Protocol):
         """
         ...
 
+    def conversation(
+        self, message: Message, kinds: Collection[str], limit: int, most_bytes: int
+    ) -> list[Message]:
+        """The newest messages of these kinds before this one, oldest first, that weigh no more than this.
+
+        They are of its context, and between the same two sides, whoever of them wrote.
+        """
+        ...
+
     def transitions(self, message_id: str, after: int) -> list[Transition]:
         """The steps of a message after a number, oldest first."""
         ...

@@ -35,6 +35,9 @@ def conclude(tx: Transaction, message: Message, now: datetime, *, told: bool = F
             _conclude_first(tx, message, now)
         return
     if not told and not task.is_over and task.message_id == message.id:
+        if task.agent_task_id is None and message.agent_task_id is not None:
+            # The sender knows the task by our name; the answer to a question must find it by the agent's.
+            tx.tasks.change(task.key, agent_task_id=message.agent_task_id)
         closing = _closing(tx, task, message, now)
         task = task_log.append(tx, task.key, None, closing, now) if closing else task
     if task.state in tasks.SETTLED and not (task.is_over and _is_kept(task)):

@@ -1,12 +1,12 @@
-"""Messages as their parties and operators look at them afterwards: lists, history, another try."""
+"""Messages as their parties and operators look at them afterwards: lists, conversations, another try."""
 
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import correspondence, cursors, results
-from molecule_platform.domain.events import Transition
+from molecule_platform.domain import conversations, correspondence, cursors, redaction, results
 from molecule_platform.domain.messages import Message
+from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
@@ -14,7 +14,7 @@ from molecule_platform.ports.mailbox import MailFilter
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, inbox_leases, task_log, waking
 from molecule_platform.services.delivery import Delivery
-from molecule_wire import ids, times
+from molecule_wire import ids
 
 
 class Messages:
@@ -39,10 +39,18 @@ class Messages:
 
         return await self._storage.read(work)
 
-    async def history(self, message_id: str) -> list[dict[str, Any]]:
-        """The steps of a message so far."""
-        steps = await self._storage.read(lambda tx: tx.mailbox.transitions(message_id, 0))
-        return [told(step) for step in steps]
+    async def history(self, principal: Principal, message: Message) -> list[dict[str, Any]]:
+        """What was said before a message in its conversation. Only the two sides see secrets in it."""
+
+        def work(tx: Transaction) -> list[dict[str, Any]]:
+            most = conversations.MAX_ITEMS, conversations.MAX_STORED_BYTES
+            return conversations.history(
+                message, tx.mailbox.conversation(message, conversations.KINDS, *most)
+            )
+
+        found = await self._storage.read(work)
+        is_side = principal.text == message.caller or principal.workspace_id == message.target_id
+        return found if is_side else redaction.redacted(found)
 
     async def redeliver(self, workspace: Workspace, name: str) -> Message:
         """Give a dead letter all its attempts again, and as long to wait as it had at first."""
@@ -64,17 +72,6 @@ class Messages:
         for subject in (bells.mail(workspace.id), bells.EVENTS):
             tx.signal(subject)
         return again
-
-
-def told(step: Transition) -> dict[str, Any]:
-    """A step of a message, for the wire."""
-    return {
-        "kind": step.kind,
-        "message_id": step.message_id,
-        "attempt": step.attempt,
-        "lease_epoch": step.lease_epoch,
-        "at": times.format_time(step.created_at),
-    }
 
 
 def _check_dead(message: Message) -> None:

@@ -338,6 +338,13 @@ class SqlMailbox:
         rows, more = mailbox_pages.page(self._connection, wanted, limit)
         return [message_from(row) for row in rows], more
 
+    def conversation(
+        self, message: Message, kinds: Collection[str], limit: int, most_bytes: int
+    ) -> list[Message]:
+        """The newest messages before this one, of its context and between the same two sides."""
+        rows = mailbox_pages.conversation(self._connection, message, kinds, limit, most_bytes)
+        return [message_from(row) for row in rows]
+
     def transitions(self, message_id: str, after: int) -> list[Transition]:
         """The steps of a message after a number."""
         steps = message_transitions.c

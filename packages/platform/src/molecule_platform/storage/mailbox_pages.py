@@ -1,13 +1,14 @@
 """Lists of messages: each page is a few short index scans, however long the mailbox is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select, union_all
 
+from molecule_platform.domain import inbox as inbox_rules
 from molecule_platform.domain import principals
-from molecule_platform.domain.messages import OPEN, STATUSES
+from molecule_platform.domain.messages import OPEN, STATUSES, Message
 from molecule_platform.ports.mailbox import InboxFilter, MailFilter
 from molecule_platform.storage import mailbox_sql as sql
 from molecule_platform.storage.mail_tables import IS_DEAD
@@ -41,6 +42,36 @@ def page(connection: Connection, wanted: MailFilter, limit: int) -> tuple[Sequen
     shown = [row.id for row in rows[: min(fitting, limit)]]
     every = select(*sql.WITHOUT_BODY).where(messages.c.id.in_(shown)).order_by(messages.c.seq.desc())
     return connection.execute(every).mappings().all(), len(rows) > len(shown)
+
+
+def conversation(
+    connection: Connection, message: Message, kinds: Collection[str], limit: int, most_bytes: int
+) -> Sequence[Mapping[Any, Any]]:
+    """The newest messages before this one, of its context and between the same two sides, oldest first."""
+    column, sides = messages.c, [(message.caller, message.target_id)]
+    if (peer := inbox_rules.peer_of(message.caller)) and peer != message.target_id:
+        sides.append((_caller(message.target_id), peer))
+    size = (func.length(column.body) + func.coalesce(func.length(column.result), 0)).label("size")
+    scans = [
+        select(column.id, column.seq, size)
+        .where(
+            column.target_id == target,
+            column.context_id == message.context_id,
+            column.caller == caller,
+            column.seq < message.seq,
+            column.kind.in_(kinds),
+        )
+        .order_by(column.seq.desc())
+        .limit(limit)
+        for caller, target in sides
+    ]
+    found = union_all(*(select(scan.subquery()) for scan in scans)).subquery()
+    newest = select(found.c.id, found.c.size).order_by(found.c.seq.desc()).limit(limit)
+    rows = connection.execute(newest).all()
+    weights = accumulate(row.size for row in rows)
+    fitting = [row.id for row, weight in zip(rows, weights, strict=True) if weight <= most_bytes]
+    every = select(*(column[name] for name in sql.COLUMNS)).where(column.id.in_(fitting))
+    return connection.execute(every.order_by(column.seq)).mappings().all()
 
 
 def _newest(conditions: Sequence[ColumnElement[bool]], limit: int) -> Select[*tuple[Any, ...]]:

@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 from molecule_agent.a2a_server import payloads, web
 from molecule_agent.a2a_server.workers import Workers
-from molecule_agent.errors import Fail
+from molecule_agent.errors import Fail, NeedInput
 from molecule_agent.handlers import message_in_hand
+from molecule_agent.text_streams import Sent
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import sse
 from molecule_wire.a2a.server import service
@@ -22,6 +23,7 @@ from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
 from molecule_wire.a2a.server.task_log import Owner, TaskLog
 from molecule_wire.a2a.server.turns import Turn
+from molecule_wire.calls.inbound import CancelEvent
 
 Run: TypeAlias = Callable[[], list[JSON] | None]
 Answer: TypeAlias = Response | Iterator[bytes]
@@ -29,10 +31,30 @@ Answer: TypeAlias = Response | Iterator[bytes]
 
 log = logging.getLogger("molecule_agent")
 
-cancelled: contextvars.ContextVar[threading.Event | None] = contextvars.ContextVar(
-    "molecule_cancelled", default=None
-)
-"""Set, in the thread of a handler, once nobody wants its result any more."""
+
+class TurnInHand:
+    """The turn that a thread works on, for a handler that tells its answer while it makes it."""
+
+    def __init__(self, turn: Turn, lock: threading.RLock) -> None:
+        self.cancelled = CancelEvent()
+        self._turn = turn
+        self._lock = lock
+        self._artifact_id = f"{turn.log.id}-{turn.first}"
+
+    def tell(self, text: str, append: bool) -> Sent:
+        """Tell a piece of the answer."""
+        return self.tell_artifact({"artifactId": self._artifact_id, "parts": [{"text": text}]}, append)
+
+    def tell_artifact(self, artifact: JSONObject, append: bool = False) -> Sent:
+        """Tell an artifact, unless the turn is over."""
+        with self._lock:
+            if self._turn.is_over:
+                return Sent.OVER
+            self._turn.artifact(artifact, append=append)
+            return Sent.TAKEN
+
+
+in_hand: contextvars.ContextVar[TurnInHand | None] = contextvars.ContextVar("molecule_turn", default=None)
 
 _LEGACY = Owner("\0legacy")
 
@@ -113,17 +135,20 @@ class Runs:
     def _start(self, turn: Turn, run: Run, message_id: str = "") -> None:
         self._running.add(turn)
         turn.work()
-        called_off = threading.Event()
-        turn.on_cancel.append(called_off.set)
+        hand = TurnInHand(turn, self._lock)
+        turn.on_cancel.append(hand.cancelled.set)
         context = contextvars.copy_context()
         context.run(message_in_hand.set, message_id)
-        self._workers.start(lambda: context.run(self._run, turn, run, called_off))
+        self._workers.start(lambda: context.run(self._run, turn, run, hand))
 
-    def _run(self, turn: Turn, run: Run, called_off: threading.Event) -> None:
-        cancelled.set(called_off)
+    def _run(self, turn: Turn, run: Run, hand: TurnInHand) -> None:
+        in_hand.set(hand)
         try:
             parts = run() or None
             self._end(turn, lambda: turn.complete(parts))
+        except NeedInput as question:
+            prompt = question.prompt
+            self._end(turn, lambda: turn.ask(prompt))
         except Exception as error:
             turn.result = failure = _failure(error)
             log.error("the handler failed on %s: %s", turn.log.id, failure.text, exc_info=error)

@@ -4,14 +4,15 @@ import os
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from molecule_agent import handlers, living, session
 from molecule_agent.a2a_server import admission, app, callers, door, payloads, runs, web
+from molecule_agent.text_streams import TextStream
 from molecule_wire import JSONObject
 from molecule_wire.a2a.server.card import complete_card
-from molecule_wire.calls import inbound
+from molecule_wire.calls import inbound, values
 
 if TYPE_CHECKING:
     from molecule_agent.client import RemoteAgentClient
@@ -141,13 +142,26 @@ def start_for(
     """Start a server whose handler gets `(InboundMessage, client)`, and report its URL."""
 
     def answer(payload: payloads.Payload) -> Any:
-        message = inbound.parse_push(payload)
-        message.deadline = _deadline.get() or None
-        message.cancelled = runs.cancelled.get() or message.cancelled
-        return handlers.call(handler, message, client)
+        message, hand = inbound.parse_push(payload), runs.in_hand.get()
+        assert hand is not None, "a handler runs in a turn"
+        message.deadline, message.cancelled = _deadline.get() or None, hand.cancelled
+        try:
+            with TextStream(hand.tell) as stream:
+                said = handlers.call(handler, message, client, stream.write)
+        except handlers.Cancelled:
+            return None  # the turn has its end already
+        if said is None:
+            return None
+        for artifact in said.artifacts:
+            hand.tell_artifact(cast(JSONObject, artifact))
+        return {"parts": said.all_parts} if said.parts else said.text
 
-    inbound_url = public_url or app.LEGACY_PATH
-    server = A2AServer(client.workspace_id, inbound_url, answer, host, port, client=client, **options)
+    # Not the path of the original server: the platform would ask for one piece there, and never for a stream.
+    server = A2AServer(
+        client.workspace_id, public_url or "/a2a", answer, host, port, client=client, **options
+    )
+    capabilities = values.object_of(client.agent_card.get("capabilities"))
+    client.agent_card = {**client.agent_card, "capabilities": {"streaming": True, **capabilities}}
     server.start_in_background()
     client.reported_url = public_url or server.url
     return server

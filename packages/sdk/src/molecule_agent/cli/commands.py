@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from molecule_agent import errors
+from molecule_agent import peers as peers_of
 from molecule_agent.cli import connect, flags
 from molecule_agent.client import RemoteAgentClient
 from molecule_agent.registration import PREFIX
@@ -41,9 +42,9 @@ def call(client: RemoteAgentClient, args: object) -> None:
     """Send a peer a text; print its answer, or that it is not there yet."""
     peer, said = flags.text(args, "peer"), flags.text(args, "text")
     if flags.plain(args, "wait_for_answer") is True:
-        print(client.ask_peer(peer, said))
+        print(client.ask(peer, said))
         return
-    envelope = client.call_peer(peer, said)
+    envelope = client.call_peer(peers_of.resolve(client, peer), said)
     if "error" in envelope:
         raise errors.A2AError(-32603, json.dumps(envelope["error"]))
     answer = text.text_of(envelope.get("result"))
@@ -81,7 +82,8 @@ def notify(client: RemoteAgentClient, args: object) -> None:
 
 def delegate(client: RemoteAgentClient, args: object) -> None:
     """Ask a peer for a piece of work; print under which id."""
-    made = client.delegate(flags.text(args, "task"), flags.text(args, "peer"))
+    peer = peers_of.resolve(client, flags.text(args, "peer"))
+    made = client.delegate(flags.text(args, "task"), peer)
     print(f"{made.get('delegation_id', '')}  {made.get('status', '')}")
 
 

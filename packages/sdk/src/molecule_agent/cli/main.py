@@ -58,12 +58,20 @@ def parser() -> argparse.ArgumentParser:
     flags.add(_command(kinds, "connect", "answer messages with a function of yours"), flags.CONNECT)
     _command(kinds, "whoami", "show this workspace")
     _json(_command(kinds, "peers", "list the workspaces this one may call"))
-    calling = _command(kinds, "call", "send a peer a text", peer="the peer's id", text="what to say")
+    calling = _command(
+        kinds, "call", "send a peer a text", peer="the peer's name, path or id", text="what to say"
+    )
     calling.add_argument("--wait", dest="wait_for_answer", action="store_true", help="wait for the answer")
     _json(_command(kinds, "inbox", "list what waits for this agent"))
     _command(kinds, "reply", "answer a waiting message", message="the message's id", text="what to say")
     _command(kinds, "notify", "tell the people of the organisation something", text="what to say")
-    _command(kinds, "delegate", "ask a peer for a piece of work", peer="the peer's id", task="what to do")
+    _command(
+        kinds,
+        "delegate",
+        "ask a peer for a piece of work",
+        peer="the peer's name, path or id",
+        task="what to do",
+    )
     plugins.add_install_flags(_command(kinds, "install", "install a plugin", name="the plugin's name"))
     _command(kinds, "uninstall", "remove a plugin", name="the plugin's name")
     _command(kinds, "plugins", "list the installed plugins and what is wrong with them")

@@ -1,12 +1,16 @@
 """What an agent receives: one message, read from a row of the activity log or inbox, or from a push."""
 
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import text
 from molecule_wire.calls import values
+
+if TYPE_CHECKING:
+    from molecule_wire.calls.conversations import HistoryItem, Sender
 
 InboundSource: TypeAlias = Literal["canvas_user", "peer_agent", "schedule", "channel", "system", "unknown"]
 
@@ -33,6 +37,30 @@ class Lease:
     epoch: int = 0
 
 
+class CancelEvent(threading.Event):
+    """An event that also calls those who listen, so that nobody has to look again and again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listeners: list[Callable[[], object]] = []
+
+    def set(self) -> None:
+        """Set it, and tell each listener; those of earlier calls too, who must bear that."""
+        super().set()
+        for called in tuple(self._listeners):
+            called()
+
+    def listen(self, called: Callable[[], object]) -> None:
+        """Call this when it is set; now, if it is."""
+        self._listeners.append(called)
+        if self.is_set():
+            called()
+
+    def forget(self, called: Callable[[], object]) -> None:
+        """Call this no longer."""
+        self._listeners.remove(called)
+
+
 @dataclass
 class InboundMessage:
     """One message to the agent; `raw` is the row as the platform sent it.
@@ -40,7 +68,7 @@ class InboundMessage:
     `caller` is who the platform says that calls, with the members of `molecule_wire.assertions.caller_of`,
     however the message came; the activity log tells neither the organisation nor the delegation context.
     `message_id` is the platform's name for it; `client_message_id`, `extensions` and `reference_task_ids`
-    are what its sender named.
+    are what its sender named. `cancelled` is set once nobody wants the answer any more.
     """
 
     activity_id: str
@@ -58,10 +86,33 @@ class InboundMessage:
     deadline: str | None = None
     lease: Lease | None = None
     caller: JSONObject | None = None
+    cancelled: threading.Event = field(default_factory=CancelEvent, repr=False, compare=False)
     client_message_id: str = ""
     extensions: list[str] = field(default_factory=list[str])
     reference_task_ids: list[str] = field(default_factory=list[str])
-    cancelled: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Nothing is known of the earlier turns yet."""
+        self._earlier: Sequence[HistoryItem] | Callable[[], Sequence[HistoryItem]] | None = None
+
+    @property
+    def sender(self) -> "Sender":
+        """Who asks."""
+        from molecule_wire.calls import conversations
+
+        return conversations.sender_of(self)
+
+    @property
+    def history(self) -> "Sequence[HistoryItem]":
+        """The earlier turns of this conversation, oldest first; asked for when first looked at."""
+        if callable(self._earlier):
+            self._earlier = tuple(self._earlier())
+        return self._earlier or ()
+
+    def read_history_with(self, read: "Callable[[], Sequence[HistoryItem]]") -> None:
+        """Say how the earlier turns are read, unless that is known already."""
+        if self._earlier is None:
+            self._earlier = read
 
     @property
     def is_reply(self) -> bool:

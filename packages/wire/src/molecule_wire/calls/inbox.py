@@ -1,9 +1,13 @@
 """Calls of the durable inbox: lease messages, keep the lease, settle them."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from molecule_wire import JSON, JSONObject
 from molecule_wire.calls import failures, inbound, values
+
+if TYPE_CHECKING:
+    from molecule_wire.answers import Answer
 
 
 class Leased(NamedTuple):
@@ -67,6 +71,22 @@ def answer(
         body["parts"] = parts
     if message is not None:
         body["message"] = message
+    return _settle(workspace_id, message_id, "answer", body)
+
+
+def answer_with(
+    workspace_id: str, message_id: str, said: "Answer", *, lease_token: str | None = None
+) -> values.Request:
+    """Settle a message with what a handler returned; artifacts alone are told as a task."""
+    body = _present(lease_token=lease_token)
+    if said.parts:
+        body["parts"] = said.all_parts
+    elif said.text.strip():
+        body["text"] = said.text
+    else:
+        body["task"] = {"status": {"state": "completed"}}
+    if said.artifacts:
+        body["artifacts"] = list(cast("Sequence[JSON]", said.artifacts))
     return _settle(workspace_id, message_id, "answer", body)
 
 

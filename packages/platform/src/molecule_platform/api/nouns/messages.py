@@ -13,19 +13,18 @@ Wait = Annotated[float, Meta(ge=0, le=60)]
 
 
 class AwaitMessage(Query):
-    """How long to wait for the outcome; `include=history` tells all steps of the message too."""
+    """How long to wait for the outcome; `include=history` adds the conversation before the message."""
 
     wait: Wait = 0
     include: Literal["history"] | None = None
 
 
-class MessageStep(Shape):
-    """One step of a message through the mailbox."""
+class ConversationTurn(Shape):
+    """What was said earlier in the conversation: by the one who asks (`user`), or by the agent."""
 
-    kind: str
-    message_id: str
-    attempt: int
-    lease_epoch: int
+    role: Literal["user", "agent"]
+    text: str
+    parts: list[Any]
     at: str
 
 
@@ -58,7 +57,7 @@ class MessageRow(Shape):
     error: dict[str, Any] | None
     dead_letter: bool
     cancel_requested: bool
-    history: list[MessageStep] | UnsetType = UNSET
+    history: list[ConversationTurn] | UnsetType = UNSET
 
 
 class TreeMessage(Shape):

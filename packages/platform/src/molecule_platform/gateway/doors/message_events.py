@@ -15,8 +15,8 @@ from molecule_platform.services import task_log
 from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.followers import Followers
 from molecule_platform.services.message_streams import Forgotten, Happening, MessageStreams
-from molecule_platform.services.messages import told
 from molecule_platform.services.tasks import Asking, Tasks
+from molecule_wire import JSONObject, times
 from molecule_wire.a2a import sse
 from molecule_wire.a2a.errors import A2AError
 
@@ -90,7 +90,14 @@ def _block(happening: Happening) -> bytes:
         return _named(happening.kind) + sse.frame(happening.seq, task_log.modern(happening))
     if isinstance(happening, Forgotten):
         return _named("resync") + sse.frame(None, {"oldest_id": str(happening.oldest)})
-    return _named(happening.kind) + sse.frame(None, told(happening))
+    step: JSONObject = {
+        "kind": happening.kind,
+        "message_id": happening.message_id,
+        "attempt": happening.attempt,
+        "lease_epoch": happening.lease_epoch,
+        "at": times.format_time(happening.created_at),
+    }
+    return _named(happening.kind) + sse.frame(None, step)
 
 
 def _named(event: str) -> bytes:
