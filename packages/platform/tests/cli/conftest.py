@@ -1,6 +1,7 @@
 """A real platform process, the command line as a function, and a small server that says what a test wants."""
 
 import http.server
+import io
 import json
 import os
 import subprocess
@@ -129,13 +130,16 @@ class Typed:
     """Standard input from a pipe."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = io.StringIO(text)
 
     def isatty(self) -> bool:
         return False
 
     def read(self, size: int) -> str:
-        return self._text[:size]
+        return self._text.read(size)
+
+    def readline(self) -> str:
+        return self._text.readline()
 
 
 @pytest.fixture

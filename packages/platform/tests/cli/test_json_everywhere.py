@@ -106,8 +106,8 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "delegation cancel": (("{delegation}", "--reason", "a test"),),
 }
 IS_ABOUT = {"dead-letter list": "dead"}  # what its list must hold for all its routes to be used
-# Their JSON is tested where they are: one starts a server, the other installs packages.
-TESTED_ELSEWHERE = {"up", "runtime install"}
+# Their JSON is tested where they are: they start a server, install packages, read what somebody types.
+TESTED_ELSEWHERE = {"up", "runtime install", "chat"}
 NEEDS_A_PROVISIONER = {"workspace hibernate", "workspace wake"}  # here every agent runs elsewhere
 LOOKS_UP = {"workspace.list", "workspace.show"}  # how every command finds a workspace by its name or id
 

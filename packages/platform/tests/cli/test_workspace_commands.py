@@ -65,18 +65,39 @@ def test_a_name_that_nobody_has_says_where_to_look(at_house: Molecule) -> None:
     )
 
 
-def test_a_name_that_two_have_asks_for_an_id(
+def test_a_name_that_two_have_asks_for_a_path_or_an_id(
     at_house: Molecule, create: Callable[..., dict[str, Any]]
 ) -> None:
+    lead = create()
     first = create()
-    second = create(first["name"])
+    second = create(first["name"], "--parent", lead["id"])
     failed = at_house("workspace", "show", first["name"], "--json")
-    assert failed.code == 1
-    assert failed.out == ""
+    assert (failed.code, failed.out) == (1, "")
     told = json.loads(failed.err)
     assert told["code"] == "ambiguous-name"
-    assert first["id"] in told["error"]
-    assert second["id"] in told["error"]
+    assert f"{first['name']} ({first['id']})" in told["error"]
+    path = f"{lead['name']}/{first['name']}"
+    assert f"{path} ({second['id']})" in told["error"]
+    assert at_house("workspace", "show", path, "--json").json()["id"] == second["id"]
+
+
+def test_a_path_is_found_by_its_end_unless_it_is_a_whole_one(
+    at_house: Molecule, create: Callable[..., dict[str, Any]]
+) -> None:
+    def found(wanted: str) -> str:
+        return at_house("workspace", "show", wanted, "--json").json()["id"]
+
+    top, lead = create(), create()
+    deeper = create(lead["name"], "--parent", top["id"])
+    writer = create("", "--parent", lead["id"])
+    other = create(writer["name"], "--parent", deeper["id"])
+    assert found(f"{lead['name']}/{writer['name']}") == writer["id"]
+    assert found(f"{top['name']}/{lead['name']}/{writer['name']}".upper()) == other["id"]
+    last = create("", "--parent", deeper["id"])
+    assert found(f"{lead['name']}/{last['name']}") == last["id"]
+    assert found(last["name"].upper()) == last["id"]
+    unknown = at_house("workspace", "show", f"nobody/{last['name']}")
+    assert (unknown.code, "no workspace is named" in unknown.err) == (1, True)
 
 
 def test_the_list_shows_children_below_their_parent(

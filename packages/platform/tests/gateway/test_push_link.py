@@ -533,6 +533,20 @@ async def test_an_old_push_server_also_gets_the_old_members(
     assert request.json["method"] == "message/send"
 
 
+@pytest.mark.parametrize("path", ["/a2a", "/a2a/inbound"])
+@pytest.mark.parametrize(("streams", "method"), [(True, "message/stream"), (False, "message/send")])
+async def test_an_agent_is_asked_for_a_stream_exactly_when_its_card_says_that_it_has_one(
+    agent: MisbehavingAgent, deliver: Deliver, path: str, streams: bool, method: str
+) -> None:
+    parts = [{"kind": "text", "text": "hello"}]
+    asked = {"message": {"role": "user", "messageId": "m", "parts": parts}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": asked}).encode()
+    card = {"agent_card": {"capabilities": {"streaming": streams}}}
+    url = f"http://127.0.0.1:{agent.port}{path}"
+    await deliver(url=url, target=card, method="message/stream", body=body)
+    assert agent.received[0].json["method"] == method
+
+
 async def test_a_new_server_does_not_get_the_old_members(agent: MisbehavingAgent, deliver: Deliver) -> None:
     await deliver()
     assert set(agent.received[0].json) == {"jsonrpc", "id", "method", "params"}

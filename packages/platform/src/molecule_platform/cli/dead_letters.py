@@ -17,7 +17,7 @@ dead_letters = typer.Typer(no_args_is_help=True, help="Messages that nobody trie
 def list_letters(
     session: Session,
     workspace: Annotated[
-        str | None, typer.Argument(help="Only of this one, by id or name.", show_default="all")
+        str | None, typer.Argument(help="Only of this one, by id, path or name.", show_default="all")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many failures to look at.")] = 50,
 ) -> None:

@@ -15,7 +15,7 @@ events = typer.Typer(no_args_is_help=True, help="What happened, and what happens
 
 Of = Annotated[
     str | None,
-    typer.Argument(metavar="WORKSPACE", help="Only of this one, by id or name.", show_default="all"),
+    typer.Argument(metavar="WORKSPACE", help="Only of this one, by id, path or name.", show_default="all"),
 ]
 Types = Annotated[
     list[str] | None, typer.Option("--type", help="Only of this type, such as WORKSPACE_ONLINE; or several.")

@@ -18,8 +18,11 @@ from molecule_wire.a2a import text as a2a_text
 
 Count = Annotated[int | None, typer.Option(min=1, help="End after so many steps and events.")]
 
+# How much of what an agent says about its work is shown while it works.
+LINES_MOST = 3
 ENDS = frozenset({"answered", "failed", "expired", "cancelled"})
 _BAD = frozenset({machine.TaskState.FAILED, machine.TaskState.CANCELED})
+_ASKING = frozenset({machine.TaskState.INPUT_REQUIRED, machine.TaskState.AUTH_REQUIRED})
 _STEPS = {
     "accepted": "{name} has the message before it …",
     "leased": "{name} is working on it …",
@@ -68,16 +71,15 @@ class Busy:
         """What is going on now."""
         if self._console is None:
             return
+        # The end of a long sentence is what is new in it; lines above the screen could not be drawn anew.
+        words = screen.one_line(sentence)
+        most = self._console.width * LINES_MOST
+        shown = Text(words if len(words) <= most else f"…{words[-most:]}")
         if self._status is None:
-            self._status = self._console.status(Text(screen.one_line(sentence)))
+            self._status = self._console.status(shown)
             self._status.start()
         else:
-            self._status.update(Text(screen.one_line(sentence)))
-
-    def note(self, words: str) -> None:
-        """A remark that stays, above the line."""
-        if self._console is not None:
-            self._console.print(Text(screen.clean(words), style="dim"), highlight=False)
+            self._status.update(shown)
 
     def stop(self) -> None:
         """Clear the line for what is to be read."""
@@ -87,12 +89,17 @@ class Busy:
 
 
 class Talk:
-    """The words of one message or task: on standard output as they come, each once."""
+    """The words of one message or task: one text on standard output that grows, each word once.
 
-    def __init__(self, session: Session, name: str, busy: Busy) -> None:
+    What the agent says about its work is shown beside it, the newest in the place of the one before.
+    """
+
+    def __init__(self, session: Session, name: str, busy: Busy, *, introduces: bool = False) -> None:
         self._as_json = session.as_json
         self._name = name
         self._busy = busy
+        # Whether its words stand behind the name of whoever says them.
+        self._introduces = introduces
         self._said = ""
         self.is_over = False
         # Why the task ended badly, if it did.
@@ -109,7 +116,7 @@ class Talk:
             self.is_over = True
         elif event in _STEPS:
             self.is_over = False
-            self._busy.say(_STEPS[event].format(name=self._name))
+            self._work(_STEPS[event].format(name=self._name))
         elif event == "artifact":
             self._piece(data["artifactUpdate"])
         elif event == "message":
@@ -123,40 +130,54 @@ class Talk:
             reason = a2a_text.text_of(told) or "no reason was given"
             self.failure = f"{state.removeprefix('TASK_STATE_').lower()}: {reason}"
         elif machine.is_settled(told):
-            self._whole(a2a_text.text_of(told))
+            self._whole(a2a_text.text_of(told), asks=state in _ASKING)
         elif words := a2a_text.text_of_message(told["status"].get("message")):
-            self._busy.note(words)
+            self._work(words)
         self.is_over = state in machine.TERMINAL
+
+    @property
+    def _is_within_line(self) -> bool:
+        return bool(self._said) and not self._said.endswith("\n")
+
+    def _work(self, words: str) -> None:
+        # A line that is being drawn anew would wipe out the one that the text has come to.
+        if not self._is_within_line:
+            self._busy.say(words)
 
     def _piece(self, update: dict[str, Any]) -> None:
         words = "".join(str(part.get("text", "")) for part in update["artifact"].get("parts", []))
-        begins = not update.get("append")
-        self._write(("\n" if begins and self._said and not self._said.endswith("\n") else "") + words)
+        self._write(words, begins=not update.get("append"))
 
-    def _whole(self, words: str) -> None:
+    def _whole(self, words: str, *, asks: bool = False) -> None:
         """An answer in one piece, unless all of it was said in pieces already."""
-        if words and words not in self._said:
-            self._write(("\n" if self._said and not self._said.endswith("\n") else "") + words)
+        if words not in self._said:
+            self._write(words, begins=True, asks=asks)
 
-    def _write(self, words: str) -> None:
+    def _write(self, words: str, *, begins: bool, asks: bool = False) -> None:
         if not words:
             return
-        self._said += words
-        if not self._as_json:
-            self._busy.stop()
-            screen.write(words)
+        before = "\n" if begins and self._is_within_line else ""
+        introduced = self._introduces and (asks or not self._said)
+        self._said += before + words
+        if self._as_json:
+            return
+        self._busy.stop()
+        screen.write(before)
+        if introduced:
+            screen.label(f"{self._name} asks: " if asks else f"{self._name}: ")
+        screen.write(words)
 
     def finish(self) -> None:
         """End the line that was begun."""
-        if self._said and not self._said.endswith("\n") and not self._as_json:
+        if self._is_within_line and not self._as_json:
             screen.write("\n")
 
 
 @contextlib.contextmanager
-def talk(session: Session, name: str, sentence: str) -> Generator[Talk]:
+def talk(session: Session, name: str, sentence: str, *, introduces: bool = False) -> Generator[Talk]:
     """Inside, what is heard is told; the terminal is left in order however it ends."""
     with Busy(session, sentence) as busy:
-        heard = Talk(session, name, busy)
+        heard = Talk(session, name, busy, introduces=introduces)
         try:
             yield heard
         finally:

@@ -12,6 +12,7 @@ from typer.main import get_command
 from molecule_platform.cli import problems, screen
 from molecule_platform.cli.access import access, grants
 from molecule_platform.cli.activity import activity
+from molecule_platform.cli.chat import chatting
 from molecule_platform.cli.dead_letters import dead_letters
 from molecule_platform.cli.delegations import delegations
 from molecule_platform.cli.doctor import doctor
@@ -62,6 +63,7 @@ app.add_typer(orgs, name="org")
 app.add_typer(access, name="access")
 app.add_typer(grants, name="grant")
 app.add_typer(speaking)
+app.add_typer(chatting)
 app.add_typer(messages, name="message")
 app.add_typer(inbox, name="inbox")
 app.add_typer(tasks, name="task")

@@ -1,15 +1,13 @@
 """`molecule send` and `molecule message`: say something to an agent and read what it answers."""
 
 import functools
-import time
 from typing import Annotated, Any
-from uuid import uuid4
 
 import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from molecule_platform.cli import client, events, following, hints, problems, screen, tree
+from molecule_platform.cli import client, events, following, hints, screen, sending, tree
 from molecule_platform.cli.following import Waiting
 from molecule_platform.cli.session import Session, command
 from molecule_platform.cli.workspaces import Reference
@@ -20,7 +18,6 @@ messages = typer.Typer(no_args_is_help=True, help="What was sent, and what becam
 
 PATIENCE_SECONDS = 30.0
 POLL_SECONDS = 20.0
-RETRY_SECONDS = 0.5
 OPEN = ("accepted", "leased")
 
 Wait = Annotated[
@@ -39,6 +36,9 @@ def send(
     task: Annotated[
         str | None, typer.Option(help="Go on with this task, for instance when it waits for more.")
     ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Go on with this conversation.", show_default="a new one")
+    ] = None,
 ) -> None:
     """Send a message and print the answer as it comes.
 
@@ -48,14 +48,15 @@ def send(
     printed at the end.
     """
     row = tree.find(session.client, workspace)
-    accepted = _post(session, row, _said(text, task), PATIENCE_SECONDS if wait is None else wait)
+    said = sending.compose(text, task, context)
+    accepted = sending.post(session, row, said, PATIENCE_SECONDS if wait is None else wait)
     receipt, message_id = accepted.object(), accepted.headers["x-molecule-message-id"]
     waiting = _patience(receipt, wait, no_wait)
     try:
-        has_said = waiting is not None and _listen(session, message_id, row["name"], waiting)
-        message = _look(session, message_id)
+        has_said = waiting is not None and sending.listen(session, message_id, row["name"], waiting)
+        message = sending.look(session, message_id)
     except KeyboardInterrupt:
-        session.remark(_safe(session, message_id))
+        session.remark(sending.safe(session, message_id))
         raise
     _tell(session, message, row["name"], receipt.get("workspace_status") or "", has_said)
 
@@ -112,21 +113,21 @@ def watch(session: Session, message_id: Id, count: following.Count = None) -> No
 
     With --json, each step and each event is a line.
     """
-    name = events.Names(session).of(_look(session, message_id)["target_id"])
+    name = events.Names(session).of(sending.look(session, message_id)["target_id"])
     path = f"/messages/{client.segment(message_id)}/events"
     has_said = False
     try:
         if session.as_json:
             following.print_lines(session, path, count)
         else:
-            has_said = _listen(session, message_id, name, Waiting(None), count)
+            has_said = sending.listen(session, message_id, name, Waiting(None), count)
     except KeyboardInterrupt:
         return
-    message = _look(session, message_id)
+    message = sending.look(session, message_id)
     if not session.as_json:
         _tell(session, message, name, "", has_said)
     elif message["status"] in following.ENDS - {"answered"}:
-        raise _failure(session, message, name)
+        raise sending.failure(session, message, name)
 
 
 @command(messages, "cancel", serves=("message.cancel",))
@@ -136,36 +137,8 @@ def cancel(
     reason: Annotated[str | None, typer.Option(help="Why; both sides are told.")] = None,
 ) -> None:
     """Call a message off."""
-    body = {} if reason is None else {"reason": reason}
-    done = session.client.post(f"/messages/{client.segment(message_id)}/cancel", body).object()
+    done = sending.cancel(session, message_id, reason)
     session.answer(done, "The message is called off; its sender and its agent are told.")
-
-
-def _said(text: str, task: str | None) -> dict[str, Any]:
-    parts = [{"kind": "text", "text": text}]
-    said: dict[str, Any] = {"role": "user", "messageId": str(uuid4()), "parts": parts}
-    return said if task is None else said | {"taskId": task}
-
-
-def _post(session: Session, row: tree.Row, said: dict[str, Any], seconds: float) -> client.Answer:
-    """Hand the message over, also when the platform is away for a moment after it was just there.
-
-    What comes back is a receipt, or, if an earlier try arrived and was answered by now, the answer itself.
-    """
-    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": said}}
-    path = tree.path(row["id"], "/a2a")
-    # The call itself is not held: the id is known at once, so that an interrupted wait loses nothing.
-    request = client.Request("POST", path, body, {"Prefer": "respond-async"})
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return session.client.send(request)
-        except problems.Unreachable as lost:
-            if time.monotonic() >= deadline:
-                sentence = f"{lost}; whether it took the message before it went away is not known"
-                raise problems.Unreachable(sentence, lost.code) from lost
-            # It may have taken it: the same body again is the same message there, not a second one.
-            time.sleep(RETRY_SECONDS)
 
 
 def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> Waiting | None:
@@ -176,44 +149,15 @@ def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> Wai
     return None if receipt.get("workspace_status") else Waiting(PATIENCE_SECONDS, renews=True)
 
 
-def _listen(session: Session, message_id: str, name: str, waiting: Waiting, count: int | None = None) -> bool:
-    """Print what the agent says as it says it; whether it said anything."""
-    with following.talk(session, name, f"waiting for {name} …") as heard:
-        try:
-            path = f"/messages/{client.segment(message_id)}/events"
-            following.follow(session, path, heard, waiting, count)
-        except problems.Unreachable as lost:
-            raise _out_of_sight(session, lost, message_id) from lost
-        return heard.has_said
-
-
-def _look(session: Session, message_id: str, seconds: float = 0.0, history: bool = False) -> dict[str, Any]:
-    query = {"wait": f"{seconds:.3f}"} | ({"include": "history"} if history else {})
-    path = f"/messages/{client.segment(message_id)}"
-    try:
-        return session.client.get(path, query, timeout=seconds + client.TIMEOUT_SECONDS).object()
-    except problems.Unreachable as lost:
-        raise _out_of_sight(session, lost, message_id) from lost
-
-
 def _wait(session: Session, message_id: str, seconds: float, history: bool) -> dict[str, Any]:
     """The message as soon as it has an outcome, or as it is when the time is over."""
     waiting = Waiting(seconds)
     with following.Busy(session, "the agent is working on it …"):
         while True:
             hold = max(0.0, min(POLL_SECONDS, waiting.left()))
-            message = _look(session, message_id, hold, history)
+            message = sending.look(session, message_id, hold, history)
             if message["status"] not in OPEN or waiting.left() <= 0:
                 return message
-
-
-def _safe(session: Session, message_id: str) -> str:
-    return f"the message is safe: `{session.hint(f'message watch {message_id}')}` goes on where this was"
-
-
-def _out_of_sight(session: Session, lost: problems.Unreachable, message_id: str) -> problems.Problem:
-    sentence = f"{lost}; {_safe(session, message_id)}"
-    return problems.Problem(sentence, lost.code, extras={"message_id": message_id})
 
 
 def _tell(
@@ -226,11 +170,11 @@ def _tell(
         words: list[RenderableType] = [] if has_said else [said or f"{name} answered without words."]
         session.answer(message | {"text": said}, *words, *_asked_back(session, message, name))
     else:
-        raise _failure(session, message, name)
+        raise sending.failure(session, message, name)
 
 
 def _asked_back(session: Session, message: dict[str, Any], name: str) -> list[str]:
-    if message["task_state"] not in ("input-required", "auth-required"):
+    if message["task_state"] not in sending.ASKING:
         return []
     answers = session.hint(f"send {hints.word(name)} 'your answer' --task {message['task_id']}")
     return [f"\n{name} waits for more before it goes on.", screen.steps([(answers, "answers it")])]
@@ -248,18 +192,6 @@ def _still_open(session: Session, message: dict[str, Any], name: str, workspace_
             ]
         ),
     ]
-
-
-def _failure(session: Session, message: dict[str, Any], name: str) -> problems.Problem:
-    error: dict[str, Any] = message["error"] or {}
-    reason = str(error.get("message") or "no reason was given").rstrip(".")
-    redrives = session.hint(f"dead-letter redrive {message['id']}")
-    again = f". `{redrives}` lets it be tried again" if message["dead_letter"] else ""
-    return problems.Problem(
-        f"the message to {name} ended as {message['status']}: {reason}{again}",
-        error.get("code") or message["status"],
-        extras={"message_id": message["id"], "status": message["status"]},
-    )
 
 
 def _table(session: Session, rows: list[dict[str, Any]]) -> Table:

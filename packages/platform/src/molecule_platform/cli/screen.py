@@ -60,6 +60,16 @@ def write(text: str) -> None:
     print(clean(text), end="", flush=True)
 
 
+def label(text: str) -> None:
+    """Print who speaks, in front of what is said."""
+    _console(sys.stdout).print(Text(clean(text), style="bold"), end="", highlight=False)
+
+
+def is_terminal() -> bool:
+    """Whether a person types and reads here."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def show_json(value: object, *, indent: int | None = 2) -> None:
     """Print for a machine, on standard output."""
     print(json.dumps(value, indent=indent), flush=True)
@@ -117,11 +127,17 @@ def moment(text: str | None) -> str:
 WIDE_COLUMNS = 100
 BESIDE_MOST = 60
 UNBROKEN = (
-    "id", "name", "status", "delivery", "waiting", "last seen", "token", "key", "rule", "speaks", "when",
-    "event", "workspace", "from", "to", "task", "message", "state", "engine", "pinned", "installed",
+    "id", "status", "delivery", "waiting", "last seen", "token", "key", "rule", "speaks", "when",
+    "event", "task", "message", "state", "engine", "pinned", "installed", "created", "last used",
 )  # fmt: skip
+# Columns that are cut where there is no room, but not below so many characters.
+NAMES = frozenset({"name", "from", "to", "workspace"})
+NAME_SHORTEST = 12
 # Columns that get the room the others leave, and are cut there.
 REST = frozenset({"details"})
+# A column of words is folded, but not below so many characters.
+FOLDED_SHORTEST = 14
+COLUMN_GAP = "   "
 
 
 def is_narrow() -> bool:
@@ -130,7 +146,19 @@ def is_narrow() -> bool:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """A table without frills."""
+    """A table without frills; where it would not fit, each row as facts below one another."""
+    lines = [[Text(clean(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [len(name) for name in columns]
+    for line in lines:
+        widths = [max(width, cell.cell_len) for width, cell in zip(widths, line, strict=True)]
+    least = [_shortest(name, width) for name, width in zip(columns, widths, strict=True)]
+    room = _console(sys.stdout).width - len(COLUMN_GAP) * len(columns) + 1
+    if any(columns) and sum(least) > room:
+        return _records(columns, lines)
+    # Done here: rich would also take from the ids, which are there to be copied.
+    while sum(widths) > room and widths != least:
+        widest = max(range(len(widths)), key=lambda place: (widths[place] > least[place], widths[place]))
+        widths[widest] -= 1
     made = Table(
         box=box.SIMPLE_HEAD,
         header_style="bold",
@@ -138,13 +166,35 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table
         show_header=any(columns),
         expand=not REST.isdisjoint(columns),
     )
-    for column in columns:
+    for column, width in zip(columns, widths, strict=True):
         if column in REST:
             made.add_column(column, overflow="ellipsis", no_wrap=True, ratio=1)
+        elif column in NAMES:
+            made.add_column(column, overflow="ellipsis", no_wrap=True, width=width)
         else:
-            made.add_column(column, overflow="fold", no_wrap=column in UNBROKEN)
-    for row in rows:
-        made.add_row(*(Text(clean(cell)) if isinstance(cell, str) else cell for cell in row))
+            made.add_column(column, overflow="fold", no_wrap=column in UNBROKEN, width=width)
+    for line in lines:
+        made.add_row(*line)
+    return made
+
+
+def _shortest(column: str, longest: int) -> int:
+    """The room that a column needs."""
+    if column in UNBROKEN:
+        return longest
+    if column in REST:
+        return 0
+    return min(longest, NAME_SHORTEST if column in NAMES else FOLDED_SHORTEST)
+
+
+def _records(columns: Sequence[str], lines: Sequence[Sequence[Text]]) -> Table:
+    made = facts([])
+    for number, line in enumerate(lines):
+        if number:
+            made.add_row("", "")
+        for column, cell in zip(columns, line, strict=True):
+            if column and cell.plain.strip():
+                made.add_row(column, cell)
     return made
 
 

@@ -11,7 +11,9 @@ from molecule_platform.cli.session import Option, Session, command
 
 workspaces = typer.Typer(no_args_is_help=True, help="The members of the organisation.")
 
-Reference = Annotated[str, typer.Argument(metavar="WORKSPACE", help="An id, or a name that only one has.")]
+Reference = Annotated[
+    str, typer.Argument(metavar="WORKSPACE", help="An id, a path, or a name that only one has.")
+]
 _Query = Annotated[
     str | None, typer.Option("--query", metavar="TEXT", help="Only with this in name, role or skills.")
 ]

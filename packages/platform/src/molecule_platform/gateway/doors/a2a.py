@@ -106,7 +106,8 @@ class A2aDoor:
         streams = ask.request.operation is operations.STREAM
         wishes = asks.wishes(ask.call, ask.request, None if streams else hold)
         submission = await self.sending.submission(ask, wishes, by_reference=lenient)
-        if streams:
+        # Whoever does not want to be held follows /messages/{id}/events: its agent streams all the same.
+        if streams and not (lenient and asks.responds_async(ask.call)):
             return await self.sending.stream(ask, submission)
         receipt, message = await self.sending.unary(ask, submission)
         headers = (*ask.echoed, *(REPLAYED if receipt.replayed else ()))

@@ -114,6 +114,11 @@ def wishes(call: Call, request: Request, default_hold: float | None) -> Wishes:
     )
 
 
+def responds_async(call: Call) -> bool:
+    """Whether the caller wants a receipt and no more (RFC 7240)."""
+    return "respond-async" in call.headers.get("prefer", "")
+
+
 def _hold(prefer: str, request: Request, default: float | None) -> float:
     if default is None or not request.blocking or "respond-async" in prefer:
         return 0.0

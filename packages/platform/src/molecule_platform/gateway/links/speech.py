@@ -43,7 +43,7 @@ def body_for(target: Workspace, message: Message, dialect: Dialect, task_id: str
     if dialect != message.dialect:
         version = "1.0" if message.dialect == "1.0" else None
         body = envelopes.body_in(envelopes.parse_request(body, version=version, lenient=True), dialect)
-    if message.method in _SEND_FOR and (legacy or not streams(target)):
+    if message.method in _SEND_FOR and not streams(target):
         body = jsontext.set_members(body, (), {"method": operations.SEND.method(dialect)})
     return jsontext.set_members(body, (), _old_members(message)) if legacy else body
 
