@@ -51,20 +51,21 @@ class Agent:
         return Turn(self, leased["messages"][0])
 
 
+def joined(platform: PlatformProcess, name: str) -> Agent:
+    """An agent that is online."""
+    made = platform.ok("POST", "/workspaces", json={"name": name, "external": True, "role": "Talks"})["id"]
+    body = {"id": made, "url": "", "agent_card": {"name": name}}
+    answer = requests.post(f"{platform.url}/registry/register", json=body, timeout=30)
+    return Agent(platform, made, answer.json()["auth_token"], name)
+
+
 @pytest.fixture
 def agent(canvas_platform: PlatformProcess, page: Page, request: pytest.FixtureRequest) -> Agent:
     """An agent that is online, with its conversation open on the page."""
-    name = f"agent-of-{request.node.name[5:30]}"
-    made = canvas_platform.ok("POST", "/workspaces", json={"name": name, "external": True, "role": "Talks"})[
-        "id"
-    ]
-    body = {"id": made, "url": "", "agent_card": {"name": name}}
-    token = requests.post(f"{canvas_platform.url}/registry/register", json=body, timeout=30).json()[
-        "auth_token"
-    ]
+    agent = joined(canvas_platform, f"agent-of-{request.node.name[5:30]}")
     page.goto(fresh_link(canvas_platform))
-    open_agent(page, name)
-    return Agent(canvas_platform, made, token, name)
+    open_agent(page, agent.name)
+    return agent
 
 
 def open_agent(page: Page, name: str) -> None:
@@ -170,3 +171,39 @@ def test_the_conversation_has_most_of_the_panel_also_on_a_phone(page: Page, agen
         assert log["height"] >= panel["height"] * 0.6
         expect(page.get_by_test_id("send")).to_be_in_viewport(ratio=1)
         keep_screenshot(page, f"chat-long-{size[0]}.png")
+
+
+def test_the_tree_of_a_message_tells_who_asked_whom_how_long_and_what_failed(
+    page: Page, agent: Agent, canvas_platform: PlatformProcess
+) -> None:
+    helper, grump = (joined(canvas_platform, f"{name}-of-the-tree") for name in ("helper", "grump"))
+    write(page, "What do the others say?")
+    turn = agent.take()
+    for peer in (helper, grump):
+        body = {"target_id": peer.id, "task": "Say something"}
+        canvas_platform.ok("POST", f"/workspaces/{agent.id}/delegations", agent.token, json=body)
+    tree = page.get_by_test_id("message-tree")
+    tree.locator("summary").click()
+    rows = tree.locator(".message-tree-row")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text(f"admin → {agent.name} working")
+    helper.take().tell("answer", text="Hello")
+    grump.take().tell("fail", error="Not my work today.", retryable=False)
+    turn.tell("answer", text="One of them says hello.")
+    # What is open is asked for again until it has ended.
+    expect(rows.first).to_contain_text("answered")
+    expect(rows.first).to_contain_text("waited")
+    expect(rows.first).to_contain_text("worked")
+    below = tree.locator(".message-tree-list .message-tree-list > li")
+    expect(below).to_have_count(2)
+    expect(below.first).to_contain_text(f"{agent.name} → {helper.name} answered")
+    expect(below.last).to_contain_text(f"{agent.name} → {grump.name} failed")
+    expect(below.last).to_contain_text("Not my work today.")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 760})
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        keep_screenshot(page, f"message-tree-{width}.png")
+    page.reload()
+    open_agent(page, agent.name)
+    page.get_by_test_id("message-tree").locator("summary").press("Enter")
+    expect(page.locator(".message-tree-row")).to_have_count(3)

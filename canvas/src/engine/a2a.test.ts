@@ -5,11 +5,11 @@ import { errorText, readAnswer, readMessage, readSendReply, resultText, sendEnve
 const message = (text: string) => ({ kind: 'message', role: 'agent', parts: [{ kind: 'text', text }] });
 
 describe('the envelope of a message', () => {
-  it('is message/send with one text part and the ids of the draft', () => {
+  it('is message/stream with one text part and the ids of the draft', () => {
     expect(sendEnvelope({ messageId: 'm', contextId: 'c', text: 'hi' })).toEqual({
       jsonrpc: '2.0',
       id: 'm',
-      method: 'message/send',
+      method: 'message/stream',
       params: {
         message: { role: 'user', messageId: 'm', contextId: 'c', parts: [{ kind: 'text', text: 'hi' }] },
       },

@@ -10,6 +10,7 @@ export interface Draft {
   readonly taskId?: string | null;
 }
 
+/** Asks for a stream: an agent with a URL that can would otherwise answer in one piece, and nothing would grow. */
 export function sendEnvelope(draft: Draft): JsonObject {
   const message = {
     role: 'user',
@@ -18,7 +19,7 @@ export function sendEnvelope(draft: Draft): JsonObject {
     ...(typeof draft.taskId === 'string' && { taskId: draft.taskId }),
     parts: [{ kind: 'text', text: draft.text }],
   };
-  return { jsonrpc: '2.0', id: draft.messageId, method: 'message/send', params: { message } };
+  return { jsonrpc: '2.0', id: draft.messageId, method: 'message/stream', params: { message } };
 }
 
 /** What became of a message, as far as it is known. */

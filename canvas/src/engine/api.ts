@@ -8,6 +8,8 @@ import { list, object, parse, text } from '@/engine/json';
 import type { JsonObject } from '@/engine/json';
 import { readConversation, readSaid } from '@/engine/lastWords';
 import type { Conversation, LastSaid } from '@/engine/lastWords';
+import { readMessageTree } from '@/engine/messageTree';
+import type { MessageTree } from '@/engine/messageTree';
 import { readWorkspaces } from '@/engine/workspaces';
 import type { Workspace } from '@/engine/workspaces';
 
@@ -38,6 +40,8 @@ export interface PlatformApi {
   send(id: string, draft: Draft): Promise<Outcome>;
   message(messageId: string): Promise<Outcome>;
   cancel(messageId: string): Promise<void>;
+  /** Who asked whom for a message: what led to it, and everything that was sent for it. */
+  messageTree(messageId: string): Promise<MessageTree>;
   /** The text of what an agent streamed in a task. */
   streamedText(agentId: string, taskId: string): Promise<string>;
   /** What happens to a message, from its beginning, and through every break. Returns how to end it. */
@@ -142,6 +146,7 @@ export function createApi(fetch: Fetch, openEvents: OpenEvents = () => () => und
         (await post(`/workspaces/${segment(id)}/a2a`, sendEnvelope(draft), { Prefer: 'respond-async' })).body,
       ),
     cancel: (messageId) => done(post(`/messages/${segment(messageId)}/cancel`, {})),
+    messageTree: async (messageId) => readMessageTree((await get(`/messages/${segment(messageId)}/tree`)).body),
     streamedText: async (agentId, taskId) =>
       artifactsText((await get(`/agents/${segment(agentId)}/tasks/${segment(taskId)}`, { 'A2A-Version': '1.0' })).body),
     followMessage: (messageId, onEvent) => openEvents(`/messages/${segment(messageId)}/events`, onEvent),

@@ -5,10 +5,19 @@ import { useStore } from 'zustand';
 import type { PlatformApi, Session } from '@/engine/api';
 import type { Card } from '@/engine/card';
 import type { Conversation, LastSaid } from '@/engine/lastWords';
+import type { MessageTree } from '@/engine/messageTree';
 import type { Workspace } from '@/engine/workspaces';
 import type { CanvasActions, CanvasState, CanvasStore } from '@/store/canvas';
 import type { Memory } from '@/store/memory';
-import { cardQuery, conversationQuery, lastSaidQuery, sessionQuery, streamedTextQuery, workspacesQuery } from '@/store/records';
+import {
+  cardQuery,
+  conversationQuery,
+  lastSaidQuery,
+  messageTreeQuery,
+  sessionQuery,
+  streamedTextQuery,
+  workspacesQuery,
+} from '@/store/records';
 import type { Records } from '@/store/records';
 
 /** Everything a command or a component may use; put together once, in the app. */
@@ -67,6 +76,17 @@ export function useCard({ id, hasCard }: Workspace): Reading<Card> {
 /** What an agent streamed in a task that is over; nothing while it cannot be had. */
 export function useStreamedText(agentId: string, taskId: string): Reading<string> {
   const { data, error, refetch } = useQuery(streamedTextQuery(usePlatform().api, agentId, taskId));
+  return { data, error, retry: () => void refetch() };
+}
+
+const WATCH_TREE_MS = 2_000;
+
+/** Who asked whom for a message; asked for again while some of it is under way. */
+export function useMessageTree(messageId: string): Reading<MessageTree> {
+  const { data, error, refetch } = useQuery({
+    ...messageTreeQuery(usePlatform().api, messageId),
+    refetchInterval: ({ state }) => (state.data?.isOver === true ? false : WATCH_TREE_MS),
+  });
   return { data, error, retry: () => void refetch() };
 }
 

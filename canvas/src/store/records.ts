@@ -7,6 +7,7 @@ import { foldFrame, needsRow } from '@/engine/frames';
 import type { Frame } from '@/engine/frames';
 import { foldSaid } from '@/engine/lastWords';
 import type { Conversation, LastSaid } from '@/engine/lastWords';
+import type { MessageTree } from '@/engine/messageTree';
 import { putRow } from '@/engine/workspaces';
 import type { Workspace } from '@/engine/workspaces';
 
@@ -15,6 +16,7 @@ const WORKSPACES = ['workspaces'] as const;
 const LAST_SAID = ['last-said'] as const;
 const conversation = (...agentId: string[]): readonly string[] => ['conversation', ...agentId];
 const streamedText = (...ids: string[]): readonly string[] => ['streamed-text', ...ids];
+const messageTree = (...messageId: string[]): readonly string[] => ['message-tree', ...messageId];
 const card = (...agentId: string[]): readonly string[] => ['card', ...agentId];
 
 export function sessionQuery(api: PlatformApi): UseQueryOptions<Session | null> {
@@ -36,6 +38,10 @@ export function conversationQuery(api: PlatformApi, agentId: string): UseQueryOp
 /** Of a task that is over, so it never changes. */
 export function streamedTextQuery(api: PlatformApi, agentId: string, taskId: string): UseQueryOptions<string> {
   return { queryKey: streamedText(agentId, taskId), queryFn: () => api.streamedText(agentId, taskId), staleTime: Infinity };
+}
+
+export function messageTreeQuery(api: PlatformApi, messageId: string): UseQueryOptions<MessageTree> {
+  return { queryKey: messageTree(messageId), queryFn: () => api.messageTree(messageId) };
 }
 
 export function cardQuery(api: PlatformApi, agentId: string): UseQueryOptions<Card> {
@@ -129,7 +135,7 @@ export function createRecords(client: QueryClient, api: PlatformApi): Records {
     knownRows: (agentId) =>
       new Set(client.getQueryData<Conversation>(conversation(agentId))?.entries.map(({ rowId }) => rowId)),
     clear: () => {
-      [WORKSPACES, LAST_SAID, conversation(), streamedText(), card()].forEach((queryKey) => {
+      [WORKSPACES, LAST_SAID, conversation(), streamedText(), messageTree(), card()].forEach((queryKey) => {
         client.removeQueries({ queryKey });
       });
       client.setQueryData(SESSION, null);

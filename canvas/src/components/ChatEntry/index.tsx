@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 
 import { Markdown } from '@/components/Markdown';
+import { MessageTree } from '@/components/MessageTree';
 import type { ChatItem, ChatOutcome } from '@/engine/chat';
 import { NOTHING_YET, grownText, joined } from '@/engine/growing';
 import { lookOf } from '@/engine/status';
@@ -27,6 +28,7 @@ export function ChatEntry({ item, workspace, onRetry }: Props): ReactNode {
         <div className="chat-entry-bubble chat-entry-plain">{item.text}</div>
       </div>
       <Answer item={item} workspace={workspace} onRetry={onRetry} />
+      {item.messageId !== null && <MessageTree messageId={item.messageId} />}
     </>
   );
 }
