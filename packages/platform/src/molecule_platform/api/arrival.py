@@ -99,6 +99,12 @@ class Arrival:
         return self._traceparent
 
     @property
+    def begins_trace(self) -> bool:
+        """Whether the caller named no trace to go on with."""
+        given = self.headers.get("traceparent")
+        return given is None or self.trace_id not in given.lower()
+
+    @property
     def trace_id(self) -> str:
         """The trace that this request belongs to."""
         return self.traceparent.split("-")[1]

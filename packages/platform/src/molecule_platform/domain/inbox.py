@@ -112,6 +112,7 @@ def inbox_item(message: Message, row: dict[str, Any], lease_token: str | None) -
         "delegation": _delegation(message, received, data["text"]),
         # What an agent with a URL finds signed in its assertion, also when a plain message passes work on.
         "delegation_context": message.delegation,
+        "traceparent": message.traceparent,
         "deadline_at": times.format_time(message.deadline_at),
         "attempt": message.attempts,
         "client_message_id": received.get("messageId", ""),

@@ -63,6 +63,7 @@ class DelegationRoutes:
                 max_attempts=body.max_attempts,
                 request_id=call.request_id,
                 traceparent=call.arrival.traceparent,
+                begins_trace=call.arrival.begins_trace,
             )
         )
         return _accepted(done)

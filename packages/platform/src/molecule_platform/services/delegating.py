@@ -47,6 +47,8 @@ class Wish:
     max_attempts: int = rules.ATTEMPTS
     request_id: str | None = None
     traceparent: str | None = None
+    # Whether that trace is its own: then it goes on with the trace of what it was sent for.
+    begins_trace: bool = False
 
     @property
     def body_hash(self) -> str:
@@ -95,6 +97,10 @@ class Delegating:
         tx.delegations.insert(made)
         parent = delegation_context.parent_message(tx, wish.principal, working, wish.parent_message_id)
         carrier = replace(_message(wish, made, context, now), parent_message_id=parent)
+        if wish.begins_trace and parent is not None:
+            carrier = replace(
+                carrier, traceparent=delegation_context.trace_for(tx, parent, carrier.traceparent)
+            )
         stored = filing.store(tx, carrier, now)
         if not dispatch.speaks_tasks(target):
             own_tasks.begin(tx, stored, now)

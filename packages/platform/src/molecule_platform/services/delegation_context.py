@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import delegation_context, delegations
+from molecule_platform.domain import delegation_context, delegations, traces
 from molecule_platform.domain.delegation_context import Context, ContextLimits
 from molecule_platform.domain.delegations import Delegation
 from molecule_platform.domain.messages import InWork
@@ -86,6 +86,12 @@ def parent_message(
     if delegated:
         return max(delegated, key=lambda one: one[0])[1]
     return working[0].id if len(working) == 1 else None
+
+
+def trace_for(tx: Transaction, message_id: str, step: str | None) -> str | None:
+    """The trace of a message, for what is sent because of it by somebody who names none."""
+    found = tx.mailbox.get(message_id)
+    return step if found is None else traces.within(found.traceparent, step)
 
 
 def _contexts(working: Sequence[InWork]) -> list[Context]:

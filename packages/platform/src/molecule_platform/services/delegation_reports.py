@@ -3,6 +3,7 @@
 What the other agent wrote is not repeated: words from elsewhere do not enter a conversation unasked.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,10 @@ def put(tx: Transaction, delegation: Delegation, now: datetime) -> None:
     source = tx.workspaces.get(delegation.source_id)
     if source is None or source.removed:
         return
-    filing.store(tx, _report(delegation, now), now)
+    report = _report(delegation, now)
+    if delegation.message_id is not None:
+        report = replace(report, traceparent=delegation_context.trace_for(tx, delegation.message_id, None))
+    filing.store(tx, report, now)
     waking.wake(tx, source, now)
 
 

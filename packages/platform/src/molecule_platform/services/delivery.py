@@ -65,6 +65,8 @@ class Submission:
     hold_seconds: float = 0.0
     never_queue: bool = False
     traceparent: str | None = None
+    # Whether that trace is its own: then it goes on with the trace of what it was sent for.
+    begins_trace: bool = False
     holder: str = field(default_factory=lambda: f"{next(_holders):x}")
     tenant: str = ""
     extensions: str | None = None
@@ -213,6 +215,10 @@ class Delivery:
         if working or named:
             parent = delegation_context.parent_message(tx, principal, working, named)
             message = message.but(parent_message_id=parent)
+            if submission.begins_trace and parent is not None:
+                message = message.but(
+                    traceparent=delegation_context.trace_for(tx, parent, message.traceparent)
+                )
         if submission.continues is not None:
             before = tx.mailbox.get(submission.continues.message_id)
             if before is not None and before.delegation_id is not None:

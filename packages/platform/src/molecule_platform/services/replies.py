@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import authorisation, inbox, messages, principals, results
+from molecule_platform.domain import authorisation, inbox, messages, principals, results, traces
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
@@ -59,6 +59,8 @@ class Replies:
             return Replied(False, self._record(tx, item, now))
         if answered is None or not answered.is_open:
             return Replied(False, self._deliver(tx, submission, item, now))
+        if submission.begins_trace:
+            item = item.but(traceparent=traces.within(answered.traceparent, item.traceparent))
         settlement.settle(tx, answered.id, _outcome(answered, item, now), now)
         tx.mailbox.answered_by(answered.id, item.body_hash)
         if not self._is_held(tx, answered, now):

@@ -124,7 +124,13 @@ class A2aDoor:
     async def _reply(self, call: Call, request: Request, framing: Framing) -> Reply:
         authorisation.permit(call.principal, ANSWERERS, None, None)
         target = await self.authority.same_org(call.principal, call.path["id"])
-        submission = Submission(call.principal, target, request)
+        submission = Submission(
+            call.principal,
+            target,
+            request,
+            traceparent=call.arrival.traceparent,
+            begins_trace=call.arrival.begins_trace,
+        )
         names = replies.names_of(request, call.headers.get("x-molecule-in-reply-to"))
         replied = await self.replies.reply(submission, names)
         result: JSON = {"settled": replied.settled, "message_id": replied.message_id}

@@ -56,6 +56,7 @@ class Sending:
             hold_seconds=wishes.hold_seconds,
             never_queue=wishes.never_queue,
             traceparent=ask.call.arrival.traceparent,
+            begins_trace=ask.call.arrival.begins_trace,
             tenant=ask.invocation.tenant,
             extensions=",".join(ask.extensions) or None,
             request_id=ask.call.request_id,
