@@ -29,12 +29,17 @@ class Writer:
     def __init__(self) -> None:
         self.permits = threading.Semaphore(0)
         self.turns = 0
+        self.stopped = threading.Event()
 
     async def __call__(self, turn: Turn) -> str:
         self.turns += 1
-        for number, piece in enumerate(("one ", "two ", "three")):
-            assert await asyncio.to_thread(self.permits.acquire, timeout=SECONDS)
-            turn.artifact({"artifactId": "a", "parts": [{"text": piece}]}, append=number > 0)
+        try:
+            for number, piece in enumerate(("one ", "two ", "three")):
+                assert await asyncio.to_thread(self.permits.acquire, timeout=SECONDS)
+                turn.artifact({"artifactId": "a", "parts": [{"text": piece}]}, append=number > 0)
+        except asyncio.CancelledError:
+            self.stopped.set()
+            raise
         return ""
 
 
@@ -119,6 +124,25 @@ def test_a_platform_that_restarts_in_the_middle_tells_the_whole_text_once(restar
         pieces = [one.data["artifactUpdate"] for one in told if one.event == "artifact"]
         assert "".join(part["text"] for one in pieces for part in one["artifact"]["parts"]) == "one two three"
         assert (text_of(ended["result"]), ended["attempts"], writer.turns) == ("one two three", 1, 1)
+
+
+def test_an_answer_that_is_called_off_stops_its_agent_and_keeps_what_was_said(platform: Platform) -> None:
+    writer = Writer()
+    with joined(platform, writer) as client:
+        message_id = sent(platform, client.workspace_id, stream_body("write"))
+        with streams.stream(platform, f"/messages/{message_id}/events") as following:
+            writer.permits.release()
+            assert next_piece(following) == "one "
+            cancelled = platform.ok("POST", f"/messages/{message_id}/cancel", json={})
+            following.until("cancelled")
+        assert writer.stopped.wait(SECONDS)
+        writer.permits.release()
+        task = platform.ok(
+            "GET",
+            f"/agents/{client.workspace_id}/tasks/{cancelled['task_id']}",
+            headers={"A2A-Version": "1.0"},
+        )
+    assert (task["status"]["state"], text_of(task)) == ("TASK_STATE_CANCELED", "one ")
 
 
 def test_an_agent_that_does_not_stream_is_asked_for_one_answer(

@@ -100,12 +100,12 @@ class Terminal:
         assert words in self.shown[before:], self.shown[before:]
         return self.shown[before:]
 
-    def rest(self) -> str:
+    def rest(self, code: int = 0) -> str:
         """Read to the end of the program."""
         before = len(self.shown)
         while self._read():
             pass
-        assert self.process.wait(SECONDS) == 0
+        assert self.process.wait(SECONDS) == code
         return self.shown[before:]
 
     def _read(self) -> bool:
@@ -188,6 +188,20 @@ def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on(
         person.until("All good.")
         person.until("you: ")
     assert "stopped" in person.shown
+
+
+def test_ctrl_c_leaves_a_message_alone_that_was_sent_by_itself(
+    terminal: Callable[..., Terminal], agent: Agent, at_house: Molecule
+) -> None:
+    person = terminal("send", agent.name, "count", "--wait", "30")
+    agent.take()
+    stream(agent, "one, two")
+    person.until("one, two")
+    person.type("\x03")
+    told = person.rest(code=1)
+    assert f"the message is safe: `molecule message watch {agent.message}" in told.replace("\n", "")
+    assert "nothing was changed" not in told
+    assert at_house("message", "show", agent.message, "--json").json()["status"] == "leased"
 
 
 def test_in_a_terminal_what_an_agent_says_about_its_work_is_one_line_that_changes(

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import typer
 
-from molecule_platform.cli import hints, problems, screen, sending, tree
+from molecule_platform.cli import following, hints, problems, screen, sending, tree
 from molecule_platform.cli.following import Waiting
 from molecule_platform.cli.session import Session, command
 from molecule_platform.cli.workspaces import Reference
@@ -91,15 +91,16 @@ class Conversation:
         message_id = accepted.headers["x-molecule-message-id"]
         if away := accepted.object().get("workspace_status"):
             session.remark(f"{name} is {away}: the message waits until it is there, Ctrl-C calls it off")
-        has_said, is_stopped = False, False
-        try:
-            has_said = sending.listen(session, message_id, name, Waiting(None), introduces=self.is_typed)
-        except KeyboardInterrupt:
-            is_stopped = True
-            self._call_off(message_id)
+        is_stopped = False
+        with following.talk(session, name, introduces=self.is_typed) as heard:
+            try:
+                sending.listen(session, message_id, heard, Waiting(None))
+            except KeyboardInterrupt:
+                is_stopped = True
+                self._call_off(message_id)
         message = sending.look(session, message_id)
         self._asked = message["task_id"] if message["task_state"] in sending.ASKING else None
-        self._show(message, name, has_said)
+        self._show(message, name, heard.has_said)
         if is_stopped and not self.is_typed:
             # Whoever stops a script stops all of it.
             raise KeyboardInterrupt

@@ -174,9 +174,9 @@ class Talk:
 
 
 @contextlib.contextmanager
-def talk(session: Session, name: str, sentence: str, *, introduces: bool = False) -> Generator[Talk]:
+def talk(session: Session, name: str, *, introduces: bool = False) -> Generator[Talk]:
     """Inside, what is heard is told; the terminal is left in order however it ends."""
-    with Busy(session, sentence) as busy:
+    with Busy(session, f"waiting for {name} …") as busy:
         heard = Talk(session, name, busy, introduces=introduces)
         try:
             yield heard

@@ -52,12 +52,15 @@ def send(
     accepted = sending.post(session, row, said, PATIENCE_SECONDS if wait is None else wait)
     receipt, message_id = accepted.object(), accepted.headers["x-molecule-message-id"]
     waiting = _patience(receipt, wait, no_wait)
+    has_said = False
     try:
-        has_said = waiting is not None and sending.listen(session, message_id, row["name"], waiting)
+        if waiting is not None:
+            with following.talk(session, row["name"]) as heard:
+                sending.listen(session, message_id, heard, waiting)
+            has_said = heard.has_said
         message = sending.look(session, message_id)
     except KeyboardInterrupt:
-        session.remark(sending.safe(session, message_id))
-        raise
+        raise sending.left_alone(session, message_id) from None
     _tell(session, message, row["name"], receipt.get("workspace_status") or "", has_said)
 
 
@@ -120,7 +123,9 @@ def watch(session: Session, message_id: Id, count: following.Count = None) -> No
         if session.as_json:
             following.print_lines(session, path, count)
         else:
-            has_said = sending.listen(session, message_id, name, Waiting(None), count)
+            with following.talk(session, name) as heard:
+                sending.listen(session, message_id, heard, Waiting(None), count)
+            has_said = heard.has_said
     except KeyboardInterrupt:
         return
     message = sending.look(session, message_id)

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 from molecule_platform.cli import client, following, problems, tree
-from molecule_platform.cli.following import Waiting
+from molecule_platform.cli.following import Talk, Waiting
 from molecule_platform.cli.session import Session
 
 RETRY_SECONDS = 0.5
@@ -43,22 +43,14 @@ def post(session: Session, row: tree.Row, message: dict[str, Any], seconds: floa
 
 
 def listen(
-    session: Session,
-    message_id: str,
-    name: str,
-    waiting: Waiting,
-    count: int | None = None,
-    *,
-    introduces: bool = False,
-) -> bool:
-    """Print what the agent says as it says it; whether it said anything."""
-    with following.talk(session, name, f"waiting for {name} …", introduces=introduces) as heard:
-        try:
-            path = f"/messages/{client.segment(message_id)}/events"
-            following.follow(session, path, heard, waiting, count)
-        except problems.Unreachable as lost:
-            raise _out_of_sight(session, lost, message_id) from lost
-        return heard.has_said
+    session: Session, message_id: str, heard: Talk, waiting: Waiting, count: int | None = None
+) -> None:
+    """Print what the agent says as it says it."""
+    try:
+        path = f"/messages/{client.segment(message_id)}/events"
+        following.follow(session, path, heard, waiting, count)
+    except problems.Unreachable as lost:
+        raise _out_of_sight(session, lost, message_id) from lost
 
 
 def look(session: Session, message_id: str, seconds: float = 0.0, history: bool = False) -> dict[str, Any]:
@@ -77,9 +69,9 @@ def cancel(session: Session, message_id: str, reason: str | None = None) -> dict
     return session.client.post(f"/messages/{client.segment(message_id)}/cancel", body).object()
 
 
-def safe(session: Session, message_id: str) -> str:
+def left_alone(session: Session, message_id: str) -> problems.Problem:
     """What to tell somebody who no longer waits."""
-    return f"the message is safe: `{session.hint(f'message watch {message_id}')}` goes on where this was"
+    return problems.Problem(_safe(session, message_id), "interrupted", extras={"message_id": message_id})
 
 
 def failure(session: Session, message: dict[str, Any], name: str) -> problems.Problem:
@@ -95,6 +87,10 @@ def failure(session: Session, message: dict[str, Any], name: str) -> problems.Pr
     )
 
 
+def _safe(session: Session, message_id: str) -> str:
+    return f"the message is safe: `{session.hint(f'message watch {message_id}')}` goes on where this was"
+
+
 def _out_of_sight(session: Session, lost: problems.Unreachable, message_id: str) -> problems.Problem:
-    sentence = f"{lost}; {safe(session, message_id)}"
+    sentence = f"{lost}; {_safe(session, message_id)}"
     return problems.Problem(sentence, lost.code, extras={"message_id": message_id})

@@ -74,7 +74,7 @@ def cancel(session: Session, workspace: Reference, task: Id) -> None:
 
 
 def _watched(session: Session, path: str, count: int | None, row: tree.Row) -> following.Talk:
-    with following.talk(session, row["name"], f"{row['name']} is working on it …") as heard:
+    with following.talk(session, row["name"]) as heard:
         following.follow(session, path, heard, Waiting(None), count)
     if heard.is_over and not heard.has_said and heard.failure is None:
         screen.show(f"The task of {row['name']} ended without words.")
