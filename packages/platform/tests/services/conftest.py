@@ -31,7 +31,7 @@ from molecule_platform.services.cancelling import Cancelling
 from molecule_platform.services.carrying import Bounds, Carrier
 from molecule_platform.services.courier import Courier
 from molecule_platform.services.creation import Created, Plan
-from molecule_platform.services.delivery import Delivery, DeliveryLimits, Receipt, Submission
+from molecule_platform.services.delivery import Delivery, DeliveryLimits
 from molecule_platform.services.desk import Desk
 from molecule_platform.services.directory import Directory
 from molecule_platform.services.feed import Feed
@@ -44,6 +44,7 @@ from molecule_platform.services.provisioning import StartRules
 from molecule_platform.services.registration import Application, ClaimRules, Registration
 from molecule_platform.services.replies import Replies
 from molecule_platform.services.secrets import Sealing, SecretService
+from molecule_platform.services.submissions import Receipt, Submission
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.services.task_streams import TaskStreams
 from molecule_platform.services.tasks import Tasks

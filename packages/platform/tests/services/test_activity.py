@@ -14,7 +14,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter
 from molecule_platform.services import settlement
 from molecule_platform.services.activity import Reading
-from molecule_platform.services.delivery import Submission
+from molecule_platform.services.submissions import Submission
 from molecule_wire.a2a.envelopes import Request
 
 if TYPE_CHECKING:

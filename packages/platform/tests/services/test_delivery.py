@@ -15,7 +15,8 @@ from molecule_platform.domain.messages import Outcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services import settlement
-from molecule_platform.services.delivery import Delivery, DeliveryLimits, Submission
+from molecule_platform.services.delivery import Delivery, DeliveryLimits
+from molecule_platform.services.submissions import Submission
 from molecule_platform.services.tasks import Asking
 from molecule_wire.a2a import errors
 from molecule_wire.a2a.envelopes import Request, parse_request

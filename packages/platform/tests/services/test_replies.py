@@ -11,8 +11,8 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services import replies
-from molecule_platform.services.delivery import Submission
 from molecule_platform.services.replies import Replied
+from molecule_platform.services.submissions import Submission
 from molecule_wire.a2a import text
 from molecule_wire.a2a.envelopes import Request
 

@@ -96,11 +96,8 @@ class Delegating:
             made = _again(made, earlier)
         tx.delegations.insert(made)
         parent = delegation_context.parent_message(tx, wish.principal, working, wish.parent_message_id)
-        carrier = replace(_message(wish, made, context, now), parent_message_id=parent)
-        if wish.begins_trace and parent is not None:
-            carrier = replace(
-                carrier, traceparent=delegation_context.trace_for(tx, parent, carrier.traceparent)
-            )
+        carrier = _message(wish, made, context, now)
+        carrier = delegation_context.sent_for(tx, carrier, parent, begins_trace=wish.begins_trace)
         stored = filing.store(tx, carrier, now)
         if not dispatch.speaks_tasks(target):
             own_tasks.begin(tx, stored, now)

@@ -11,7 +11,7 @@ from typing import Any
 from molecule_platform.domain import delegation_context, delegations, traces
 from molecule_platform.domain.delegation_context import Context, ContextLimits
 from molecule_platform.domain.delegations import Delegation
-from molecule_platform.domain.messages import InWork
+from molecule_platform.domain.messages import InWork, Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.ports.mailbox import TraceFilter
 from molecule_platform.ports.storage import Transaction
@@ -88,10 +88,11 @@ def parent_message(
     return working[0].id if len(working) == 1 else None
 
 
-def trace_for(tx: Transaction, message_id: str, step: str | None) -> str | None:
-    """The trace of a message, for what is sent because of it by somebody who names none."""
-    found = tx.mailbox.get(message_id)
-    return step if found is None else traces.within(found.traceparent, step)
+def sent_for(tx: Transaction, message: Message, parent: str | None, *, begins_trace: bool) -> Message:
+    """The message with the one it was sent for, whose trace it goes on with unless it is in another."""
+    above = tx.mailbox.get(parent) if parent is not None and begins_trace else None
+    trace = message.traceparent if above is None else traces.within(above.traceparent, message.traceparent)
+    return message.but(parent_message_id=parent, traceparent=trace)
 
 
 def _contexts(working: Sequence[InWork]) -> list[Context]:

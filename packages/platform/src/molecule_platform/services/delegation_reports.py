@@ -3,7 +3,6 @@
 What the other agent wrote is not repeated: words from elsewhere do not enter a conversation unasked.
 """
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,10 +24,9 @@ def put(tx: Transaction, delegation: Delegation, now: datetime) -> None:
     source = tx.workspaces.get(delegation.source_id)
     if source is None or source.removed:
         return
+    carrier = None if delegation.message_id is None else tx.mailbox.get(delegation.message_id)
     report = _report(delegation, now)
-    if delegation.message_id is not None:
-        report = replace(report, traceparent=delegation_context.trace_for(tx, delegation.message_id, None))
-    filing.store(tx, report, now)
+    filing.store(tx, report if carrier is None else report.but(traceparent=carrier.traceparent), now)
     waking.wake(tx, source, now)
 
 

@@ -2,9 +2,7 @@
 
 import asyncio
 import hashlib
-import itertools
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -30,10 +28,10 @@ from molecule_platform.services import (
 )
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.desk import Desk, Slot
+from molecule_platform.services.submissions import Receipt, Submission
 from molecule_wire import ids
 from molecule_wire.a2a import errors, text
 from molecule_wire.a2a.envelopes import Request
-from molecule_wire.values import value
 
 
 @dataclass(frozen=True)
@@ -48,52 +46,6 @@ class DeliveryLimits:
     max_attempts: int = 5
     idle_seconds: int = 300
     delegation: ContextLimits = field(default_factory=ContextLimits)
-
-
-_holders = itertools.count(1)
-
-
-@value
-class Submission:
-    """A message somebody wants delivered."""
-
-    principal: Principal
-    target: Workspace
-    request: Request
-    idempotency_key: str | None = None
-    timeout_seconds: int | None = None
-    hold_seconds: float = 0.0
-    never_queue: bool = False
-    traceparent: str | None = None
-    # Whether that trace is its own: then it goes on with the trace of what it was sent for.
-    begins_trace: bool = False
-    holder: str = field(default_factory=lambda: f"{next(_holders):x}")
-    tenant: str = ""
-    extensions: str | None = None
-    request_id: str | None = None
-    # Whether the same message id and the same body are the same message; else only a key makes them so.
-    repeat_by_reference: bool = True
-    # The task that the message continues.
-    continues: Task | None = None
-    # What belongs to the message and is kept in the same transaction, such as who is to be told of its task.
-    also: Callable[[Transaction, Message, datetime], None] | None = None
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether another request can be the same message as this one."""
-        return self.idempotency_key is not None or self.repeat_by_reference
-
-
-@value
-class Receipt:
-    """The message as accepted, and whether an earlier request had already brought it."""
-
-    message: Message
-    replayed: bool = False
-    # Whom a new message goes to, as it was when the message was accepted.
-    target: Workspace | None = None
-    # Where the outcome is laid for a caller who waits here.
-    slot: Slot | None = None
 
 
 class Carries(Protocol):
@@ -214,11 +166,7 @@ class Delivery:
         working = delegation_context.in_work(tx, principal, now)
         if working or named:
             parent = delegation_context.parent_message(tx, principal, working, named)
-            message = message.but(parent_message_id=parent)
-            if submission.begins_trace and parent is not None:
-                message = message.but(
-                    traceparent=delegation_context.trace_for(tx, parent, message.traceparent)
-                )
+            message = delegation_context.sent_for(tx, message, parent, begins_trace=submission.begins_trace)
         if submission.continues is not None:
             before = tx.mailbox.get(submission.continues.message_id)
             if before is not None and before.delegation_id is not None:

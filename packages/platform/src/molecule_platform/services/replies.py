@@ -12,7 +12,8 @@ from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import authority, bells, filing, journal, logbook, settlement, waking
-from molecule_platform.services.delivery import Delivery, Submission
+from molecule_platform.services.delivery import Delivery
+from molecule_platform.services.submissions import Submission
 from molecule_wire import ids, times
 from molecule_wire.a2a import convert
 from molecule_wire.a2a.envelopes import Request

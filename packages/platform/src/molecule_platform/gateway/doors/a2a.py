@@ -22,9 +22,9 @@ from molecule_platform.gateway.doors.sending import REPLAYED, Sending
 from molecule_platform.gateway.doors.task_operations import TaskOperations
 from molecule_platform.services import replies
 from molecule_platform.services.authority import Authority
-from molecule_platform.services.delivery import Submission
 from molecule_platform.services.relaying import Relaying
 from molecule_platform.services.replies import Replies
+from molecule_platform.services.submissions import Submission
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import operations
 from molecule_wire.a2a.envelopes import Request

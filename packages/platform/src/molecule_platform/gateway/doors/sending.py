@@ -13,8 +13,9 @@ from molecule_platform.gateway.doors.framing import Headers
 from molecule_platform.gateway.doors.task_frames import Before, TaskFrames
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import task_log
-from molecule_platform.services.delivery import Delivery, Receipt, Submission
+from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.push_configs import InlineConfig, PushConfigs
+from molecule_platform.services.submissions import Receipt, Submission
 from molecule_platform.services.tasks import Tasks
 from molecule_wire.a2a import envelopes, extensions, push_configs
 
