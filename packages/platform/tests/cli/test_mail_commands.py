@@ -140,7 +140,7 @@ def test_a_message_called_off_is_over_for_both(at_house: Molecule, agent: Agent)
     again = at_house("message", "cancel", sent, "--json")
     assert (again.code, json.loads(again.err)["code"]) == (1, "not-cancelable")
     shown = at_house("message", "show", sent, "--history")
-    assert (shown.code, "cancelled" in shown.out) == (1, True)
+    assert (shown.code, "cancelled" in shown.err) == (1, True)
 
 
 def test_a_task_is_watched_to_its_end_and_a_failed_one_is_a_failure(at_house: Molecule, agent: Agent) -> None:

@@ -69,12 +69,12 @@ def show(
     session: Session,
     message_id: Id,
     wait: Wait = None,
-    history: Annotated[bool, typer.Option("--history", help="Show its way through the mailbox too.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Show what was said before it, too.")] = False,
 ) -> None:
     """Show what became of a message."""
     message = _wait(session, message_id, wait or 0.0, history)
     if history and not session.as_json:
-        screen.show(_way(message["history"]))
+        screen.show(*_said_before(message["history"]))
     _tell(session, message, "the agent", "", has_said=False)
 
 
@@ -226,8 +226,7 @@ def _outcome(row: dict[str, Any]) -> str:
     return screen.one_line(a2a_text.text_of(row["result"]))
 
 
-def _way(history: list[dict[str, Any]]) -> Table:
-    lines = [
-        (screen.moment(step["at"]), screen.status(step["kind"]), str(step["attempt"])) for step in history
-    ]
-    return screen.table(("when", "status", "attempt"), lines)
+def _said_before(history: list[dict[str, Any]]) -> list[str]:
+    """The conversation up to a message, oldest first."""
+    turns = [turn for turn in history if "role" in turn]
+    return [f"{screen.moment(turn['at'])} {turn['role']}: {turn['text']}" for turn in turns]
