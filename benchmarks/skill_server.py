@@ -3,7 +3,6 @@
 usage: python -m benchmarks.skill_server PORT bare|memory|sqlite [FOLDER]
 """
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,7 @@ def main(port: int, kind: str, folder: str = "") -> None:
         app = build_app(Trivial(), store=store)
     # uvloop and httptools, as the baseline of the other figures.
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", access_log=False))
-    asyncio.run(server.serve())
+    server.run()
 
 
 if __name__ == "__main__":

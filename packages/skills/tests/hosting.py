@@ -39,13 +39,13 @@ async def start(gate: RunGate, skill: str, /, **arguments: Any) -> HostedRunCont
 
 async def run(gate: RunGate, skill: str, /, **arguments: Any) -> RunRecord:
     ctx = await start(gate, skill, **arguments)
-    return await asyncio.wait_for(gate.wait(ctx.run_id, "user:ada"), 20)
+    return await asyncio.wait_for(gate.reader(ctx.run_id, "user:ada").wait(), 20)
 
 
 async def ended(gate: RunGate, run_id: str) -> RunRecord:
     """The run when it is final."""
     async with asyncio.timeout(20):
-        async for _ in gate.follow(run_id, None):
+        async for _ in gate.reader(run_id, None).follow():
             pass
     return await gate.run(run_id, None)
 
@@ -54,7 +54,7 @@ async def pending(gate: RunGate, run_id: str) -> RequestRecord:
     """The interaction that a run waits for."""
     async with asyncio.timeout(20):
         while True:
-            rows = await gate.interactions(run_id, None)
+            rows = await gate.reader(run_id, None).interactions()
             found = [row for row in rows if row.state is RequestState.PENDING]
             if found and found[0].id in gate._host.waiters:
                 return found[0]
@@ -62,7 +62,7 @@ async def pending(gate: RunGate, run_id: str) -> RequestRecord:
 
 
 async def kinds(gate: RunGate, run_id: str) -> list[str]:
-    events = await gate.events(run_id, None)
+    events = await gate.reader(run_id, None).events()
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     return [event.kind for event in events]
 

@@ -245,11 +245,11 @@ async def test_a_caller_sees_only_its_own_runs(store: Any) -> None:
         stranger = "user:eve"
         for view in (
             gate.run(record.run_id, stranger),
-            gate.events(record.run_id, stranger),
-            gate.wait(record.run_id, stranger),
+            gate.reader(record.run_id, stranger).events(),
+            gate.reader(record.run_id, stranger).wait(),
             gate.cancel(record.run_id, stranger),
-            gate.interactions(record.run_id, stranger),
-            gate.artifacts(record.run_id, stranger),
+            gate.reader(record.run_id, stranger).interactions(),
+            gate.reader(record.run_id, stranger).artifacts(),
             gate.artifact(record.run_id, stranger, "a.txt"),
             gate.run("run_unknown", "user:ada"),
         ):
@@ -264,7 +264,7 @@ async def test_events_can_be_followed_live_and_resumed_at_any_number(store: Any)
         seen: list[int] = []
 
         async def follow() -> None:
-            async for event in gate.follow(ctx.run_id, "user:ada"):
+            async for event in gate.reader(ctx.run_id, "user:ada").follow():
                 seen.append(event.seq)
 
         following = asyncio.ensure_future(follow())
@@ -273,9 +273,9 @@ async def test_events_can_be_followed_live_and_resumed_at_any_number(store: Any)
         await asyncio.wait_for(following, 20)
         assert seen == [1, 2, 3, 4]
         for after in range(5):
-            rest = [event.seq async for event in gate.follow(ctx.run_id, None, after=after)]
+            rest = [event.seq async for event in gate.reader(ctx.run_id, None).follow(after=after)]
             assert rest == seen[after:]
-        assert await code_of(gate.events(ctx.run_id, None, after=5)) == "cursor-ahead"
+        assert await code_of(gate.reader(ctx.run_id, None).events(after=5)) == "cursor-ahead"
 
 
 # Answers
@@ -330,7 +330,7 @@ async def test_a_late_answer_finds_the_question_closed(store: Any) -> None:
         record = await ended(gate, ctx.run_id)
         assert record.failure is not None
         assert (record.state, record.failure.code) == ("failed", "interaction-timeout")
-        [row] = await gate.interactions(ctx.run_id, None)
+        [row] = await gate.reader(ctx.run_id, None).interactions()
         assert row.state == "expired"
         assert await code_of(gate.answer(row.id, ADA, "x")) == "interaction-closed"
 
@@ -359,7 +359,7 @@ async def test_an_approver_of_the_same_organisation_may_answer(store: Any) -> No
         ctx = await start(gate, "asks")
         row = await pending(gate, ctx.run_id)
         assert await gate.answer(row.id, Answerer("user:boss", ("org.approve",), "o"), "ok") == "answered"
-        assert (await gate.interactions(ctx.run_id, None))[0].answered_by == "user:boss"
+        assert (await gate.reader(ctx.run_id, None).interactions())[0].answered_by == "user:boss"
 
 
 async def test_a_waiting_run_holds_no_slot(store: Any) -> None:
@@ -391,7 +391,7 @@ async def test_cancelling_closes_the_question_and_wins_over_a_late_return(store:
         row = await pending(gate, ctx.run_id)
         await gate.cancel(ctx.run_id, "user:ada")
         assert (await ended(gate, ctx.run_id)).state == "cancelled"
-        assert (await gate.interactions(ctx.run_id, None))[0].state == "cancelled"
+        assert (await gate.reader(ctx.run_id, None).interactions())[0].state == "cancelled"
         assert await code_of(gate.answer(row.id, ADA, "x")) == "interaction-closed"
 
 
@@ -456,7 +456,7 @@ async def test_events_beyond_the_limit_are_dropped_and_counted(
     monkeypatch.setattr("molecule_skill.hosted.context.MAX_EVENTS", 10)
     async with at(store) as gate:
         record = await run(gate, "emits", kind="progress", times=15)
-        events = await gate.events(record.run_id, None)
+        events = await gate.reader(record.run_id, None).events()
         assert [event.kind for event in events[-2:]] == ["events_dropped", "run_finished"]
         assert events[-2].payload == {"count": 6}
         assert len(events) == 12
@@ -475,7 +475,7 @@ async def test_equal_artifact_names_of_two_runs_do_not_collide(store: Any) -> No
             assert record.result == f"molecule://runs/{record.run_id}/artifacts/a/b.txt"
             found = await gate.artifact(record.run_id, "user:ada", "a/b.txt")
             assert await gate.read_artifact(found) == text.encode()
-            assert await gate.artifacts(record.run_id, "user:ada") == [found]
+            assert await gate.reader(record.run_id, "user:ada").artifacts() == [found]
 
 
 async def test_an_artifact_over_the_limit_is_refused(store: Any) -> None:
@@ -494,7 +494,7 @@ async def test_values_of_secrets_are_replaced_in_events_results_errors_and_logs(
         async with at(store) as gate:
             good = await run(gate, "leaks", how="return")
             bad = await run(gate, "leaks", how="raise")
-            events = [await gate.events(one.run_id, None) for one in (good, bad)]
+            events = [await gate.reader(one.run_id, None).events() for one in (good, bad)]
     shown = {"[secret:TOKEN]": "<[secret:TOKEN]>", "short": "abc"}
     assert good.result == shown
     assert bad.failure is not None

@@ -153,7 +153,7 @@ async def test_a_thousand_runs_wait_and_all_are_answered() -> None:
         await until(lambda: len(gate._host.waiters) == 1000)
         caller = (await gate.identify(None, {}))[1]
         for ctx in runs:
-            [row] = await gate.interactions(ctx.run_id, "user:ada")
+            [row] = await gate.reader(ctx.run_id, "user:ada").interactions()
             await gate.answer(row.id, caller, ctx.run_id)
         records = await asyncio.gather(*(ended(gate, ctx.run_id) for ctx in runs))
         assert [record.result for record in records] == [ctx.run_id for ctx in runs]

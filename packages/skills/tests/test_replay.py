@@ -176,7 +176,7 @@ async def test_a_durable_run_goes_on_after_each_kill_and_does_nothing_twice(
             "run_started", "progress", "call_started", "call_complete", "question", "interaction_closed",
             "progress", "input_request", "interaction_closed", "run_finished",
         ]  # fmt: skip
-        assert len(await gate.artifacts(ctx.run_id, None)) == 1
+        assert len(await gate.reader(ctx.run_id, None).artifacts()) == 1
 
 
 async def test_an_answer_given_while_no_process_ran_is_found(under_test: StoreUnderTest) -> None:
@@ -208,7 +208,7 @@ async def test_a_step_cut_in_the_middle_runs_twice_at_most_and_says_so(
             store = await killed(gate, under_test)
     async with at(store) as gate:
         record = await ended(gate, run_id)
-        events = await gate.events(run_id, None)
+        events = await gate.reader(run_id, None).events()
         assert len(DONE) == 2
         assert (record.failure.code if record.failure else None) == code
         told = [event.payload for event in events if event.kind == "retry"]
@@ -327,10 +327,10 @@ async def test_a_run_that_waits_long_is_parked_and_comes_back_with_the_answer(
         ctx = await start(gate, "full")
         await hosting.until(lambda: ctx.run_id in gate._runs.parked)
         assert gate._runs.active == {}
-        [row] = await gate.interactions(ctx.run_id, None)
+        [row] = await gate.reader(ctx.run_id, None).interactions()
         assert await gate.answer(row.id, ADA, "Ada") == "answered"
         await hosting.until(lambda: ctx.run_id in gate._runs.parked)
-        [_, form] = await gate.interactions(ctx.run_id, None)
+        [_, form] = await gate.reader(ctx.run_id, None).interactions()
         await gate.answer(form.id, ADA, "red")
         assert (await ended(gate, ctx.run_id)).state == "succeeded"
         other = await start(gate, "full")
@@ -387,7 +387,7 @@ async def test_a_program_killed_anywhere_ends_as_if_it_had_never_been_killed(
                 store = store.successor()
                 DEAD.clear()
             else:
-                events = await gate.events(run_id, None)
+                events = await gate.reader(run_id, None).events()
     expected = [str(place) for place, op in enumerate(ops) if op == "step"]
     assert expected == DONE
     assert record.state == "succeeded"
@@ -410,7 +410,7 @@ async def driven(gate: Any, run_id: str) -> Any:
             record = await gate.run(run_id, None)
             if record.state.is_final or DEAD.is_set():
                 return record
-            for row in await gate.interactions(run_id, None):
+            for row in await gate.reader(run_id, None).interactions():
                 if row.state == "pending" and row.id in gate._host.waiters:
                     await gate.answer(row.id, ADA, "Ada")
             await asyncio.sleep(0)

@@ -1,5 +1,6 @@
 """What only a file can do wrong: full, locked, foreign, of another version."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from molecule_skill.errors import RunRefused
 from molecule_skill.store import NewEvent, RunState, SqliteRunStore, StoreIncompatible, StoreUnavailable
 from molecule_skill.store.schema import MIGRATIONS
 from packages.skills.tests.stores import new_run
@@ -31,11 +33,14 @@ async def test_a_file_of_an_older_version_is_migrated_and_keeps_its_runs(tmp_pat
     sql.execute(
         "INSERT INTO runs (run_id, agent, skill, principal, body_hash, arguments, auth, created_at, state,"
         " attempt, fence, owner, last_seq, updated_at)"
-        " VALUES ('run_old', 'agent', 's', 'p', '', '{}', '{}', 1.0, 'running', 1, 1, 'o_gone', 0, 1.0)"
+        " VALUES ('run_old', 'agent', 's', 'p', '', '{}', '{}', 1.0, 'running', 1, 1, 'o_gone', 1, 1.0)"
     )
+    sql.execute("INSERT INTO events VALUES ('run_old', 1, 'progress', '{\"message\":\"x\"}', 1.0, 1, 1)")
     sql.close()
     store = SqliteRunStore(old)
     assert [one.run_id for one in await store.claim_abandoned("agent")] == ["run_old"]
+    assert [(one.seq, one.payload) for one in await store.events("run_old")] == [(1, {"message": "x"})]
+    assert await store.emitted("run_old", 1) == 1
     await store.save_state("s", {}, 0)
     await store.close()
     assert tables(old) == tables(fresh)
@@ -104,3 +109,46 @@ async def test_event_numbers_have_no_gap_however_they_are_batched(
     assert [one.seq for one in found] == list(range(1, len(found) + 1))
     assert [one.kind for one in found] == [kind for batch in batches for kind in batch]
     await store.close()
+
+
+async def test_writes_of_one_step_share_a_commit_and_a_refused_one_takes_nothing_with_it(
+    tmp_path: Path,
+) -> None:
+    store = SqliteRunStore(tmp_path / "runs.db")
+    commits: list[str] = []
+    store._connection.set_trace_callback(lambda said: commits.append(said) if said == "COMMIT" else None)
+    await asyncio.gather(*(store.open_run(new_run(f"run_{number}")) for number in range(8)))
+    assert len(commits) == 1
+    event = NewEvent("progress", {}, 1.0)
+    with pytest.raises(RunRefused) as refused:
+        await store.append_events("run_0", 7, [event])
+    assert refused.value.code == "lease-lost"
+
+    def spoiled(sql: sqlite3.Connection) -> None:
+        sql.execute("UPDATE runs SET skill = 'spoiled'")
+        raise RunRefused("lease-lost", "after it had written")
+
+    outcomes = await asyncio.gather(
+        store.append_events("run_1", 1, [event]),
+        store._write(spoiled),
+        store.append_events("run_2", 1, [event]),
+        return_exceptions=True,
+    )
+    assert [type(one).__name__ for one in outcomes] == ["list", "RunRefused", "list"]
+    found = [await store.run(f"run_{number}") for number in range(3)]
+    assert [(one.last_seq, one.new.skill) for one in found if one] == [
+        (0, "skill"),
+        (1, "skill"),
+        (1, "skill"),
+    ]
+
+
+async def test_a_write_whose_caller_went_away_before_it_began_is_not_made(tmp_path: Path) -> None:
+    store = SqliteRunStore(tmp_path / "runs.db")
+    writing = asyncio.ensure_future(store.open_run(new_run()))
+    other = asyncio.ensure_future(store.open_run(new_run("run_2")))
+    asyncio.get_running_loop().call_soon(writing.cancel)
+    await asyncio.wait({writing, other})
+    assert writing.cancelled()
+    assert await store.run("run_1") is None
+    assert await store.run("run_2") is not None

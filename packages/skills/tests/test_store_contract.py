@@ -238,7 +238,7 @@ async def test_runs_are_listed_newest_first_in_pages(store: Any) -> None:
 
 async def test_pruning_removes_what_ended_long_ago_with_all_that_belongs_to_it(store: Any) -> None:
     for run_id in ("run_1", "run_2", "run_3"):
-        await store.open_run(new_run(run_id, idempotency_key=run_id))
+        await store.open_run(new_run(run_id, idempotency_key=run_id, created_at=1.0))
         await store.put_artifact(run_id, 1, "a", b"same" if run_id != "run_1" else b"alone", "t", 1)
     alone = (await store.artifact("run_1", "a")).sha256
     shared = (await store.artifact("run_2", "a")).sha256

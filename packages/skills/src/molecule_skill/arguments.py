@@ -22,6 +22,15 @@ class Parameter:
     name: str
     adapter: TypeAdapter[Any]
     required: bool
+    constant: tuple[Any, ...] = ()
+    """The default, where it is plain and no handler can change it."""
+
+    def default(self) -> Any:
+        """The value where none is given."""
+        if self.constant:
+            return self.constant[0]
+        found = self.adapter.get_default_value()
+        return None if found is None else found.value
 
 
 class Arguments:
@@ -57,11 +66,13 @@ class Arguments:
         return schema | ({"$defs": definitions["$defs"]} if definitions.get("$defs") else {})
 
     def _validated(self, given: Mapping[str, Any], validate: Any) -> dict[str, Any]:
-        errors: list[dict[str, Any]] = [
-            {"loc": [name], "msg": f"unknown parameter {name!r}", "type": "extra_forbidden"}
-            for name in given
-            if name not in self.parameters
-        ]
+        errors: list[dict[str, Any]] = []
+        if not self.parameters.keys() >= given.keys():
+            errors += [
+                {"loc": [name], "msg": f"unknown parameter {name!r}", "type": "extra_forbidden"}
+                for name in given
+                if name not in self.parameters
+            ]
         values: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
             if name in given:
@@ -75,8 +86,7 @@ class Arguments:
                 sentence = f"missing required parameter {name!r}"
                 errors.append({"loc": [name], "msg": sentence, "type": "missing"})
             else:
-                default = parameter.adapter.get_default_value()
-                values[name] = None if default is None else default.value
+                values[name] = parameter.default()
         if errors:
             raise self._refusal(errors)
         return values
@@ -93,7 +103,8 @@ def _from_python(adapter: TypeAdapter[Any], value: Any) -> Any:
 
 
 def _from_json(adapter: TypeAdapter[Any], value: Any) -> Any:
-    return adapter.validate_json(jsontext.encode(value))
+    # Without the wrapper of the adapter, which takes as long as validating a small value does.
+    return adapter.validator.validate_json(jsontext.encode(value))
 
 
 def _places(name: str, problem: ValidationError) -> list[dict[str, Any]]:

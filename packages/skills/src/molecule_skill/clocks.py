@@ -73,9 +73,8 @@ async def wait(future: "asyncio.Future[Any]", seconds: float | None) -> bool:
 class RunningTime:
     """Stopwatch of the time a run is really running, with a callback at its limit."""
 
-    def __init__(self, limit: float, expired: Callable[[], object]) -> None:
+    def __init__(self, limit: float) -> None:
         self.limit = limit
-        self._expired = expired
         self._clock = CURRENT.get()
         self._spent = 0.0
         self._since: float | None = None
@@ -86,14 +85,15 @@ class RunningTime:
         """Seconds of running time so far."""
         return self._spent + (0.0 if self._since is None else self._clock.monotonic() - self._since)
 
-    def start(self) -> None:
-        """Let the time run."""
+    def start(self, expired: Callable[[], object]) -> None:
+        """Let the time run, and call back when it is over."""
         if self._since is None:
             self._since = self._clock.monotonic()
-            self._timer = self._clock.call_later(self.limit - self._spent, self._expired)
+            self._timer = self._clock.call_later(self.limit - self._spent, expired)
 
     def stop(self) -> None:
         """Let the time stand still."""
         self._spent, self._since = self.spent, None
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None

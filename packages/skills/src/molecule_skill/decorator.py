@@ -211,7 +211,9 @@ def _parameter(label: str, one: inspect.Parameter, hints: "_Annotations") -> Par
         raise TypeError(
             f"{label}: parameter {one.name!r} has an annotation that pydantic cannot build: {problem}"
         ) from problem
-    return Parameter(one.name, adapter, required=adapter.get_default_value() is None)
+    found = adapter.get_default_value()
+    is_plain = found is not None and isinstance(default, str | int | float | bytes | None)
+    return Parameter(one.name, adapter, found is None, (found.value,) if found and is_plain else ())
 
 
 def _closure(handler: Any) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import copy
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from molecule_skill.lifecycle import LifecycleContext, ensure_started
 from molecule_skill.results import SkillResult
 from molecule_skill.slots import Slot, slots_of
 from molecule_skill.spec import SkillSpec
+from molecule_wire.values import value
 
 if TYPE_CHECKING:
     from molecule_skill.agent import A2AAgent
@@ -61,7 +61,7 @@ class RunParked(Exception):
     """The run waits for a person and was taken out of memory; its journal brings it back."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PreparedRun:
     """A skill with validated arguments: what is left to do is to run it."""
 
@@ -119,7 +119,10 @@ async def paused() -> AsyncGenerator[None]:
 
 
 class Execution:
-    """One run of a skill: its attempts, its slot, its time, and the reason why it is stopped."""
+    """One run of a skill: its attempts, its slot, its time, and the reason why it is stopped.
+
+    The handler runs in the task that drives the run: stopping it cancels that task while the handler has it.
+    """
 
     def __init__(
         self,
@@ -128,26 +131,53 @@ class Execution:
         ctx: RunContext[Any],
         *,
         attempt: int = 1,
+        slot: Slot | None = None,
         on_attempt: Callable[[int], Awaitable[None]] | None = None,
+        on_abandoned: Callable[[Exception], object] = lambda problem: None,
     ) -> None:
+        """`on_abandoned` is told the outcome of a run whose handler ignores that it was cancelled."""
         self.spec = prepared.spec
         self.reason: Stop | None = None
         self._agent, self._values, self._ctx = agent, prepared.values, ctx
-        self._attempt, self._on_attempt = attempt, on_attempt
+        self._attempt, self._on_attempt, self._on_abandoned = attempt, on_attempt, on_abandoned
         self._slots = slots_of(agent)
-        self._slot = Slot(self._slots.semaphores(self.spec))
+        self._slot = slot or self._slots.slot(self.spec)
         self._clock = clocks.CURRENT.get()
-        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stopped: asyncio.Future[None] | None = None
         self._task: asyncio.Task[Any] | None = None
+        """The task that drives the run, while its handler runs in it."""
+        self._is_over = False
         self._timers: list[clocks.Timer] = []
         self._pauses = 0
         self._parent = CURRENT.get()
         seconds = self.spec.timeout_seconds or agent.resources.max_runtime_seconds
-        self._time = clocks.RunningTime(seconds, lambda: self.stop(Stop.TIMEOUT))
+        self._time = clocks.RunningTime(seconds)
 
     async def run(self) -> SkillResult:
-        """The result, after as many attempts as the skill allows. Raises what the caller is told."""
+        """`drive` in a task of its own, for a caller whose task is not the run's."""
+        loop = asyncio.get_running_loop()
+        given_up: asyncio.Future[SkillResult] = loop.create_future()
+        self._on_abandoned = given_up.set_exception
+        driving = loop.create_task(self.drive())
+        ends: set[asyncio.Future[SkillResult]] = {driving, given_up}
+        for end in ends:
+            end.add_done_callback(_look)
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # Whoever waited is gone: a server that ends the task of its request, a test that is over.
+            self.stop(Stop.INTERRUPTED)
+            self._cancel_handler()
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            raise
+        return given_up.result() if given_up.done() else driving.result()
+
+    async def drive(self) -> SkillResult:
+        """The result, after as many attempts as the skill allows. Raises what the caller is told.
+
+        The task that awaits this is the run's own.
+        """
+        CURRENT.set(self)
         self._ctx._bind(self._agent, self.spec)
         forget = self._ctx._on_cancel(lambda: self.stop(Stop.CANCELLED))
         deadline = self._ctx.deadline
@@ -168,16 +198,17 @@ class Execution:
                     text = self._ctx._redact(f"{type(problem).__name__}: {problem}")[:500]
                 await self._retry(delay, text)
         finally:
+            self._is_over = True
             forget()
             for timer in self._timers:
                 timer.cancel()
 
     def stop(self, reason: Stop) -> None:
         """End the run early; the first reason counts. May be called from outside at any time."""
-        if self.reason is not None or self._over.done():
+        if self.reason is not None or self._is_over:
             return
         self.reason = reason
-        if not self._stopped.done():
+        if self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)
         # A caller's cancellation leaves the handler time to notice it by itself.
         self._later(CANCEL_SECONDS if reason is Stop.CANCELLED else 0.0, self._cancel_handler)
@@ -204,105 +235,89 @@ class Execution:
                 # Another branch of the handler began to wait meanwhile.
                 self._slot.give_up()
             else:
-                self._time.start()
+                self._time.start(self._time_is_over)
 
     # One attempt
 
     async def _attempted(self) -> SkillResult:
-        await self._admitted()
+        if self.reason is not None:
+            self._check_stopped()
         try:
+            if not self._slot.take_now():
+                await self._admitted()
             self._ctx._begin_attempt(self._attempt)
             if self._on_attempt is not None:
                 await self._on_attempt(self._attempt)
+            if self.reason is not None:
+                self._check_stopped()
             value = await self._handled()
-            self._check_stopped()
+            if self._time.spent > self._time.limit:
+                # It blocked the event loop past its limit, so the timer could not fire.
+                self.reason = self.reason or Stop.TIMEOUT
+            if self.reason is not None:
+                self._check_stopped()
             return self.spec.result_type.checked(value)
         finally:
-            if self._task is not None and not self._task.done():
-                self._keep_slot()
-            else:
-                self._slot.give_up()
+            self._slot.give_up()
 
     async def _admitted(self) -> None:
         """Wait for a slot, unless the run is stopped first."""
-        self._check_stopped()
-        if self._slot.is_free:
-            await self._slot.take()
-            return
         taking = asyncio.ensure_future(self._slot.take())
+        self._stopped = asyncio.get_running_loop().create_future()
         try:
             await asyncio.wait({taking, self._stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if not taking.done():
                 taking.cancel()
-        if self.reason is not None:
-            self._slot.give_up()
         self._check_stopped()
 
     async def _handled(self) -> Any:
-        """Run the handler in a task of its own, until it ends or is given up."""
-        self._over = asyncio.get_running_loop().create_future()
-        context = contextvars.copy_context()
-        context.run(CURRENT.set, self)
-        self._time = clocks.RunningTime(self._time.limit, lambda: self.stop(Stop.TIMEOUT))
-        self._task = task = asyncio.get_running_loop().create_task(self._handler(), context=context)
-        task.add_done_callback(lambda _: self._give_up())
-        if self.reason is not None:
-            self._cancel_handler()
+        """Await the handler; a cancellation that stops the run is over when it is."""
+        # A further attempt must not see what this one does to its arguments.
+        values = copy.deepcopy(self._values) if self.spec.max_retries else self._values
+        self._task = task = asyncio.current_task()
+        assert task is not None
+        time = self._time
+        time.start(self._time_is_over)
         try:
-            await asyncio.shield(self._over)
-        except asyncio.CancelledError:
-            # Whoever waited is gone: a server that ends the task of its request, a test that is over.
-            self.stop(Stop.INTERRUPTED)
-            self._cancel_handler()
-            await self._over
-            raise
-        if not task.done() or self.reason is not None:
-            return None
-        if task.cancelled():
-            raise SkillInvocationError("CancelledError: the handler cancelled itself")
-        value = task.result()
-        if self._time.spent > self._time.limit:
-            # It blocked the event loop past its limit, so the timer could not fire.
-            self.reason = Stop.TIMEOUT
-        return value
-
-    async def _handler(self) -> Any:
-        self._time.start()
-        try:
-            # A further attempt must not see what this one does to its arguments.
-            values = copy.deepcopy(self._values) if self.spec.max_retries else self._values
-            given = {self.spec.context_parameter: self._ctx, **values}
-            return await self.spec.handler(self._agent, **given)
+            return await self.spec.handler(self._agent, **{self.spec.context_parameter: self._ctx}, **values)
         except SystemExit as problem:
-            raise SkillInvocationError(
-                f"SystemExit: the handler tried to end the process ({problem})"
-            ) from problem
+            sentence = f"SystemExit: the handler tried to end the process ({problem})"
+            raise SkillInvocationError(sentence) from problem
+        except asyncio.CancelledError:
+            if self.reason is None and task.cancelling():
+                raise  # the event loop ends
+            if self.reason is None:
+                raise SkillInvocationError("CancelledError: the handler cancelled itself") from None
+            return None
+        except Exception:
+            if self.reason is None:
+                raise
+            return None  # what a stopped handler raises concerns nobody
         finally:
-            self._time.stop()
+            self._task = None
+            time.stop()
+            if self.reason is not None:
+                _uncancel(task)
+                self._slots.stuck.pop(self._ctx.task_id, None)
+
+    def _time_is_over(self) -> None:
+        self.stop(Stop.TIMEOUT)
 
     def _cancel_handler(self) -> None:
-        if self._task is not None and not self._task.done():
+        if self._task is not None:
             self._task.cancel()
             self._later(GRACE_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        if not self._over.done():
-            self._over.set_result(None)
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.exception()  # one that comes after the run is over concerns nobody
-
-    def _keep_slot(self) -> None:
         """The handler ignores its cancellation: it keeps its slot until it ends, and health says so."""
-        assert self._task is not None
-        run_id, slot = self._ctx.task_id, self._slot
-        self._slots.stuck[run_id] = self.spec.name
-
-        def ended(_: object) -> None:
-            self._slots.stuck.pop(run_id, None)
-            slot.give_up()
-
-        self._task.add_done_callback(ended)
+        if self._task is None:
+            return
+        self._slots.stuck[self._ctx.task_id] = self.spec.name
+        try:
+            self._check_stopped()
+        except Exception as problem:  # noqa: BLE001 - the outcome of the run
+            self._on_abandoned(problem)
 
     # Outcomes
 
@@ -341,13 +356,27 @@ class Execution:
 
     async def _retry(self, delay: float, text: str) -> None:
         self._attempt += 1
-        self._task, self._over = None, asyncio.get_running_loop().create_future()
+        self._time = clocks.RunningTime(self._time.limit)
+        self._stopped = asyncio.get_running_loop().create_future()
         payload = {"attempt": self._attempt, "delay_seconds": round(delay, 3), "error": text}
         await self._ctx._engine_event("retry", payload)
-        await clocks.wait(self._stopped, delay)
+        if self.reason is None:
+            await clocks.wait(self._stopped, delay)
 
     def _later(self, seconds: float, callback: Callable[[], object]) -> None:
         self._timers.append(self._clock.call_later(max(seconds, 0.0), callback))
+
+
+def _look(end: "asyncio.Future[SkillResult]") -> None:
+    """What comes after the run is over concerns nobody."""
+    if not end.cancelled():
+        end.exception()
+
+
+def _uncancel(task: "asyncio.Task[Any]") -> None:
+    """A cancellation that ended the handler does not end the task that goes on with the run."""
+    while task.cancelling():
+        task.uncancel()
 
 
 def is_retryable(problem: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """Identity of a caller: the models that `ctx.auth` holds, and what makes them from a credential."""
 
+import functools
 import inspect
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
@@ -13,6 +14,9 @@ class _AuthModel(BaseModel):
 
 class NoAuth(_AuthModel):
     """A caller that proved nothing."""
+
+
+NOBODY = NoAuth()
 
 
 class APIKeyAuth(_AuthModel):
@@ -58,4 +62,20 @@ class AuthResolver(Protocol):
 async def resolved(resolver: AuthResolver, token: str | None, headers: Mapping[str, str], agent: Any) -> Any:
     """The caller's model, from a resolver that may be synchronous or not."""
     found = resolver.resolve(token, headers=headers, agent=agent)
-    return await found if inspect.isawaitable(found) else found
+    return await found if not isinstance(found, BaseModel) and inspect.isawaitable(found) else found
+
+
+def scopes_of(model: BaseModel) -> tuple[str, ...]:
+    """What a caller may do; nothing where its model does not say."""
+    return tuple(model.scopes or ()) if _says(type(model), "scopes") else ()  # type: ignore[attr-defined]
+
+
+def organisation_of(model: BaseModel) -> str | None:
+    """The organisation of a caller, where its model says."""
+    return model.org_id if _says(type(model), "org_id") else None  # type: ignore[attr-defined]
+
+
+@functools.lru_cache(maxsize=256)
+def _says(model: type[BaseModel], name: str) -> bool:
+    """Whether instances have an attribute: pydantic takes its time to find that they have not."""
+    return name in model.model_fields or hasattr(model, name) or model.model_config.get("extra") == "allow"

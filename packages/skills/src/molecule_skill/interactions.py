@@ -1,9 +1,7 @@
 """Interactions: questions and forms for a person, what their events say, and which answers they take."""
 
-import base64
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from molecule_skill import json_schema
+from molecule_skill.ids import new_id
 from molecule_wire import JSON, JSONObject, jsontext, times
 
 MAX_ANSWER_CHARACTERS = 100_000
@@ -24,11 +23,6 @@ class AnswerInvalid(ValueError):
         self.errors = [dict(error) for error in errors]
         told = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in self.errors[:5])
         super().__init__(f"the answer is invalid: {told}")
-
-
-def new_id(prefix: str) -> str:
-    """A random id: the prefix, then 16 random bytes as lower-case base32 without padding."""
-    return prefix + base64.b32encode(os.urandom(16)).decode().rstrip("=").lower()
 
 
 @dataclass(frozen=True)

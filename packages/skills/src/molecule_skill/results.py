@@ -1,7 +1,6 @@
 """Result of a skill: serialised to JSON, then checked strictly against the return annotation."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -9,6 +8,7 @@ from pydantic.errors import PydanticUserError
 
 from molecule_skill.errors import SkillOutputError
 from molecule_wire import JSON, jsontext
+from molecule_wire.values import value
 
 MAX_RESULT_BYTES = 4 * 1024 * 1024
 UNANNOTATED = object()
@@ -16,7 +16,7 @@ UNANNOTATED = object()
 _NAN_SHOWS = ConfigDict(ser_json_inf_nan="constants")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SkillResult:
     """What a handler gave: for Python callers, and as the JSON that is stored and sent."""
 
@@ -53,7 +53,7 @@ class ResultType:
         if not self.annotated:
             return SkillResult(value, plain, len(text))
         try:
-            return SkillResult(self._adapter.validate_json(text, strict=True), plain, len(text))
+            return SkillResult(self._adapter.validator.validate_json(text, strict=True), plain, len(text))
         except ValidationError as problem:
             errors: list[dict[str, Any]] = [
                 {"loc": list(error["loc"]), "msg": error["msg"], "type": error["type"]}
@@ -66,7 +66,7 @@ class ResultType:
 
     def _serialised(self, value: Any) -> bytes:
         try:
-            text = self._adapter.dump_json(value, by_alias=True, warnings=False)
+            text = self._adapter.serializer.to_json(value, by_alias=True, warnings=False)
             # Models write NaN as null, which an optional field would then accept.
             if b"null" in text and _has_nan(self._adapter.dump_python(value, warnings=False)):
                 raise self._refusal("NaN and Infinity are not JSON; return None or a text instead")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from molecule_skill.spec import SkillSpec
@@ -19,9 +20,14 @@ class FifoSemaphore:
         self.free = limit
         self._queue: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a slot may be taken without waiting; those who wait already come first."""
+        return self.free > 0 and not self._queue
+
     async def acquire(self) -> None:
         """Take a slot, after all who asked before."""
-        if self.free and not self._queue:
+        if self.has_room:
             self.free -= 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -63,37 +69,46 @@ class AgentSlots:
         """How many runs could start now."""
         return self._agent.free
 
-    def semaphores(self, spec: SkillSpec) -> list[FifoSemaphore]:
-        """What a run of a skill must hold: the skill's own first, so that its queue blocks no other skill."""
+    def slot(self, spec: SkillSpec) -> "Slot":
+        """A slot for a run of a skill: the skill's own first, so that its queue blocks no other skill."""
         own = self._skills.get(spec.name)
-        return [self._agent] if own is None else [own, self._agent]
+        return Slot((self._agent,) if own is None else (own, self._agent))
 
 
 class Slot:
     """The right of one run to be running; may be given up and taken again."""
 
-    def __init__(self, semaphores: list[FifoSemaphore]) -> None:
-        self._semaphores = semaphores
-        self._held: list[FifoSemaphore] = []
+    __slots__ = ("_held", "_semaphores")
 
-    @property
-    def is_free(self) -> bool:
-        """Whether `take` would not wait."""
-        return all(semaphore.free for semaphore in self._semaphores)
+    def __init__(self, semaphores: tuple[FifoSemaphore, ...]) -> None:
+        self._semaphores = semaphores
+        self._held: Sequence[FifoSemaphore] = ()
+
+    def take_now(self) -> bool:
+        """Take the slot if it is free; True as well when it is held already."""
+        if self._held:
+            return True
+        for semaphore in self._semaphores:
+            if not semaphore.has_room:
+                return False
+        for semaphore in self._semaphores:
+            semaphore.free -= 1
+        self._held = self._semaphores
+        return True
 
     async def take(self) -> None:
         """Wait for the slot; nothing is held if that is cancelled."""
         try:
             for semaphore in self._semaphores:
                 await semaphore.acquire()
-                self._held.append(semaphore)
+                self._held = (*self._held, semaphore)
         except asyncio.CancelledError:
             self.give_up()
             raise
 
     def give_up(self) -> None:
         """Let others run; harmless when nothing is held."""
-        held, self._held = self._held, []
+        held, self._held = self._held, ()
         for semaphore in held:
             semaphore.release()
 

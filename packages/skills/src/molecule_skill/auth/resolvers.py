@@ -10,7 +10,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from molecule_skill.errors import AuthError
-from molecule_skill.identity import APIKeyAuth, AuthResolver, NoAuth
+from molecule_skill.identity import NOBODY, APIKeyAuth, AuthResolver, NoAuth
 from molecule_wire import times
 
 LOCAL_PRINCIPAL = "local"
@@ -21,7 +21,7 @@ class NoAuthResolver(AuthResolver):
 
     def resolve(self, token: str | None, *, headers: Mapping[str, str], agent: str) -> NoAuth:
         """Any caller."""
-        return NoAuth()
+        return NOBODY
 
     def principal_id(self, model: BaseModel) -> str:
         """The one principal of a server that asks nobody."""
@@ -104,5 +104,8 @@ def _seconds(moment: Any) -> float | None:
 
 def bearer_token(headers: Mapping[str, str]) -> str | None:
     """The token of `Authorization: Bearer …`; None without one. Names of headers are in lower case."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
+    said = headers.get("authorization")
+    if not said:
+        return None
+    scheme, _, token = said.partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None

@@ -52,7 +52,7 @@ async def _here(given: argparse.Namespace, output: Output, values: dict[str, Any
     try:
         ctx = await gate.open(Invocation("cli", given.skill, values))
         _, by = await gate.identify(None, {})
-        async for event in gate.follow(ctx.run_id, by.principal):
+        async for event in gate.reader(ctx.run_id, by.principal).follow():
             _tell(output, given, event.kind, event.payload)
             if event.kind in ("question", "input_request"):
                 answered = await _prompt(event.kind, event.payload)
@@ -60,7 +60,7 @@ async def _here(given: argparse.Namespace, output: Output, values: dict[str, Any
         record = await gate.run(ctx.run_id, by.principal)
         if record.failure is not None:
             raise CommandFailed(f"{record.failure.code}: {record.failure.error}", code=record.failure.code)
-        artifacts = [one.name for one in await gate.artifacts(ctx.run_id, by.principal)]
+        artifacts = [one.name for one in await gate.reader(ctx.run_id, by.principal).artifacts()]
         _result(output, record.result, artifacts, record.run_id)
         return 0
     except CommandFailed:

@@ -63,7 +63,7 @@ def run(given: argparse.Namespace, output: Output) -> int:
         if not given.no_reload:
             output.line("Saved files take effect at once. Ctrl-C ends.")
 
-    asyncio.run(listener.serve_until_signal(server, opened, started))
+    listener.run(listener.serve_until_signal(server, opened, started))
     return 0
 
 

@@ -1,7 +1,6 @@
 """`molecule-skill run`: the production server."""
 
 import argparse
-import asyncio
 import logging
 
 from molecule_skill.cli import project
@@ -36,6 +35,6 @@ def run(given: argparse.Namespace, output: Output) -> int:
             app, opened, lambda: output.line(f"{agent.name} listens on http://{given.host}:{port}")
         )
 
-    asyncio.run(serve())
+    listener.run(serve())
     output.value({"ok": True, "agent": agent.name})
     return 0

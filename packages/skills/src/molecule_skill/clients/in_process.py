@@ -10,7 +10,7 @@ from molecule_skill.context import RunContext
 from molecule_skill.errors import CallLimitExceeded, CallTimeout, GrantDelegationDenied, SkillInputError
 from molecule_skill.events import ArtifactRef
 from molecule_skill.identity import NoAuth
-from molecule_skill.interactions import new_id
+from molecule_skill.ids import new_id
 from molecule_skill.local_context import LocalRunContext
 from molecule_wire import jsontext
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 from molecule_skill import clocks, engine, paths
@@ -20,6 +21,7 @@ from molecule_skill.events import (
 from molecule_skill.hosted.effects import Effects
 from molecule_skill.hosted.host import Host
 from molecule_skill.hosted.journal import Journal
+from molecule_skill.hosted.live import LiveRun
 from molecule_skill.local_context import NO_A2A, NO_DISCOVERY, NO_SANDBOX, NO_WORKSPACE
 from molecule_skill.local_pauses import check_scope_request
 from molecule_skill.sandbox import SandboxClient
@@ -52,18 +54,27 @@ class HostedRunContext(RunContext[AuthT]):
     def _open(self, host: Host, record: RunRecord, auth: Any, attached: bool) -> None:
         self.task_id, self.auth, self.attached = record.run_id, auth, attached
         self._host, self._record = host, record
-        self._journal = Journal(host.store, record.run_id, record.fence)
-        self._effects = Effects(self)
+        self._live = LiveRun(record)
         self._execution: engine.Execution | None = None
         self._spec: Any = None
         self._attempt = record.attempt
         self._started_attempts = 0 if record.state is RunState.QUEUED else record.attempt
+        self._has_started = False
         self._emitted = self._told = 0
         self._count, self._dropped = record.last_seq, 0
         self._is_cancelled = self._is_over = False
         self._fatal: RunRefused | None = None
         self._cancel_callbacks: list[Callable[[], None]] = []
         self._random: random.Random | None = None
+
+    @cached_property
+    def _journal(self) -> Journal:
+        """Made when it is needed: most runs only compute."""
+        return Journal(self._host.store, self._record.run_id, self._record.fence, self._attempt)
+
+    @cached_property
+    def _effects(self) -> Effects:
+        return Effects(self)
 
     # The eight members
 
@@ -84,6 +95,7 @@ class HostedRunContext(RunContext[AuthT]):
         limit = self._host.settings.artifact_max_bytes
         if len(data) > limit:
             raise ValueError(f"artifact {name!r} has {len(data)} bytes, the limit is {limit}; split it")
+        self._live.has_artifacts = True
         return await self._effects.artifact(normal, data, mime_type)
 
     async def check_cancelled(self) -> None:
@@ -198,15 +210,24 @@ class HostedRunContext(RunContext[AuthT]):
         self._attempt = attempt
         self._random = None
         self._emitted = self._told = 0
-        self._journal.begin(attempt)
+        if "_journal" in self.__dict__:
+            self._journal.begin(attempt)
+
+    def _opened_running(self, started: NewEvent) -> None:
+        """The run was inserted with its start, so the first attempt has nothing to write down."""
+        self._has_started, self._started_attempts, self._count = True, 1, 1
+        self._live.state = RunState.RUNNING
+        self._live.tell([StoredEvent(1, started.kind, started.payload, started.at)])
 
     async def _attempt_started(self, attempt: int) -> None:
         """Write down that the handler starts; what an earlier process told is not told again."""
+        if self._has_started:
+            self._has_started = False
+            return
         self._host.queued.discard(self.run_id)
         is_new = attempt > self._started_attempts
         self._started_attempts = max(attempt, self._started_attempts)
-        payload: JSONObject = {"skill": self._spec.name, "attempt": attempt}
-        events = [self._event("run_started", payload)] if is_new else []
+        events = [self._start_event(self._spec.name, attempt)] if is_new else []
         try:
             if not is_new:
                 self._told = await self._host.store.emitted(self.run_id, attempt)
@@ -215,8 +236,13 @@ class HostedRunContext(RunContext[AuthT]):
             )
         except StoreUnavailable as problem:
             self._host.not_recorded("the start", self.run_id, problem)
+            self._live.leave()
             return
+        self._live.state, self._live.attempt = RunState.RUNNING, attempt
         self._stored(stored)
+
+    def _start_event(self, skill: str, attempt: int) -> NewEvent:
+        return self._event("run_started", {"skill": skill, "attempt": attempt})
 
     def _on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         if self._is_cancelled:
@@ -261,11 +287,13 @@ class HostedRunContext(RunContext[AuthT]):
     def _stored(self, events: Sequence[StoredEvent]) -> None:
         if events:
             self._count = events[-1].seq
+            self._live.tell(events)
         self._host.event_signals.notify(self.run_id)
 
     def _lose(self) -> None:
         """Another process owns the run: this one publishes nothing more."""
         self._is_over = True
+        self._live.leave()
         if self._execution is not None:
             self._execution.stop(engine.Stop.LEASE_LOST)
 

@@ -154,6 +154,7 @@ class Effects:
 
     async def _interact(self, interaction: Interaction, key: str | None) -> Any:
         await self._ctx.check_cancelled()
+        self._ctx._live.leave()
         place = self._find(interaction.kind, key, interaction.fingerprint, interaction.label)
         row = place.request
         # The row may have been answered after the journal was read.

@@ -15,11 +15,11 @@ from molecule_skill.errors import (
 )
 from molecule_skill.hosted.context import HostedRunContext
 from molecule_skill.hosted.host import Host, log
-from molecule_skill.hosted.invocation import Answerer, GateSettings, Invocation, Readiness
+from molecule_skill.hosted.invocation import READY, Answerer, GateSettings, Invocation, Readiness
 from molecule_skill.hosted.runs import Runs
 from molecule_skill.hosted.views import RunViews
-from molecule_skill.identity import NoAuth
-from molecule_skill.interactions import fingerprint, new_id
+from molecule_skill.ids import new_id
+from molecule_skill.interactions import fingerprint
 from molecule_skill.lifecycle import Instances, LifecycleContext, StateAccess
 from molecule_skill.secrets import Redactor, unknown
 from molecule_skill.slots import slots_of
@@ -79,6 +79,8 @@ class RunGate(RunViews):
 
     def readiness(self) -> Readiness:
         """See `Gate`."""
+        if self._is_ready and not slots_of(self.agent).stuck:
+            return READY
         reasons = [*self._reasons.values(), *(["the agent is stopping"] if self._is_stopping else [])]
         return Readiness(not reasons, tuple(reasons), tuple(slots_of(self.agent).stuck))
 
@@ -92,7 +94,7 @@ class RunGate(RunViews):
         """See `Gate`."""
         resolver = self._host.settings.resolver or self.agent.auth_resolver
         if resolver is None:
-            model: Any = NoAuth()
+            model: Any = identity.NOBODY
             principal = "local"
         else:
             model = await identity.resolved(resolver, token, headers, self.agent)
@@ -103,8 +105,7 @@ class RunGate(RunViews):
                 f"{self.agent.auth_model.__name__}",
                 code="auth-model-mismatch",
             )
-        scopes: tuple[str, ...] = tuple(getattr(model, "scopes", None) or ())
-        return model, Answerer(principal, scopes, getattr(model, "org_id", None))
+        return model, Answerer(principal, identity.scopes_of(model), identity.organisation_of(model))
 
     async def open(self, invocation: Invocation) -> HostedRunContext[Any]:
         """See `Gate`. The order of the checks is part of the contract."""
@@ -120,23 +121,47 @@ class RunGate(RunViews):
         record = RunRecord(new, RunState.QUEUED, 1, 1, 0, new.created_at)
         ctx = HostedRunContext._made(self._host, record, model)
         prepared = engine.prepare(self.agent, spec.name, ctx, invocation.arguments, is_json=True)
-        self._check_admission()
+        if not self._is_ready:
+            self._check_readiness()
+        found = await self._recorded(ctx, prepared)
+        # Another request with the same key may have been faster.
+        return ctx if found is None else HostedRunContext._made(self._host, found, model, attached=True)
+
+    async def _recorded(self, ctx: HostedRunContext[Any], prepared: engine.PreparedRun) -> RunRecord | None:
+        """Insert the row of a run and start it; where its key has a run already, that one is returned."""
+        slots, new = slots_of(self.agent), ctx._record.new
+        limit = self._host.settings.queue_limit
+        if len(self._host.queued) >= limit + slots.free:
+            raise RunRefused("agent-busy", f"{limit} runs are waiting already; try again", retry_after=1)
+        slot = slots.slot(prepared.spec)
+        # Where a slot is free the run starts with its row: one transaction instead of two.
+        started = ctx._start_event(new.skill, 1) if slot.take_now() else None
+        is_new = False
         try:
-            record, is_new = await self._host.store.open_run(new)
+            record, is_new = await self._host.store.open_run(new, started)
         except StoreUnavailable as problem:
             self._host.not_recorded("a new run", new.run_id, problem)
             raise RunRefused(
                 "agent-busy", "runs cannot be recorded now; try again", retry_after=5
             ) from problem
+        except asyncio.CancelledError:
+            self._runs.disown(new.run_id)
+            raise
+        finally:
+            if not is_new:
+                slot.give_up()
         if not is_new:
-            # Another request with the same key was faster.
-            return HostedRunContext._made(self._host, record, model, attached=True)
-        self._runs.start(ctx, prepared)
-        return ctx
+            return record
+        if started is not None:
+            ctx._opened_running(started)
+        self._runs.start(ctx, prepared, slot=slot)
+        return None
 
     def _new_run(self, invocation: Invocation, model: Any, caller: Answerer) -> NewRun:
+        key, body_hash = invocation.idempotency_key, ""
         try:
-            body_hash = fingerprint(invocation.skill, [invocation.arguments, invocation.session_id])
+            if key is not None:
+                body_hash = fingerprint(invocation.skill, [invocation.arguments, invocation.session_id])
         except (TypeError, ValueError, RecursionError) as problem:
             raise SkillInputError(f"the arguments are not JSON: {problem}") from problem
         return NewRun(
@@ -148,10 +173,10 @@ class RunGate(RunViews):
             created_at=clocks.CURRENT.get().time(),
             org_id=caller.org_id,
             session_id=invocation.session_id,
-            idempotency_key=invocation.idempotency_key,
+            idempotency_key=key,
             body_hash=body_hash,
             deadline=invocation.deadline,
-            auth=model.model_dump(mode="json"),
+            auth=model.model_dump(mode="json") if model is not identity.NOBODY else {},
         )
 
     async def _attached(self, new: NewRun, model: Any) -> HostedRunContext[Any] | None:
@@ -163,15 +188,16 @@ class RunGate(RunViews):
             return None
         return HostedRunContext._made(self._host, same_body(found, new), model, attached=True)
 
-    def _check_admission(self) -> None:
+    @property
+    def _is_ready(self) -> bool:
+        return not self._reasons and not self._is_stopping
+
+    def _check_readiness(self) -> None:
         ready = self.readiness()
         if self._is_stopping:
             raise RunRefused("agent-stopping", "the agent is stopping; try again", retry_after=5)
         if not ready.ok:
             raise RunRefused("peer-unavailable", f"the agent is not ready: {'; '.join(ready.reasons)}")
-        limit = self._host.settings.queue_limit
-        if len(self._host.queued) >= limit + slots_of(self.agent).free:
-            raise RunRefused("agent-busy", f"{limit} runs are waiting already; try again", retry_after=1)
 
     # Requirements, health, upkeep
 

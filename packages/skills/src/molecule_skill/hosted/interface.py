@@ -5,16 +5,14 @@ an unknown id, they raise `RunRefused` with the code `not-found`. Every refusal 
 `molecule_skill.errors.report_of` gives status, code, text and the extra members of the body.
 """
 
-from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from molecule_skill.hosted.invocation import Answerer, Invocation, Readiness
+from molecule_skill.hosted.reader import RunReader
 from molecule_skill.store.records import (
     ArtifactRecord,
-    RequestRecord,
     RequestState,
     RunRecord,
-    StoredEvent,
 )
 from molecule_wire import JSON
 
@@ -58,8 +56,11 @@ class Gate(Protocol):
         """
         ...
 
-    async def wait(self, run_id: str, principal: str | None, *, timeout: float | None = None) -> RunRecord:
-        """The run as soon as it is final or waits for a person, or as it is after `timeout` seconds."""
+    def reader(self, run_id: str, principal: str | None) -> RunReader:
+        """Who reads a run for one principal: its record, events and files, now or when there are new ones.
+
+        Any number of readers may follow a run. What a reader raises, it raises when it reads.
+        """
         ...
 
     async def run(self, run_id: str, principal: str | None) -> RunRecord:
@@ -70,24 +71,6 @@ class Gate(Protocol):
         self, principal: str | None, *, limit: int = 50, before: str | None = None
     ) -> list[RunRecord]:
         """A page of runs, newest first."""
-        ...
-
-    async def events(
-        self, run_id: str, principal: str | None, *, after: int = 0, limit: int = 1000, wait: float = 0.0
-    ) -> list[StoredEvent]:
-        """Events later than `after`; with none there yet, wait up to so many seconds for one.
-
-        Raises `RunRefused`: `cursor-ahead` for a number beyond the newest event. An empty list for a run that
-        is final means that there is nothing more.
-        """
-        ...
-
-    def follow(self, run_id: str, principal: str | None, *, after: int = 0) -> AsyncIterator[StoredEvent]:
-        """Every event later than `after`, live, until the run is final; any number of readers may follow."""
-        ...
-
-    async def interactions(self, run_id: str, principal: str | None) -> list[RequestRecord]:
-        """The interactions of a run, oldest first; the pending one is what the run waits for."""
         ...
 
     async def answer(
@@ -112,10 +95,6 @@ class Gate(Protocol):
 
     async def cancel(self, run_id: str, principal: str | None) -> RunRecord:
         """Cancel a run; one that is final already is returned unchanged. Does not wait for the handler."""
-        ...
-
-    async def artifacts(self, run_id: str, principal: str | None) -> list[ArtifactRecord]:
-        """The files of the run's current attempt."""
         ...
 
     async def artifact(self, run_id: str, principal: str | None, name: str) -> ArtifactRecord:

@@ -10,11 +10,12 @@ from molecule_skill.discovery import DiscoveryClient
 from molecule_skill.identity import AuthResolver
 from molecule_skill.sandbox import SandboxClient
 from molecule_wire import JSON, JSONObject
+from molecule_wire.values import value
 
 DEFAULT_STORE = Path(".molecule/runs.db")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Invocation:
     """A request to run a skill, whatever transport it came by.
 
@@ -36,7 +37,7 @@ class Invocation:
     """The id of the new run, where the transport had to name it before: an A2A task is told at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answerer:
     """Who answers an interaction, as the resolver of the transport found."""
 
@@ -52,6 +53,9 @@ class Readiness:
     ok: bool
     reasons: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
+
+
+READY = Readiness(True)
 
 
 def _from_environment(name: str, default: float) -> float:

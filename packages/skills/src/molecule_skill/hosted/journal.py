@@ -35,11 +35,11 @@ class Place:
 class Journal:
     """The effects of one run."""
 
-    def __init__(self, store: RunStore, run_id: str, fence: int) -> None:
+    def __init__(self, store: RunStore, run_id: str, fence: int, attempt: int) -> None:
         self._store, self._run_id, self._fence = store, run_id, fence
         self._by_ordinal: dict[int, JournalEntry | RequestRecord] = {}
         self._by_key: dict[str, JournalEntry | RequestRecord] = {}
-        self._attempt = 1
+        self._attempt = attempt
         self._place = 0
         self._used: set[str] = set()
 

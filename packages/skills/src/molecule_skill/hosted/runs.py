@@ -2,6 +2,7 @@
 
 import asyncio
 import traceback
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +11,11 @@ from molecule_skill.errors import CancelledByCaller, RunRefused, SkillInvocation
 from molecule_skill.hosted.context import HostedRunContext
 from molecule_skill.hosted.host import Host, log
 from molecule_skill.lifecycle import Instances
+from molecule_skill.slots import Slot
 from molecule_skill.store.protocol import StoreUnavailable
 from molecule_skill.store.records import NewEvent, RequestState, RunFailure, RunRecord, RunState
 from molecule_wire import JSON, JSONObject
+from molecule_wire.values import value
 
 RECORD_DELAYS = (0.05, 0.2, 1.0)
 """Seconds between tries to record an outcome that the store refuses."""
@@ -25,12 +28,15 @@ class ActiveRun:
     ctx: HostedRunContext[Any]
     prepared: engine.PreparedRun
     attempt: int
+    slot: Slot | None = None
     task: "asyncio.Task[None] | None" = None
+    is_abandoned: bool = False
+    """The run has its outcome, though its handler ignores that it was cancelled."""
     is_released: bool = False
     """The process ends: a run that can be run again keeps its row for the next one."""
 
 
-@dataclass(frozen=True)
+@value
 class Outcome:
     """How a run ended."""
 
@@ -49,14 +55,31 @@ class Runs:
     parked: dict[str, RunRecord] = field(default_factory=dict[str, RunRecord])
     unrecorded: dict[str, RunRecord] = field(default_factory=dict[str, RunRecord])
     """Outcomes that the store would not take: known until the process ends."""
+    _ending: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
-    def start(self, ctx: HostedRunContext[Any], prepared: engine.PreparedRun, attempt: int = 1) -> None:
-        """Run a prepared run in the background."""
-        run = ActiveRun(ctx, prepared, attempt)
+    def start(
+        self,
+        ctx: HostedRunContext[Any],
+        prepared: engine.PreparedRun,
+        attempt: int = 1,
+        slot: Slot | None = None,
+    ) -> None:
+        """Run a prepared run in the background, in a slot that it holds already or will wait for."""
+        run = ActiveRun(ctx, prepared, attempt, slot)
         self.active[ctx.run_id] = run
-        if ctx._record.state is RunState.QUEUED:
+        if ctx._live.state is RunState.QUEUED:
             self.host.queued.add(ctx.run_id)
-        run.task = asyncio.get_running_loop().create_task(self._drive(run), name=ctx.run_id)
+        run.task = asyncio.get_running_loop().create_task(self._drive(run))
+
+    def disown(self, run_id: str) -> None:
+        """Whoever asked for a run is gone; if its row was written by then, nobody else would end it."""
+
+        async def interrupt() -> None:
+            record = await self.host.store.run(run_id)
+            if record is not None:
+                await self._interrupt(record, "its caller went away before it started")
+
+        self._spawn(interrupt())
 
     async def recover(self) -> None:
         """Take up the runs of processes that are gone."""
@@ -149,25 +172,64 @@ class Runs:
 
     async def _drive(self, run: ActiveRun) -> None:
         """From a slot to one recorded outcome."""
-        ctx = run.ctx
+        ctx, outcome = run.ctx, None
         try:
-            agent = await self.instances.of(ctx.caller, ctx.session_id)
-            started = ctx._attempt_started
-            execution = engine.Execution(agent, run.prepared, ctx, attempt=run.attempt, on_attempt=started)
-            ctx._execution = execution
-            result = await execution.run()
+            execution = ctx._execution = engine.Execution(
+                await self.instances.of(ctx.caller, ctx.session_id),
+                run.prepared,
+                ctx,
+                attempt=run.attempt,
+                slot=run.slot,
+                on_attempt=ctx._attempt_started,
+                on_abandoned=lambda problem: self._abandon(run, problem),
+            )
+            result = await execution.drive()
             outcome = Outcome(RunState.SUCCEEDED, self.host.redactor.json(result.json))
         except engine.RunParked:
-            self._park(run)
-            return
+            pass
+        except asyncio.CancelledError:
+            if run.prepared.spec.is_rerunnable:
+                self._leave(ctx)
+                raise  # the event loop ends, and the next process takes the run up
+            outcome = self._failed(
+                ctx, RunRefused("run-interrupted", "the process ended; start the run again")
+            )
         except Exception as problem:  # noqa: BLE001 - every run ends in one outcome
             outcome = self._failed(ctx, problem)
+        if not run.is_abandoned:
+            await self._end(run, outcome)
+
+    def _abandon(self, run: ActiveRun, problem: Exception) -> None:
+        """A handler ignores that it was cancelled: its run ends without it."""
+        run.is_abandoned = True
+        outcome = None if isinstance(problem, engine.RunParked) else self._failed(run.ctx, problem)
+        self._spawn(self._end(run, outcome))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _end(self, run: ActiveRun, outcome: Outcome | None) -> None:
+        """Record how a run ended; one that has no outcome waits for a person, outside of memory."""
+        ctx = run.ctx
+        if outcome is None:
+            self._park(run)
+            return
         if ctx._fatal is not None and outcome.state is not RunState.CANCELLED:
             outcome = self._failed(ctx, ctx._fatal)
-        if not (outcome.failure is not None and outcome.failure.code == "lease-lost"):
+        if outcome.failure is not None and outcome.failure.code == "lease-lost":
+            self._leave(ctx)
+        else:
             await self._recorded(ctx, outcome)
         self.active.pop(ctx.run_id, None)
         self.host.queued.discard(ctx.run_id)
+        # Nothing that points at itself is left to the garbage collector.
+        run.task = ctx._execution = None
+
+    def _leave(self, ctx: HostedRunContext[Any]) -> None:
+        """The run goes on elsewhere: whoever reads it looks into the store."""
+        ctx._live.leave()
         self.host.notify(ctx.run_id)
 
     def _failed(self, ctx: HostedRunContext[Any], problem: Exception) -> Outcome:
@@ -194,7 +256,7 @@ class Runs:
             events.insert(0, NewEvent("events_dropped", {"count": ctx._dropped}, now, ctx.attempt))
         for delay in (*RECORD_DELAYS, None):
             try:
-                await self.host.store.finish(
+                told = await self.host.store.finish(
                     ctx.run_id,
                     ctx._record.fence,
                     outcome.state,
@@ -205,14 +267,18 @@ class Runs:
                 )
             except RunRefused as problem:
                 self.host.not_recorded("the outcome", ctx.run_id, problem)
+                ctx._live.leave()
                 break
             except StoreUnavailable as problem:
                 if delay is None:
                     self.host.not_recorded("the outcome", ctx.run_id, problem)
+                    ctx._live.leave()
                     self._remember(ctx, outcome, now)
                 else:
                     await asyncio.sleep(delay)
                 continue
+            ctx._live.tell(told)
+            ctx._live.finish(outcome.state, outcome.result, outcome.failure, now)
             break
         self.host.notify(ctx.run_id)
 

@@ -1,12 +1,12 @@
 """Views of runs for their callers: follow, answer, cancel, download. Everybody sees only what is theirs."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 from molecule_skill import clocks
 from molecule_skill.errors import RunRefused
 from molecule_skill.hosted.host import Host
 from molecule_skill.hosted.invocation import Answerer
+from molecule_skill.hosted.reader import MAX_PAGE, RunReader, not_found
 from molecule_skill.hosted.runs import Runs
 from molecule_skill.interactions import AnswerInvalid, checked_answer
 from molecule_skill.store.records import (
@@ -14,13 +14,10 @@ from molecule_skill.store.records import (
     RequestRecord,
     RequestState,
     RunRecord,
-    RunState,
-    StoredEvent,
 )
 from molecule_wire import JSON
 
 APPROVER_SCOPE = "org.approve"
-MAX_PAGE = 1000
 
 
 class RunViews:
@@ -30,13 +27,13 @@ class RunViews:
         self._host = host
         self._runs = runs
 
+    def reader(self, run_id: str, principal: str | None) -> RunReader:
+        """See `Gate`."""
+        return RunReader(self._host, self._runs, run_id, principal)
+
     async def run(self, run_id: str, principal: str | None) -> RunRecord:
         """See `Gate`."""
-        record = self._runs.unrecorded.get(run_id) or await self._host.store.run(run_id)
-        is_theirs = record is not None and principal in (None, record.new.principal)
-        if record is None or not is_theirs or record.new.agent != self._host.agent.name:
-            raise _not_found("run", run_id)
-        return record
+        return await self.reader(run_id, principal).record()
 
     async def runs(
         self, principal: str | None, *, limit: int = 50, before: str | None = None
@@ -47,75 +44,6 @@ class RunViews:
         bounded = min(max(limit, 1), MAX_PAGE)
         return await self._host.store.runs_of(self._host.agent.name, principal, limit=bounded, before=before)
 
-    async def wait(self, run_id: str, principal: str | None, *, timeout: float | None = None) -> RunRecord:
-        """See `Gate`."""
-        clock, poll = clocks.CURRENT.get(), self._host.settings.poll_seconds
-        until = None if timeout is None else clock.monotonic() + timeout
-        while True:
-            signal = self._host.state_signals.subscribe(run_id)
-            left = poll if until is None else min(poll, until - clock.monotonic())
-            try:
-                record = await self.run(run_id, principal)
-                is_over = left <= 0 or record.state.is_final or await self._is_waiting(record)
-            except BaseException:
-                self._host.state_signals.unsubscribe(run_id, signal)
-                raise
-            if is_over:
-                self._host.state_signals.unsubscribe(run_id, signal)
-                return record
-            await self._host.state_signals.wait(run_id, signal, left)
-
-    async def _is_waiting(self, record: RunRecord) -> bool:
-        """Whether a person is asked; between an answer and its handler's next step nobody is."""
-        if record.state is not RunState.WAITING:
-            return False
-        rows = await self._host.store.requests(record.run_id)
-        return any(row.state is RequestState.PENDING for row in rows)
-
-    async def events(
-        self, run_id: str, principal: str | None, *, after: int = 0, limit: int = 1000, wait: float = 0.0
-    ) -> list[StoredEvent]:
-        """See `Gate`."""
-        clock, poll = clocks.CURRENT.get(), self._host.settings.poll_seconds
-        until = clock.monotonic() + wait
-        while True:
-            signal = self._host.event_signals.subscribe(run_id)
-            try:
-                record = await self.run(run_id, principal)
-                if after > record.last_seq:
-                    raise RunRefused(
-                        "cursor-ahead",
-                        f"the run has {record.last_seq} events, there is none after {after} to continue from",
-                    )
-                found = await self._host.store.events(run_id, after=after, limit=min(limit, MAX_PAGE))
-            except BaseException:
-                self._host.event_signals.unsubscribe(run_id, signal)
-                raise
-            left = min(poll, until - clock.monotonic())
-            if found or record.state.is_final or left <= 0:
-                self._host.event_signals.unsubscribe(run_id, signal)
-                return found
-            await self._host.event_signals.wait(run_id, signal, left)
-
-    async def follow(
-        self, run_id: str, principal: str | None, *, after: int = 0
-    ) -> AsyncIterator[StoredEvent]:
-        """See `Gate`."""
-        while True:
-            found = await self.events(run_id, principal, after=after, wait=60.0)
-            for event in found:
-                after = event.seq
-                yield event
-            if not found:
-                record = await self.run(run_id, principal)
-                if record.state.is_final and after >= record.last_seq:
-                    return
-
-    async def interactions(self, run_id: str, principal: str | None) -> list[RequestRecord]:
-        """See `Gate`."""
-        await self.run(run_id, principal)
-        return await self._host.store.requests(run_id)
-
     async def cancel(self, run_id: str, principal: str | None) -> RunRecord:
         """See `Gate`."""
         record = await self.run(run_id, principal)
@@ -123,17 +51,12 @@ class RunViews:
             await self._runs.cancel(record)
         return await self.run(run_id, principal)
 
-    async def artifacts(self, run_id: str, principal: str | None) -> list[ArtifactRecord]:
-        """See `Gate`."""
-        record = await self.run(run_id, principal)
-        return await self._host.store.artifacts(run_id, record.attempt)
-
     async def artifact(self, run_id: str, principal: str | None, name: str) -> ArtifactRecord:
         """See `Gate`."""
         await self.run(run_id, principal)
         found = await self._host.store.artifact(run_id, name)
         if found is None:
-            raise _not_found("artifact", name)
+            raise not_found("artifact", name)
         return found
 
     async def read_artifact(
@@ -159,9 +82,9 @@ class RunViews:
         row = await self._host.store.request(request_id)
         run = None if row is None else await self._host.store.run(row.run_id)
         if row is None or run is None or not self._may_answer(run, by):
-            raise _not_found("interaction", request_id)
+            raise not_found("interaction", request_id)
         if kind not in (None, row.kind) or run_id not in (None, row.run_id):
-            raise _not_found("interaction", request_id)
+            raise not_found("interaction", request_id)
         answer: JSON = {"reason": reason} if declined else value
         wanted = RequestState.DENIED if declined else RequestState.ANSWERED
         at = clocks.CURRENT.get().time()
@@ -236,7 +159,3 @@ def _settled(row: RequestRecord, wanted: RequestState, answer: JSON) -> RequestS
             "already-answered", "the interaction has another answer already", state=row.state.value
         )
     return row.state
-
-
-def _not_found(what: str, name: str) -> RunRefused:
-    return RunRefused("not-found", f"there is no {what} {name!r} here")

@@ -10,15 +10,17 @@ from typing import Any
 
 from molecule_a2a import AgentApp, AgentRequest, Unauthenticated
 from molecule_skill.auth import bearer_token
+from molecule_skill.auth.platform import asserted_message_id
 from molecule_skill.errors import RunRefused, SkillInvocationError, report_of
 from molecule_skill.hosted import Answerer, Invocation
 from molecule_skill.hosted.interface import Gate
+from molecule_skill.ids import new_id
 from molecule_skill.serve import messages
 from molecule_skill.serve.asgi import Request, Send
 from molecule_skill.serve.projection import Projection, begun, failure_metadata
 from molecule_skill.store.records import RequestState, RunRecord
 from molecule_wire import JSON, JSONObject, assertions
-from molecule_wire.a2a import errors, operations, tasks
+from molecule_wire.a2a import convert, errors, operations, tasks
 from molecule_wire.a2a.server.bindings import AgentBusy
 from molecule_wire.a2a.server.requests import SENDS
 from molecule_wire.a2a.server.requests import Invocation as A2AOperation
@@ -66,7 +68,7 @@ class A2ATransport:
             interrupt=self._interrupt,
             turn_seconds=None,
             retention=KEPT,
-            new_task_id=new_run_id,
+            new_task_id=lambda: new_id("run_"),
             prepare=self._prepare,
             announces_work=False,
             merges_chunks=False,
@@ -76,7 +78,7 @@ class A2ATransport:
         """Answer one request. Raises AuthError."""
         _, by = await self._gate.identify(bearer_token(request.headers), request.headers)
         _call.set(_Call(by, request.base_url))
-        scope = {**request.scope, "path": request.path, "root_path": ""}
+        scope = {**request.scope, "path": request.path, "root_path": ""} if request.root else request.scope
         await self._app(scope, request.receive, send)
 
     async def stop(self) -> None:
@@ -92,8 +94,6 @@ class A2ATransport:
         return _call.get().by.principal
 
     def _check_message(self, message_id: str) -> None:
-        from molecule_skill.auth.platform import asserted_message_id
-
         named = asserted_message_id.get()
         if named and message_id and message_id != named:
             sentence = f"{assertions.HEADER} is not valid: it was made for another message"
@@ -143,7 +143,8 @@ class A2ATransport:
     async def _follow(self, projection: Projection, principal: str) -> None:
         """Tell what the run tells. Where it waits for a person the turn is over, and a task follows on."""
         run_id = projection.log.id
-        async for event in self._gate.follow(run_id, principal, after=projection.seq):
+        reader = self._gate.reader(run_id, principal)
+        async for event in reader.follow(after=projection.seq):
             if event.kind == "interaction_closed" and (held := self._answering.get(run_id)) is not None:
                 await held.wait()
             projection.apply(event)
@@ -152,9 +153,9 @@ class A2ATransport:
                 return self._spawn(self._follow(projection, principal))
             if projection.log.is_over:
                 break
-        record = await self._gate.run(run_id, principal)
+        record = await reader.record()
         if record.state.is_final:
-            projection.finish(record, await self._gate.artifacts(run_id, principal))
+            projection.finish(record, await reader.artifacts())
         self._open.pop(run_id, None)
         return None
 
@@ -228,14 +229,15 @@ class A2ATransport:
         made.merges_chunks = False
         made.append(begun(record, made))
         projection = Projection(made, _call.get().base_url)
+        reader = self._gate.reader(run_id, principal)
         while projection.seq < record.last_seq:
-            page = await self._gate.events(run_id, principal, after=projection.seq)
+            page = await reader.events(after=projection.seq)
             if not page:
                 break
             for event in page:
                 projection.apply(event)
         if record.state.is_final:
-            projection.finish(record, await self._gate.artifacts(run_id, principal))
+            projection.finish(record, await reader.artifacts())
         else:
             self._open[run_id] = projection
             self._watch_cancel(projection, principal)
@@ -253,7 +255,7 @@ class A2ATransport:
         self._admit()
         pending = [
             one
-            for one in await self._gate.interactions(run_id, owner.principal)
+            for one in await self._gate.reader(run_id, owner.principal).interactions()
             if one.state is RequestState.PENDING
         ]
         if not pending:
@@ -275,13 +277,6 @@ class A2ATransport:
             raise _answer_refused(problem) from problem
 
 
-def new_run_id() -> str:
-    """The id of a run, which is that of its task."""
-    from molecule_skill.interactions import new_id
-
-    return new_id("run_")
-
-
 async def _over(turn: Turn) -> None:
     if not turn.is_over:
         ended = asyncio.Event()
@@ -290,8 +285,6 @@ async def _over(turn: Turn) -> None:
 
 
 def _modern(operation: A2AOperation) -> JSONObject:
-    from molecule_wire.a2a import convert
-
     message = operation.request.message or {}
     converter = convert.between(operation.request.dialect, "1.0")
     return converter.message(message) if converter else message

@@ -138,7 +138,9 @@ class SkillApp:
                 return found
         if method == "POST" and path.startswith("/invoke/"):
             return functools.partial(self._invoke, skill=path[len("/invoke/") :])
-        path = path.rstrip("/") or "/"
+        path = path.rstrip("/")
+        if not path:
+            return None
         if method == "GET" and path in self._open:
             return self._open[path]
         if method == "GET" and path in self._cards:

@@ -20,13 +20,8 @@ from molecule_skill.identity import AuthResolver, resolved
 from molecule_skill.serve.asgi import Request
 from molecule_wire.callers import is_loopback
 
-_SIGNS_OF_A_PROXY = (
-    "forwarded",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
+_SIGNS_OF_A_PROXY = frozenset(
+    {"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
 )
 
 _resolved: ContextVar[BaseModel | None] = ContextVar("molecule_skill_caller", default=None)
@@ -93,10 +88,13 @@ def check_origin(request: Request, resolver: AuthResolver) -> None:
     if not isinstance(resolver, NoAuthResolver):
         return
     named_origin = request.headers.get("origin")
-    own_origin = f"{request.scope.get('scheme', 'http')}://{request.headers.get('host', '')}"
-    if named_origin not in (None, own_origin):
-        raise AuthError("requests of other web pages are not served here", 403)
-    if not _is_near(request.peer) or any(request.headers.get(name) for name in _SIGNS_OF_A_PROXY):
+    if named_origin is not None:
+        own_origin = f"{request.scope.get('scheme', 'http')}://{request.headers.get('host', '')}"
+        if named_origin != own_origin:
+            raise AuthError("requests of other web pages are not served here", 403)
+    headers = request.headers
+    is_passed_on = not _SIGNS_OF_A_PROXY.isdisjoint(headers) and any(map(headers.get, _SIGNS_OF_A_PROXY))
+    if is_passed_on or not _is_near(request.peer):
         raise AuthError("this agent asks for no credential, so it serves its own machine only")
     server = request.scope.get("server")
     if server and _is_loopback(str(server[0])) and not _names_loopback(request.headers.get("host", "")):

@@ -9,6 +9,7 @@ from molecule_skill.auth import bearer_token
 from molecule_skill.errors import RunRefused
 from molecule_skill.hosted import Invocation
 from molecule_skill.hosted.interface import Gate
+from molecule_skill.hosted.reader import RunReader
 from molecule_skill.serve import shapes, streams
 from molecule_skill.serve.asgi import Answer, Request, Response, Stream, json_response, with_pings
 from molecule_skill.serve.readers import Readers
@@ -64,65 +65,62 @@ class InvokeRoutes:
             return await self._stream(request, run_id, principal)
         if "respond-async" in request.headers.get("prefer", ""):
             return json_response({"run_id": run_id}, 202, {"location": f"{request.root}/runs/{run_id}"})
-        with self._readers.reading(run_id):
-            record = await self._wait(request, run_id, principal, asked)
-        return await self._whole(record, principal)
-
-    async def _wait(self, request: Request, run_id: str, principal: str, asked: _Asked) -> RunRecord:
+        reader = self._gate.reader(run_id, principal)
         if not asked.cancels_on_disconnect:
             # Nobody looks whether the client is still there: the run goes on without it anyway.
-            return await self._settled(run_id, principal)
-        waiting = asyncio.ensure_future(self._settled(run_id, principal))
-        leaving = asyncio.ensure_future(request.disconnected())
-        try:
-            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return waiting.result() if waiting.done() else await self._gate.run(run_id, principal)
-        finally:
-            waiting.cancel()
-            leaving.cancel()
-
-    async def _settled(self, run_id: str, principal: str) -> RunRecord:
-        """The run when it is final or waits for somebody; just after an answer it does neither."""
-        while True:
-            record = await self._gate.wait(run_id, principal)
-            if record.state is not RunState.WAITING or shapes.open_interaction(
-                await self._gate.interactions(run_id, principal)
-            ):
-                return record
-            await self._gate.events(run_id, principal, after=record.last_seq, wait=1.0)
+            return await self._whole(await reader.wait(), reader)
+        with self._readers.reading(run_id):
+            return await self._whole(await _unless_gone(request, reader), reader)
 
     async def _stream(self, request: Request, run_id: str, principal: str) -> Stream:
         seen = streams.cursor(run_id, request.headers.get("last-event-id"), None) or 0
         if seen:
             streams.check_cursor(await self._gate.run(run_id, principal), seen)
-        pieces = streams.frames(self._gate, run_id, principal, seen)
+        pieces = streams.frames(self._gate.reader(run_id, principal), run_id, seen)
         return Stream(self._readers.counted(run_id, with_pings(pieces, streams.PING_SECONDS)))
 
-    async def _whole(self, record: RunRecord, principal: str) -> Response:
-        run_id = record.run_id
+    async def _whole(self, record: RunRecord, reader: RunReader) -> Response:
+        while record.state is RunState.WAITING:
+            waits_for = shapes.open_interaction(await reader.interactions())
+            if waits_for is not None:
+                waiting: JSONObject = {"run_id": record.run_id, "state": record.state.value}
+                return json_response({**waiting, "interaction": waits_for}, 202)
+            # It was answered since.
+            record = await reader.wait()
         if record.failure is not None:
             return failed(record)
         if record.state is not RunState.SUCCEEDED:
-            waits_for = shapes.open_interaction(await self._gate.interactions(run_id, principal))
-            shown: JSONObject = {"run_id": run_id, "state": record.state.value}
-            return json_response({**shown, "interaction": waits_for} if waits_for else shown, 202)
-        told: list[JSON] = [shapes.event(stored) for stored in await self._events(record, principal)]
+            return json_response({"run_id": record.run_id, "state": record.state.value}, 202)
+        told: list[JSON] = [shapes.event(stored) for stored in await _events(record, reader)]
         return json_response(
             {
-                "run_id": run_id,
+                "run_id": record.run_id,
                 "result": record.result,
                 "events": told,
-                "artifacts": shapes.artifacts(run_id, await self._gate.artifacts(run_id, principal)),
+                "artifacts": shapes.artifacts(record.run_id, await reader.artifacts()),
                 "grant_id": None,
                 "changes": {"pending": []},
             }
         )
 
-    async def _events(self, record: RunRecord, principal: str) -> list[StoredEvent]:
-        told = await self._gate.events(record.run_id, principal, limit=EVENTS_PAGE)
-        while told and told[-1].seq < record.last_seq:
-            told += await self._gate.events(record.run_id, principal, after=told[-1].seq, limit=EVENTS_PAGE)
-        return told
+
+async def _unless_gone(request: Request, reader: RunReader) -> RunRecord:
+    """The run when it is final or waits for somebody, or as it is when the client leaves."""
+    waiting = asyncio.ensure_future(reader.wait())
+    leaving = asyncio.ensure_future(request.disconnected())
+    try:
+        await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return waiting.result() if waiting.done() else await reader.record()
+    finally:
+        waiting.cancel()
+        leaving.cancel()
+
+
+async def _events(record: RunRecord, reader: RunReader) -> list[StoredEvent]:
+    told = await reader.events(limit=EVENTS_PAGE)
+    while told and told[-1].seq < record.last_seq:
+        told += await reader.events(told[-1].seq, EVENTS_PAGE)
+    return told
 
 
 def failed(record: RunRecord) -> Response:

@@ -46,14 +46,14 @@ class RunRoutes:
         seen = streams.cursor(run_id, request.headers.get("last-event-id"), request.query.get("after")) or 0
         streams.check_cursor(record, seen)
         if request.accepts_stream:
-            pieces = streams.frames(self._gate, run_id, principal, seen)
+            pieces = streams.frames(self._gate.reader(run_id, principal), run_id, seen)
             return Stream(self._readers.counted(run_id, with_pings(pieces, streams.PING_SECONDS)))
         wait = _number(request, "wait", 0.0, MAX_WAIT_SECONDS)
         limit = int(_number(request, "limit", MAX_PAGE, MAX_PAGE)) or 1
         found = (
             []
             if seen > record.last_seq
-            else await self._gate.events(run_id, principal, after=seen, limit=limit, wait=wait)
+            else await self._gate.reader(run_id, principal).events(after=seen, limit=limit, wait=wait)
         )
         told: list[JSON] = [shapes.dated_event(stored) for stored in found]
         return json_response({"events": told, "next": found[-1].seq if found else seen})
@@ -108,9 +108,9 @@ class RunRoutes:
         return (await self.identify(request))[1].principal
 
     async def _shown(self, run_id: str, principal: str) -> JSONObject:
-        record = await self._gate.run(run_id, principal)
-        waits_for = shapes.open_interaction(await self._gate.interactions(run_id, principal))
-        return shapes.run(record, waits_for, await self._gate.artifacts(run_id, principal))
+        reader = self._gate.reader(run_id, principal)
+        waits_for = shapes.open_interaction(await reader.interactions())
+        return shapes.run(await reader.record(), waits_for, await reader.artifacts())
 
     def _download(
         self, record: ArtifactRecord, start: int, end: int, status: int, media: str, headers: dict[str, str]

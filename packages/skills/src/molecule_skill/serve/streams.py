@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from molecule_skill.errors import RunRefused
-from molecule_skill.hosted.interface import Gate
+from molecule_skill.hosted.reader import RunReader
 from molecule_skill.serve import shapes
 from molecule_skill.store.records import RunRecord, StoredEvent
 from molecule_wire import JSONObject, jsontext
@@ -39,14 +39,13 @@ def check_cursor(record: RunRecord, seen: int) -> None:
         raise RunRefused("cursor-ahead", sentence, run_id=record.run_id)
 
 
-async def frames(gate: Gate, run_id: str, principal: str, seen: int) -> AsyncGenerator[bytes]:
+async def frames(reader: RunReader, run_id: str, seen: int) -> AsyncGenerator[bytes]:
     """The frames after those that were seen, live until the run is final."""
-    record = await gate.run(run_id, principal) if seen else None
+    record = await reader.record() if seen else None
     if record is None or seen <= record.last_seq:
-        async for stored in gate.follow(run_id, principal, after=seen):
+        async for stored in reader.follow(after=seen):
             yield event_frame(run_id, stored)
-        record = await gate.run(run_id, principal)
-        yield outcome_frame(record, shapes.artifacts(run_id, await gate.artifacts(run_id, principal)))
+        yield outcome_frame(await reader.record(), shapes.artifacts(run_id, await reader.artifacts()))
     yield DONE
 
 

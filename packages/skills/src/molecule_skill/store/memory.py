@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from molecule_skill.errors import StateConflict
-from molecule_skill.interactions import new_id
+from molecule_skill.ids import new_id
 from molecule_skill.store.protocol import StoreUnavailable
 from molecule_skill.store.records import (
     FINAL,
@@ -24,15 +24,33 @@ from molecule_skill.store.rules import closing, lease_lost, same_body
 from molecule_wire import JSON, JSONObject
 
 
-@dataclass
+@dataclass(slots=True)
 class _Run:
-    record: RunRecord
+    new: NewRun
     owner: str
+    state: RunState = RunState.QUEUED
+    attempt: int = 1
+    fence: int = 1
+    updated_at: float = 0.0
+    result: JSON = None
+    failure: RunFailure | None = None
     events: list[StoredEvent] = field(default_factory=list[StoredEvent])
-    emitted: dict[int, int] = field(default_factory=dict[int, int])
-    requests: list[str] = field(default_factory=list[str])
-    journal: dict[int, JournalEntry] = field(default_factory=dict[int, JournalEntry])
-    artifacts: list[ArtifactRecord] = field(default_factory=list[ArtifactRecord])
+    # Nothing is made for what few runs have: every object that is kept costs the garbage collector time.
+    requests: tuple[str, ...] = ()
+    artifacts: tuple[ArtifactRecord, ...] = ()
+
+    @property
+    def record(self) -> RunRecord:
+        return RunRecord(
+            self.new,
+            self.state,
+            self.attempt,
+            self.fence,
+            len(self.events),
+            self.updated_at,
+            self.result,
+            self.failure,
+        )
 
 
 @dataclass
@@ -42,6 +60,9 @@ class _Data:
     runs: dict[str, _Run] = field(default_factory=dict[str, _Run])
     keys: dict[tuple[str, str, str], str] = field(default_factory=dict[tuple[str, str, str], str])
     requests: dict[str, RequestRecord] = field(default_factory=dict[str, RequestRecord])
+    emitted: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    """The ordinal of the newest event of the author, by run and attempt."""
+    journals: dict[str, dict[int, JournalEntry]] = field(default_factory=dict[str, dict[int, JournalEntry]])
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     states: dict[str, tuple[JSONObject, int]] = field(default_factory=dict[str, tuple[JSONObject, int]])
     owners: set[str] = field(default_factory=set[str])
@@ -65,16 +86,18 @@ class MemoryRunStore:
 
     # Runs
 
-    async def open_run(self, new: NewRun) -> tuple[RunRecord, bool]:
+    async def open_run(self, new: NewRun, started: NewEvent | None = None) -> tuple[RunRecord, bool]:
         """See `RunStore`."""
         if new.idempotency_key is not None:
             key = (new.agent, new.principal, new.idempotency_key)
             if key in self._data.keys:
                 return same_body(self._data.runs[self._data.keys[key]].record, new), False
             self._data.keys[key] = new.run_id
-        record = RunRecord(new, RunState.QUEUED, 1, 1, 0, new.created_at)
-        self._data.runs[new.run_id] = _Run(record, self._owner)
-        return record, True
+        run = self._data.runs[new.run_id] = _Run(new, self._owner, updated_at=new.created_at)
+        if started is not None:
+            run.state = RunState.RUNNING
+            self._append(run, (started,))
+        return run.record, True
 
     async def run(self, run_id: str) -> RunRecord | None:
         """See `RunStore`."""
@@ -100,10 +123,10 @@ class MemoryRunStore:
         """See `RunStore`."""
         taken: list[RunRecord] = []
         for run in self._data.runs.values():
-            is_open = run.record.state not in FINAL and run.record.new.agent == agent
+            is_open = run.state not in FINAL and run.new.agent == agent
             if is_open and run.owner not in self._data.owners:
                 run.owner = self._owner
-                run.record = replace(run.record, fence=run.record.fence + 1)
+                run.fence += 1
                 taken.append(run.record)
         return taken
 
@@ -118,7 +141,7 @@ class MemoryRunStore:
     ) -> list[StoredEvent]:
         """See `RunStore`."""
         run = self._owned(run_id, fence)
-        run.record = replace(run.record, state=state, attempt=attempt or run.record.attempt)
+        run.state, run.attempt = state, attempt or run.attempt
         return self._append(run, events)
 
     async def finish(
@@ -140,7 +163,7 @@ class MemoryRunStore:
             row = self._data.requests[id]
             self._data.requests[id] = replace(row, state=RequestState.CANCELLED, answered_at=at)
         stored = self._append(run, [*(closing(id, "cancelled", None, at) for id in pending), *events])
-        run.record = replace(run.record, state=state, result=result, failure=failure, updated_at=at)
+        run.state, run.result, run.failure, run.updated_at = state, result, failure, at
         return stored
 
     # Events
@@ -156,16 +179,16 @@ class MemoryRunStore:
 
     async def emitted(self, run_id: str, attempt: int) -> int:
         """See `RunStore`."""
-        return self._data.runs[run_id].emitted.get(attempt, 0)
+        return self._data.emitted.get((run_id, attempt), 0)
 
     # Interactions
 
     async def open_request(self, request: RequestRecord, fence: int, event: NewEvent) -> list[StoredEvent]:
         """See `RunStore`."""
         run = self._owned(request.run_id, fence)
-        run.record = replace(run.record, state=RunState.WAITING)
+        run.state = RunState.WAITING
         self._data.requests[request.id] = request
-        run.requests.append(request.id)
+        run.requests += (request.id,)
         return self._append(run, [event])
 
     async def close_request(
@@ -192,18 +215,19 @@ class MemoryRunStore:
         """See `RunStore`."""
         rows = self._data.requests.values()
         pending = (row for row in rows if row.state is RequestState.PENDING)
-        return [row.id for row in pending if self._data.runs[row.run_id].record.new.agent == agent]
+        return [row.id for row in pending if self._data.runs[row.run_id].new.agent == agent]
 
     # Journal
 
     async def journal(self, run_id: str) -> list[JournalEntry]:
         """See `RunStore`."""
-        journal = self._data.runs[run_id].journal
+        journal = self._data.journals.get(run_id, {})
         return [journal[ordinal] for ordinal in sorted(journal)]
 
     async def put_journal(self, run_id: str, fence: int, entry: JournalEntry) -> None:
         """See `RunStore`."""
-        self._owned(run_id, fence).journal[entry.ordinal] = entry
+        self._owned(run_id, fence)
+        self._data.journals.setdefault(run_id, {})[entry.ordinal] = entry
 
     # Artifacts
 
@@ -215,7 +239,7 @@ class MemoryRunStore:
         digest = hashlib.sha256(data).hexdigest()
         self._data.blobs[digest] = bytes(data)
         record = ArtifactRecord(name, mime_type, len(data), digest, attempt)
-        run.artifacts.append(record)
+        run.artifacts += (record,)
         return record
 
     async def artifacts(self, run_id: str, attempt: int) -> list[ArtifactRecord]:
@@ -251,18 +275,17 @@ class MemoryRunStore:
 
     async def prune(self, before: float) -> int:
         """See `RunStore`."""
-        old = [
-            run
-            for run in self._data.runs.values()
-            if run.record.state in FINAL and run.record.updated_at < before
-        ]
+        old = [run for run in self._data.runs.values() if run.state in FINAL and run.updated_at < before]
         for run in old:
-            new = run.record.new
+            new = run.new
             del self._data.runs[new.run_id]
             if new.idempotency_key is not None:
                 del self._data.keys[new.agent, new.principal, new.idempotency_key]
             for id in run.requests:
                 del self._data.requests[id]
+            self._data.journals.pop(new.run_id, None)
+            for attempt in range(1, run.attempt + 1):
+                self._data.emitted.pop((new.run_id, attempt), None)
         used = {one.sha256 for run in self._data.runs.values() for one in run.artifacts}
         self._data.blobs = {digest: data for digest, data in self._data.blobs.items() if digest in used}
         return len(old)
@@ -273,7 +296,7 @@ class MemoryRunStore:
 
     def _owned(self, run_id: str, fence: int) -> _Run:
         run = self._data.runs.get(run_id)
-        if run is None or run.record.fence != fence or run.record.state in FINAL:
+        if run is None or run.fence != fence or run.state in FINAL:
             raise lease_lost()
         return run
 
@@ -285,6 +308,7 @@ class MemoryRunStore:
         run.events += stored
         for one in events:
             if one.ordinal is not None:
-                run.emitted[one.attempt] = max(one.ordinal, run.emitted.get(one.attempt, 0))
-        run.record = replace(run.record, last_seq=len(run.events), updated_at=events[-1].at)
+                place = run.new.run_id, one.attempt
+                self._data.emitted[place] = max(one.ordinal, self._data.emitted.get(place, 0))
+        run.updated_at = events[-1].at
         return stored

@@ -7,7 +7,7 @@ once and without a heartbeat.
 import os
 from pathlib import Path
 
-from molecule_skill.interactions import new_id
+from molecule_skill.ids import new_id
 from molecule_wire import file_locks
 
 

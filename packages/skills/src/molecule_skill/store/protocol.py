@@ -36,11 +36,12 @@ class RunStore(Protocol):
 
     # Runs
 
-    async def open_run(self, new: NewRun) -> tuple[RunRecord, bool]:
+    async def open_run(self, new: NewRun, started: NewEvent | None = None) -> tuple[RunRecord, bool]:
         """Insert a queued run owned by this store, or find the run of its idempotency key.
 
-        The flag says whether it was inserted. A key is one of (agent, principal); with another `body_hash`
-        it raises `RunRefused` with `idempotency-conflict`. Two concurrent calls give one run.
+        With `started` it is inserted as running, with that as its first event. The flag says whether it was
+        inserted. A key is one of (agent, principal); with another `body_hash` it raises `RunRefused` with
+        `idempotency-conflict`. Two concurrent calls give one run.
         """
         ...
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from molecule_wire import JSON, JSONObject
+from molecule_wire.values import value
 
 
 class RunState(StrEnum):
@@ -46,7 +47,7 @@ class RunFailure:
     extras: JSONObject = field(default_factory=dict[str, JSON])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NewRun:
     """What is known of a run before it has a row. Times are seconds since the epoch."""
 
@@ -63,9 +64,11 @@ class NewRun:
     deadline: float | None = None
     auth: JSONObject = field(default_factory=dict[str, JSON])
     """The caller's model as JSON: what the context shows again after a restart. No credential is in it."""
+    origin: JSONObject | None = None
+    """What the transport wants to know again after a restart."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunRecord:
     """A run as its row says. `last_seq` is the number of its newest event; `fence` grows with each owner."""
 
@@ -84,7 +87,7 @@ class RunRecord:
         return self.new.run_id
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NewEvent:
     """An event to append; `ordinal` counts the author's emissions in one attempt, None for the engine's."""
 
@@ -95,7 +98,7 @@ class NewEvent:
     ordinal: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StoredEvent:
     """An event of a run; `seq` is counted from 1 without a gap."""
 

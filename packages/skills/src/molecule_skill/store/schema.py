@@ -43,4 +43,17 @@ MIGRATIONS = (
     CREATE TABLE agent_state (scope TEXT PRIMARY KEY, value TEXT NOT NULL, version INTEGER NOT NULL) STRICT;
     CREATE INDEX runs_final ON runs (updated_at) WHERE state NOT IN ('queued', 'running', 'waiting');
     """,
+    """
+    ALTER TABLE runs ADD COLUMN origin TEXT;
+    DROP INDEX runs_final;
+    ALTER TABLE events RENAME TO old_events;
+    CREATE TABLE events (
+        run INTEGER NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, payload TEXT NOT NULL,
+        at REAL NOT NULL, attempt INTEGER NOT NULL, ordinal INTEGER,
+        PRIMARY KEY (run, seq)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO events SELECT runs.id, seq, kind, payload, at, old_events.attempt, ordinal
+        FROM old_events JOIN runs USING (run_id);
+    DROP TABLE old_events;
+    """,
 )

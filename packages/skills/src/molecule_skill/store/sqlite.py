@@ -30,10 +30,16 @@ from molecule_skill.store.records import (
     StoredEvent,
 )
 from molecule_skill.store.rules import closing, same_body
-from molecule_skill.store.sqlite_file import OPEN, SqliteFile
+from molecule_skill.store.sqlite_file import OPEN, Advance, Connection, SqliteFile, append, check_fence
 from molecule_wire import JSON, JSONObject
 
 IN_THREAD_BYTES = 256 * 1024
+_OF_RUN = f"SELECT {rows.RUN_COLUMNS} FROM runs WHERE run_id = ?"  # noqa: S608
+_PENDING_OF_RUN = "SELECT id FROM requests WHERE run_id = ? AND state = 'pending'"
+_append = Advance()
+_set_state = Advance(", state = ?, attempt = coalesce(?, attempt)")
+_finish = Advance(", state = ?, result = ?, failure = ?")
+_wait = Advance(", state = 'waiting'")
 
 
 class SqliteRunStore(SqliteFile):
@@ -46,19 +52,27 @@ class SqliteRunStore(SqliteFile):
 
     # Runs
 
-    async def open_run(self, new: NewRun) -> tuple[RunRecord, bool]:
+    async def open_run(self, new: NewRun, started: NewEvent | None = None) -> tuple[RunRecord, bool]:
         """See `RunStore`."""
-        with self._transaction() as sql:
+        state, count = (RunState.QUEUED, 0) if started is None else (RunState.RUNNING, 1)
+        values = (*rows.run_values(new, self._lock.owner), state.value, count)
+
+        def insert(sql: Connection) -> tuple[RunRecord, bool]:
             if new.idempotency_key is not None:
                 found = self._run_of_key(new.agent, new.principal, new.idempotency_key)
                 if found is not None:
                     return same_body(found, new), False
-            sql.execute(rows.INSERT_RUN, rows.run_values(new, self._lock.owner))
-        return RunRecord(new, RunState.QUEUED, 1, 1, 0, new.created_at), True
+            run = sql.execute(rows.INSERT_RUN, values).lastrowid
+            assert run is not None
+            if started is not None:
+                append(sql, run, 0, (started,))
+            return RunRecord(new, state, 1, 1, count, new.created_at), True
+
+        return await self._write(insert)
 
     async def run(self, run_id: str) -> RunRecord | None:
         """See `RunStore`."""
-        row = self._one(f"SELECT {rows.RUN_COLUMNS} FROM runs WHERE run_id = ?", run_id)  # noqa: S608
+        row = self._one(_OF_RUN, run_id)
         return None if row is None else rows.run_of(row)
 
     async def run_of_key(self, agent: str, principal: str, key: str) -> RunRecord | None:
@@ -93,10 +107,13 @@ class SqliteRunStore(SqliteFile):
             "UPDATE runs SET owner = ?, fence = fence + 1, updated_at = updated_at"  # noqa: S608
             f" WHERE agent = ? AND owner = ? AND {OPEN} RETURNING id, {rows.RUN_COLUMNS}"
         )
-        taken: list[tuple[Any, ...]] = []
-        with self._transaction() as sql:
-            for owner in gone:
-                taken += sql.execute(take, (self._lock.owner, agent, owner)).fetchall()
+
+        def claim(sql: Connection) -> list[tuple[Any, ...]]:
+            return [
+                row for one in gone for row in sql.execute(take, (self._lock.owner, agent, one)).fetchall()
+            ]
+
+        taken = await self._write(claim) if gone else []
         return [rows.run_of(row[1:]) for row in sorted(taken)]
 
     async def set_state(
@@ -109,9 +126,8 @@ class SqliteRunStore(SqliteFile):
         events: Sequence[NewEvent] = (),
     ) -> list[StoredEvent]:
         """See `RunStore`."""
-        sets = ", state = ?, attempt = coalesce(?, attempt)"
-        with self._transaction():
-            return self._advance(run_id, fence, events, sets, (state.value, attempt))
+        values = (state.value, attempt)
+        return await self._write(lambda sql: _set_state(sql, run_id, fence, events, values))
 
     async def finish(
         self,
@@ -126,34 +142,42 @@ class SqliteRunStore(SqliteFile):
     ) -> list[StoredEvent]:
         """See `RunStore`."""
         assert state in FINAL
-        with self._transaction() as sql:
-            closed = sql.execute(
-                "UPDATE requests SET state = 'cancelled', answered_at = ?"
-                " WHERE run_id = ? AND state = 'pending' RETURNING id",
-                (at, run_id),
-            ).fetchall()
-            all_events = [*(closing(id, "cancelled", None, at) for (id,) in closed), *events]
-            told = None if failure is None else rows.text_of(asdict(failure))
-            sets = ", state = ?, result = ?, failure = ?"
-            values = (state.value, rows.optional_text(result), told)
-            return self._advance(run_id, fence, all_events, sets, values, at)
+        told = None if failure is None else rows.text_of(asdict(failure))
+        values = (state.value, rows.optional_text(result), told)
+
+        def finish(sql: Connection) -> list[StoredEvent]:
+            pending = sql.execute(_PENDING_OF_RUN, (run_id,)).fetchall()
+            if not pending:
+                return _finish(sql, run_id, fence, events, values, at)
+            told = [*(closing(id, "cancelled", None, at) for (id,) in pending), *events]
+            stored = _finish(sql, run_id, fence, told, values, at)
+            close = "UPDATE requests SET state = 'cancelled', answered_at = ? WHERE id = ?"
+            sql.executemany(close, [(at, id) for (id,) in pending])
+            return stored
+
+        return await self._write(finish)
 
     # Events
 
     async def append_events(self, run_id: str, fence: int, events: Sequence[NewEvent]) -> list[StoredEvent]:
         """See `RunStore`."""
-        with self._transaction():
-            return self._advance(run_id, fence, events)
+        return await self._write(lambda sql: _append(sql, run_id, fence, events))
 
     async def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
         """See `RunStore`."""
-        query = "SELECT seq, kind, payload, at FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+        query = (
+            "SELECT seq, kind, payload, at FROM events WHERE run = (SELECT id FROM runs WHERE run_id = ?)"
+            " AND seq > ? ORDER BY seq LIMIT ?"
+        )
         found = self._all(query, run_id, after, limit)
         return [StoredEvent(seq, kind, rows.object_of(payload), at) for seq, kind, payload, at in found]
 
     async def emitted(self, run_id: str, attempt: int) -> int:
         """See `RunStore`."""
-        query = "SELECT coalesce(max(ordinal), 0) FROM events WHERE run_id = ? AND attempt = ?"
+        query = (
+            "SELECT coalesce(max(ordinal), 0) FROM events"
+            " WHERE run = (SELECT id FROM runs WHERE run_id = ?) AND attempt = ?"
+        )
         row = self._one(query, run_id, attempt)
         return 0 if row is None else row[0]
 
@@ -163,23 +187,30 @@ class SqliteRunStore(SqliteFile):
         """See `RunStore`."""
         places = ", ".join("?" * len(rows.REQUEST_COLUMNS.split(", ")))
         insert = f"INSERT INTO requests ({rows.REQUEST_COLUMNS}) VALUES ({places})"  # noqa: S608
-        with self._transaction() as sql:
-            told = self._advance(request.run_id, fence, [event], ", state = 'waiting'")
+
+        def opened(sql: Connection) -> list[StoredEvent]:
+            told = _wait(sql, request.run_id, fence, [event])
             sql.execute(insert, rows.request_values(request))
             return told
+
+        return await self._write(opened)
 
     async def close_request(
         self, request_id: str, state: RequestState, *, answer: JSON, answered_by: str | None, at: float
     ) -> RequestRecord | None:
         """See `RunStore`."""
-        with self._transaction() as sql:
+        values = (state.value, rows.optional_text(answer), answered_by, at, request_id)
+
+        def close(sql: Connection) -> None:
             changed = sql.execute(
                 "UPDATE requests SET state = ?, answer_json = ?, answered_by = ?, answered_at = ?"
                 " WHERE id = ? AND state = 'pending' RETURNING run_id",
-                (state.value, rows.optional_text(answer), answered_by, at, request_id),
+                values,
             ).fetchone()
             if changed is not None:
-                self._advance(changed[0], None, [closing(request_id, state.value, answered_by, at)])
+                _append(sql, changed[0], None, [closing(request_id, state.value, answered_by, at)])
+
+        await self._write(close)
         return await self.request(request_id)
 
     async def request(self, request_id: str) -> RequestRecord | None:
@@ -220,10 +251,13 @@ class SqliteRunStore(SqliteFile):
             entry.runs,
             rows.optional_text(entry.value),
         )
-        with self._transaction() as sql:
-            self._check_fence(run_id, fence)
-            insert = f"INSERT OR REPLACE INTO journal (run_id, {rows.JOURNAL_COLUMNS})"
+        insert = f"INSERT OR REPLACE INTO journal (run_id, {rows.JOURNAL_COLUMNS})"
+
+        def put(sql: Connection) -> None:
+            check_fence(sql, run_id, fence)
             sql.execute(f"{insert} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+        await self._write(put)
 
     # Artifacts
 
@@ -236,13 +270,17 @@ class SqliteRunStore(SqliteFile):
             digest = await asyncio.to_thread(self._files.put, data) if is_large else self._files.put(data)
         except OSError as problem:
             raise StoreUnavailable(f"the artifact cannot be kept: {problem}") from problem
-        with self._transaction() as sql:
-            self._check_fence(run_id, fence)
-            sql.execute(
-                "INSERT INTO artifacts (run_id, name, mime_type, size_bytes, sha256, attempt)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (run_id, name, mime_type, len(data), digest, attempt),
-            )
+        insert = (
+            "INSERT INTO artifacts (run_id, name, mime_type, size_bytes, sha256, attempt)"
+            " VALUES (?, ?, ?, ?, ?, ?)"
+        )
+        values = (run_id, name, mime_type, len(data), digest, attempt)
+
+        def put(sql: Connection) -> None:
+            check_fence(sql, run_id, fence)
+            sql.execute(insert, values)
+
+        await self._write(put)
         return ArtifactRecord(name, mime_type, len(data), digest, attempt)
 
     async def artifacts(self, run_id: str, attempt: int) -> list[ArtifactRecord]:
@@ -283,37 +321,48 @@ class SqliteRunStore(SqliteFile):
     async def save_state(self, scope: str, value: JSONObject, version: int) -> int:
         """See `RunStore`."""
         text = rows.text_of(value)
-        with self._transaction() as sql:
+        update = "UPDATE agent_state SET value = ?, version = version + 1 WHERE scope = ? AND version = ?"
+
+        def save(sql: Connection) -> None:
             if version:
-                update = (
-                    "UPDATE agent_state SET value = ?, version = version + 1 WHERE scope = ? AND version = ?"
-                )
                 changed = sql.execute(update, (text, scope, version))
             else:
                 changed = sql.execute("INSERT OR IGNORE INTO agent_state VALUES (?, ?, 1)", (scope, text))
             if not changed.rowcount:
                 raise StateConflict("the state was saved by another run since it was loaded; load it again")
+
+        await self._write(save)
         return version + 1
 
     # Upkeep
 
     async def prune(self, before: float) -> int:
         """See `RunStore`."""
-        with self._transaction() as sql:
-            old = f"SELECT run_id FROM runs WHERE NOT {OPEN} AND updated_at < ? LIMIT 1000"  # noqa: S608
-            ids = sql.execute(old, (before,)).fetchall()
+        # Runs stand in the order in which they began: the first young one ends the search, without an index.
+        first_young = "SELECT id FROM runs WHERE created_at >= ? ORDER BY id LIMIT 1"
+        query = (
+            f"SELECT id, run_id FROM runs WHERE id < coalesce(({first_young}), 9e18)"  # noqa: S608
+            f" AND NOT {OPEN} AND updated_at < ? LIMIT 1000"
+        )
+        old = self._all(query, before, before)
+
+        def delete(sql: Connection) -> list[str]:
             digests: set[str] = set()
-            for one in ids:
-                digests |= {d for (d,) in sql.execute("SELECT sha256 FROM artifacts WHERE run_id = ?", one)}
-                for table in ("events", "requests", "journal", "artifacts", "runs"):
-                    sql.execute(f"DELETE FROM {table} WHERE run_id = ?", one)  # noqa: S608
+            for number, run_id in old:
+                found = sql.execute("SELECT sha256 FROM artifacts WHERE run_id = ?", (run_id,))
+                digests |= {digest for (digest,) in found}
+                sql.execute("DELETE FROM events WHERE run = ?", (number,))
+                for table in ("requests", "journal", "artifacts", "runs"):
+                    sql.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
             used = "SELECT 1 FROM artifacts WHERE sha256 = ?"
-            unused = [digest for digest in digests if sql.execute(used, (digest,)).fetchone() is None]
-        for digest in unused:
+            return [digest for digest in digests if sql.execute(used, (digest,)).fetchone() is None]
+
+        for digest in await self._write(delete) if old else ():
             self._files.remove(digest)
-        return len(ids)
+        return len(old)
 
     async def close(self) -> None:
         """See `RunStore`."""
+        self._flush()
         self._connection.close()
         self._lock.release()

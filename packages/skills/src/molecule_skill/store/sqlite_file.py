@@ -1,10 +1,10 @@
-"""SQLite file of a run store: opening, migrations, transactions, and the numbering of events."""
+"""SQLite file of a run store: opening, migrations, shared transactions, and the numbering of events."""
 
+import asyncio
 import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from molecule_skill.store import sqlite_rows as rows
 from molecule_skill.store.protocol import StoreIncompatible, StoreUnavailable
@@ -17,6 +17,12 @@ OPEN = "state IN ('queued', 'running', 'waiting')"
 """Condition of a run that is not over."""
 _INSERT_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)"
 
+Connection: TypeAlias = sqlite3.Connection
+T = TypeVar("T")
+Job = Callable[[Connection], Any]
+Outcome = tuple[Any, Exception | None]
+"""What a job returned, or what it raised."""
+
 
 class SqliteFile:
     """One connection to the file of a run store."""
@@ -25,8 +31,11 @@ class SqliteFile:
         self._path = Path(path)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = self._opened()
+        self._jobs: list[tuple[Job, asyncio.Future[Any]]] = []
+        self._due: asyncio.AbstractEventLoop | None = None
+        """The loop that will run the jobs."""
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self) -> Connection:
         try:
             self._path.touch(mode=0o600)
             connection = sqlite3.connect(self._path, isolation_level=None, timeout=BUSY_SECONDS)
@@ -39,52 +48,76 @@ class SqliteFile:
             raise StoreIncompatible(f"{self._path} is no run store ({problem}); move it away") from problem
         return connection
 
-    @contextmanager
-    def _transaction(self) -> Generator[sqlite3.Connection]:
-        sql = self._connection
+    # Writing
+
+    async def _write(self, job: Callable[[Connection], T]) -> T:
+        """Run a job, which may be run again, in a transaction; it is committed when this returns.
+
+        The jobs of one step of the event loop share a transaction: most of its cost is the commit.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        self._jobs.append((job, done))
+        if self._due is not loop:
+            self._due = loop
+            loop.call_soon(self._flush)
+        return await done
+
+    def _flush(self) -> None:
+        """Run the jobs that wait, but for those whose callers went away."""
+        self._due = None
+        waiting, self._jobs = [one for one in self._jobs if not one[1].cancelled()], []
+        if not waiting:
+            return
+        jobs = [job for job, _ in waiting]
+        try:
+            outcomes = self._transacted(jobs)
+        except Exception as problem:  # noqa: BLE001 - told to whoever asked
+            alone = [(None, self._told(problem))]
+            # One of several jobs failed after it had written: it must take nothing of the others with it.
+            outcomes = alone if len(jobs) == 1 else [self._alone(job) for job in jobs]
+        for (_, done), (value, problem) in zip(waiting, outcomes, strict=True):
+            if done.done():
+                continue
+            if problem is None:
+                done.set_result(value)
+            else:
+                done.set_exception(problem)
+
+    def _alone(self, job: Job) -> Outcome:
+        try:
+            return self._transacted([job])[0]
+        except Exception as problem:  # noqa: BLE001 - told to whoever asked
+            return None, self._told(problem)
+
+    def _transacted(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Run jobs in one transaction. Raises, with nothing written, if one fails that has written."""
+        sql, outcomes = self._connection, list[Outcome]()
         try:
             sql.execute("BEGIN IMMEDIATE")
-            try:
-                yield sql
-            except BaseException:
-                sql.execute("ROLLBACK") if sql.in_transaction else None
-                raise
+            for job in jobs:
+                written = sql.total_changes
+                try:
+                    outcomes.append((job(sql), None))
+                except Exception as problem:
+                    if sql.total_changes != written or isinstance(problem, sqlite3.Error):
+                        raise
+                    outcomes.append((None, problem))
             sql.execute("COMMIT")
-        except sqlite3.Error as problem:
+        except BaseException:
             if sql.in_transaction:
                 sql.execute("ROLLBACK")
-            raise StoreUnavailable(f"{self._path} cannot be written: {problem}") from problem
+            raise
+        return outcomes
 
-    def _advance(
-        self,
-        run_id: str,
-        fence: int | None,
-        events: Sequence[NewEvent],
-        sets: str = "",
-        values: tuple[Any, ...] = (),
-        at: float | None = None,
-    ) -> list[StoredEvent]:
-        """Number events, set columns of their run and insert them; refused unless the run is unfinished.
+    def _told(self, problem: Exception) -> Exception:
+        if not isinstance(problem, sqlite3.Error):
+            return problem
+        told = StoreUnavailable(f"{self._path} cannot be written: {problem}")
+        told.__cause__ = problem
+        return told
 
-        One statement checks the fence, sets and numbers. Without a fence the owner does not matter.
-        """
-        at = events[-1].at if events and at is None else at
-        row = self._connection.execute(
-            f"UPDATE runs SET last_seq = last_seq + ?, updated_at = coalesce(?, updated_at){sets}"  # noqa: S608
-            f" WHERE run_id = ? AND fence = coalesce(?, fence) AND {OPEN} RETURNING last_seq",
-            (len(events), at, *values, run_id, fence),
-        ).fetchone()
-        if row is None:
-            raise lease_lost()
-        first = row[0] - len(events) + 1
-        for place, event in enumerate(events):
-            self._connection.execute(_INSERT_EVENT, rows.event_values(run_id, first + place, event))
-        return [StoredEvent(first + i, event.kind, event.payload, event.at) for i, event in enumerate(events)]
-
-    def _check_fence(self, run_id: str, fence: int) -> None:
-        query = f"SELECT 1 FROM runs WHERE run_id = ? AND fence = ? AND {OPEN}"  # noqa: S608
-        if self._connection.execute(query, (run_id, fence)).fetchone() is None:
-            raise lease_lost()
+    # Reading
 
     def _one(self, query: str, *values: Any) -> tuple[Any, ...] | None:
         found = self._all(query, *values)
@@ -97,7 +130,61 @@ class SqliteFile:
             raise StoreUnavailable(f"{self._path} cannot be read: {problem}") from problem
 
 
-def _migrate(sql: sqlite3.Connection, path: Path) -> None:
+class Advance:
+    """A statement that sets columns of an unfinished run and numbers its events, for a fence or for anybody.
+
+    One statement checks the fence, sets and numbers.
+    """
+
+    def __init__(self, sets: str = "") -> None:
+        update = (
+            f"UPDATE runs SET last_seq = last_seq + ?, updated_at = coalesce(?, updated_at){sets}"  # noqa: S608
+            f" WHERE run_id = ? AND {OPEN}"
+        )
+        self._of_owner = f"{update} AND fence = ? RETURNING id, last_seq"
+        self._of_anybody = f"{update} RETURNING id, last_seq"
+
+    def __call__(
+        self,
+        sql: Connection,
+        run_id: str,
+        fence: int | None,
+        events: Sequence[NewEvent],
+        values: tuple[Any, ...] = (),
+        at: float | None = None,
+    ) -> list[StoredEvent]:
+        """Append events. Raises RunRefused, before anything is written, where the run has another owner."""
+        at = events[-1].at if events and at is None else at
+        given = (len(events), at, *values, run_id)
+        found = (
+            sql.execute(self._of_anybody, given)
+            if fence is None
+            else sql.execute(self._of_owner, (*given, fence))
+        ).fetchone()
+        if found is None:
+            raise lease_lost()
+        run, last = found
+        return append(sql, run, last - len(events), events)
+
+
+def append(sql: Connection, run: int, last: int, events: Sequence[NewEvent]) -> list[StoredEvent]:
+    """Insert events after the last one of a run."""
+    stored: list[StoredEvent] = []
+    for event in events:
+        last += 1
+        sql.execute(_INSERT_EVENT, rows.event_values(run, last, event))
+        stored.append(StoredEvent(last, event.kind, event.payload, event.at))
+    return stored
+
+
+def check_fence(sql: Connection, run_id: str, fence: int) -> None:
+    """Raise RunRefused unless the run is unfinished and still has this owner."""
+    query = f"SELECT 1 FROM runs WHERE run_id = ? AND fence = ? AND {OPEN}"  # noqa: S608
+    if sql.execute(query, (run_id, fence)).fetchone() is None:
+        raise lease_lost()
+
+
+def _migrate(sql: Connection, path: Path) -> None:
     """Bring a file to the newest version; one of a newer version or another program is left alone."""
     (version,) = sql.execute("PRAGMA user_version").fetchone()
     if version > len(MIGRATIONS):

@@ -16,7 +16,7 @@ from molecule_wire import JSON, JSONObject, jsontext
 
 RUN_COLUMNS = (
     "run_id, agent, skill, principal, arguments, created_at, org_id, session_id, idempotency_key, body_hash,"
-    " deadline, auth, state, attempt, fence, last_seq, updated_at, result, failure"
+    " deadline, auth, origin, state, attempt, fence, last_seq, updated_at, result, failure"
 )
 REQUEST_COLUMNS = (
     "id, kind, requester, run_id, prompt_json, created_at, expires_at, key, ordinal, fingerprint, attempt,"
@@ -43,7 +43,7 @@ def value_of(text: str | None) -> JSON:
 def run_of(row: tuple[Any, ...]) -> RunRecord:
     """A run from its columns."""
     (run_id, agent, skill, principal, arguments, created_at, org_id, session_id, key, body_hash, deadline,
-     auth, state, attempt, fence, last_seq, updated_at, result, failure) = row  # fmt: skip
+     auth, origin, state, attempt, fence, last_seq, updated_at, result, failure) = row  # fmt: skip
     new = NewRun(
         run_id,
         agent,
@@ -57,13 +57,14 @@ def run_of(row: tuple[Any, ...]) -> RunRecord:
         body_hash,
         deadline,
         object_of(auth),
+        None if origin is None else object_of(origin),
     )
     told = None if failure is None else RunFailure(**cast("dict[str, Any]", value_of(failure)))
     return RunRecord(new, RunState(state), attempt, fence, last_seq, updated_at, value_of(result), told)
 
 
 def run_values(new: NewRun, owner: str) -> tuple[Any, ...]:
-    """The values of a new run's row, in the order of `INSERT_RUN`."""
+    """The values of a new run's row, in the order of `INSERT_RUN`, but for its state and newest event."""
     return (
         new.run_id,
         new.agent,
@@ -76,7 +77,8 @@ def run_values(new: NewRun, owner: str) -> tuple[Any, ...]:
         new.idempotency_key,
         new.body_hash,
         new.deadline,
-        text_of(new.auth),
+        text_of(new.auth) if new.auth else "{}",
+        optional_text(new.origin),
         owner,
         new.created_at,
     )
@@ -84,8 +86,8 @@ def run_values(new: NewRun, owner: str) -> tuple[Any, ...]:
 
 INSERT_RUN = (
     "INSERT INTO runs (run_id, agent, skill, principal, arguments, created_at, org_id, session_id,"
-    " idempotency_key, body_hash, deadline, auth, owner, updated_at, state, attempt, fence, last_seq)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 1, 1, 0)"
+    " idempotency_key, body_hash, deadline, auth, origin, owner, updated_at, state, last_seq, attempt, fence)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1)"
 )
 
 
@@ -141,9 +143,9 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
     return JournalEntry(ordinal, kind, key, fingerprint, state, attempt, runs, value_of(value))
 
 
-def event_values(run_id: str, seq: int, event: NewEvent) -> tuple[Any, ...]:
-    """The values of an event's row."""
-    return run_id, seq, event.kind, text_of(event.payload), event.at, event.attempt, event.ordinal
+def event_values(run: int, seq: int, event: NewEvent) -> tuple[Any, ...]:
+    """The values of an event's row; `run` is the number of the run's row."""
+    return run, seq, event.kind, text_of(event.payload), event.at, event.attempt, event.ordinal
 
 
 def object_of(text: str) -> JSONObject:

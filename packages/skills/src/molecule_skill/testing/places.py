@@ -96,9 +96,9 @@ class GatePlace:
         except Exception as problem:  # noqa: BLE001 - the code is what is compared
             return Seen(error_code=report_of(problem).code)
         answers = list(case.answers)
-        record = await gate.wait(ctx.run_id, CALLER)
+        record = await gate.reader(ctx.run_id, CALLER).wait()
         while not record.state.is_final and answers:
-            rows = await gate.interactions(ctx.run_id, CALLER)
+            rows = await gate.reader(ctx.run_id, CALLER).interactions()
             pending = next(row for row in rows if row.state is RequestState.PENDING)
             given = answers.pop(0)
             if isinstance(given, Decline):
@@ -106,8 +106,8 @@ class GatePlace:
             else:
                 value = given.model_dump(mode="json") if isinstance(given, BaseModel) else given
                 await gate.answer(pending.id, Answerer(CALLER), value)
-            record = await gate.wait(ctx.run_id, CALLER)
-        events = await gate.events(ctx.run_id, CALLER)
+            record = await gate.reader(ctx.run_id, CALLER).wait()
+        events = await gate.reader(ctx.run_id, CALLER).events()
         code = None if record.failure is None else record.failure.code
         return Seen(record.result, code, author_kinds([event.kind for event in events]))
 
