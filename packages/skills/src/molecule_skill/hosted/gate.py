@@ -177,6 +177,7 @@ class RunGate(RunViews):
             body_hash=body_hash,
             deadline=invocation.deadline,
             auth=model.model_dump(mode="json") if model is not identity.NOBODY else {},
+            origin=invocation.origin,
         )
 
     async def _attached(self, new: NewRun, model: Any) -> HostedRunContext[Any] | None:

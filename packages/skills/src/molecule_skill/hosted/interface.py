@@ -67,6 +67,10 @@ class Gate(Protocol):
         """The run as it is now."""
         ...
 
+    async def run_of_key(self, principal: str, key: str) -> RunRecord | None:
+        """The run that a caller's idempotency key led to, or None."""
+        ...
+
     async def runs(
         self, principal: str | None, *, limit: int = 50, before: str | None = None
     ) -> list[RunRecord]:

@@ -35,6 +35,8 @@ class Invocation:
     traceparent: str | None = None
     run_id: str | None = None
     """The id of the new run, where the transport had to name it before: an A2A task is told at once."""
+    origin: JSONObject | None = None
+    """What the transport wants to know again after a restart; it is kept with the run."""
 
 
 @value

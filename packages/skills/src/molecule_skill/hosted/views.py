@@ -35,6 +35,10 @@ class RunViews:
         """See `Gate`."""
         return await self.reader(run_id, principal).record()
 
+    async def run_of_key(self, principal: str, key: str) -> RunRecord | None:
+        """See `Gate`."""
+        return await self._host.store.run_of_key(self._host.agent.name, principal, key)
+
     async def runs(
         self, principal: str | None, *, limit: int = 50, before: str | None = None
     ) -> list[RunRecord]:

@@ -15,16 +15,17 @@ from molecule_skill.errors import RunRefused, SkillInvocationError, report_of
 from molecule_skill.hosted import Answerer, Invocation
 from molecule_skill.hosted.interface import Gate
 from molecule_skill.ids import new_id
-from molecule_skill.serve import messages
+from molecule_skill.serve import messages, repetitions
 from molecule_skill.serve.asgi import Request, Send
 from molecule_skill.serve.projection import Projection, begun, failure_metadata
+from molecule_skill.serve.repetitions import KnownBy
 from molecule_skill.store.records import RequestState, RunRecord
-from molecule_wire import JSON, JSONObject, assertions
+from molecule_wire import JSONObject, assertions
 from molecule_wire.a2a import convert, errors, operations, tasks
 from molecule_wire.a2a.server.bindings import AgentBusy
 from molecule_wire.a2a.server.requests import SENDS
 from molecule_wire.a2a.server.requests import Invocation as A2AOperation
-from molecule_wire.a2a.server.service import MESSAGE_ID_HEADER, Retention
+from molecule_wire.a2a.server.service import Retention
 from molecule_wire.a2a.server.task_log import Owner, TaskLog
 from molecule_wire.a2a.server.turns import Turn
 
@@ -47,6 +48,22 @@ class _Call:
 _call: ContextVar[_Call] = ContextVar("molecule_skill_a2a_call")
 
 
+class RunApp(AgentApp):
+    """The A2A server of an agent whose tasks are kept as runs."""
+
+    def remembers(self, known_by: KnownBy) -> bool:
+        """Whether a message came before, in this process. Raises A2AError for another under the same key."""
+        return self._service.known(known_by.key, known_by.fingerprint) is not None
+
+    def recall(self, log: TaskLog, known_by: KnownBy) -> Turn:
+        """Know a message of an earlier process again: sent once more, it leads to the same task."""
+        turn = self._service.begin(log, {}, known_by.key, known_by.fingerprint)
+        turn.first = 1
+        if log.is_over or log.waits:
+            turn.is_over, turn.last = True, log.number
+        return turn
+
+
 class A2ATransport:
     """Serves the paths of A2A for one agent."""
 
@@ -57,7 +74,7 @@ class A2ATransport:
         self._answering: dict[str, asyncio.Event] = {}
         """Set once the message that answers a run has begun its turn."""
         self._followers: set[asyncio.Task[None]] = set()
-        self._app = AgentApp(
+        self._app = RunApp(
             self._handle,
             agent.card().to_a2a(),
             url="http://localhost/",
@@ -120,6 +137,7 @@ class A2ATransport:
                 released.set()
             return await _over(turn)
         call = _call.get()
+        known_by = repetitions.known_by(turn.request, turn.log.owner, turn.headers)
         try:
             chosen = messages.choose_skill(self._agent, turn.message)
             await self._gate.open(
@@ -130,9 +148,10 @@ class A2ATransport:
                     caller_token=bearer_token(turn.headers),
                     headers=turn.headers,
                     session_id=turn.log.context_id,
-                    idempotency_key=_key(turn),
+                    idempotency_key=None if known_by is None else known_by.of_run,
                     traceparent=turn.headers.get("traceparent"),
                     run_id=run_id,
+                    origin=_origin(turn, known_by),
                 )
             )
         except Exception as problem:  # noqa: BLE001 - every refusal is the outcome of the message
@@ -191,9 +210,13 @@ class A2ATransport:
         if request.operation in SENDS:
             message = _modern(operation)
             self._check_modes(message)
+            owner = Owner(principal, operation.tenant)
+            known_by = repetitions.known_by(request, owner, headers)
             if request.task_id:
                 await self._recall(request.task_id, principal)
-                await self._answer(request, message, Owner(principal, operation.tenant))
+                await self._answer(request, message, owner, known_by)
+            elif known_by is not None:
+                await self._recall_message(known_by, owner)
         elif request.operation is operations.LIST:
             for record in await self._gate.runs(principal, limit=LISTED_RUNS):
                 if self._app.known_task(record.run_id) is None:
@@ -219,13 +242,39 @@ class A2ATransport:
             return
         await self._adopt(record, principal)
 
+    async def _recall_message(self, known_by: KnownBy, owner: Owner) -> None:
+        """A message that ran in an earlier process, or too long ago to be remembered, runs no second time."""
+        record = await self._gate.run_of_key(owner.principal, known_by.of_run)
+        if record is None or self._app.known_task(record.run_id) is not None:
+            return
+        await self._adopt(record, owner.principal)
+        log = self._app.known_task(record.run_id)
+        if log is None or log.owner != owner:
+            return
+        said = (record.new.origin or {}).get("fingerprint")
+        self._go_on_with(log, known_by._replace(fingerprint=str(said or "")))
+
+    async def _recall_answer(self, log: TaskLog, message: JSONObject, known_by: KnownBy) -> None:
+        """A message that answered a run in an earlier process is known by what it said."""
+        rows = await self._gate.reader(log.id, log.owner.principal).interactions()
+        decided = [row for row in rows if row.answered_at is not None]
+        last = max(decided, key=lambda row: row.answered_at or 0.0, default=None)
+        if last is not None and messages.repeats(message, last):
+            self._go_on_with(log, known_by)
+
+    def _go_on_with(self, log: TaskLog, known_by: KnownBy) -> None:
+        turn, projection = self._app.recall(log, known_by), self._open.get(log.id)
+        if projection is not None and not turn.is_over:
+            projection.turn = turn
+
     async def _adopt(self, record: RunRecord, principal: str) -> None:
         """Make the task of a run anew from what the run told."""
         run_id = record.run_id
         known = self._open.get(run_id)
         if known is not None:
             return self._app.adopt(known.log)
-        made = TaskLog(run_id, record.new.session_id or run_id, Owner(principal))
+        tenant = str((record.new.origin or {}).get("tenant") or "")
+        made = TaskLog(run_id, record.new.session_id or run_id, Owner(principal, tenant))
         made.merges_chunks = False
         made.append(begun(record, made))
         projection = Projection(made, _call.get().base_url)
@@ -244,14 +293,20 @@ class A2ATransport:
             self._spawn(self._follow(projection, principal))
         return self._app.adopt(made)
 
-    async def _answer(self, request: Any, message: JSONObject, owner: Owner) -> None:
+    async def _answer(
+        self, request: Any, message: JSONObject, owner: Owner, known_by: KnownBy | None
+    ) -> None:
         """Hand the answer to the run before the message is accepted: a wrong one changes nothing."""
         run_id = str(request.task_id)
         projection, known = self._open.get(run_id), self._app.known_task(run_id)
-        if projection is None or known is None or known.owner != owner or not known.waits:
-            return
+        if known is None or known.owner != owner:
+            return None
+        if known_by is not None and not known.waits and not self._app.remembers(known_by):
+            return await self._recall_answer(known, message, known_by)
+        if projection is None or not known.waits:
+            return None
         if request.context_id not in (None, known.context_id) or run_id in self._answering:
-            return
+            return None
         self._admit()
         pending = [
             one
@@ -259,9 +314,9 @@ class A2ATransport:
             if one.state is RequestState.PENDING
         ]
         if not pending:
-            return
+            return None
         reason = messages.decline_of(message)
-        value = None if reason is not None else _answer_in(message, pending[-1].kind)
+        value = None if reason is not None else messages.answer_in(message, pending[-1].kind)
         self._answering[run_id] = asyncio.Event()
         try:
             await self._gate.answer(
@@ -290,21 +345,14 @@ def _modern(operation: A2AOperation) -> JSONObject:
     return converter.message(message) if converter else message
 
 
-def _key(turn: Turn) -> str | None:
-    """By what the gate knows a repetition; the service in front of it has compared the bodies."""
-    row, key = turn.headers.get(MESSAGE_ID_HEADER), turn.headers.get("idempotency-key")
-    return f"a2a:row:{row}" if row else f"a2a:key:{key}" if key else None
-
-
-def _answer_in(message: JSONObject, kind: str) -> JSON:
-    data, text = messages.data_of(message), messages.text_of(message)
-    if kind == "question":
-        if text is not None:
-            return text
-        raise errors.invalid_params(errors.Violation("message.parts", "answer the question with a text part"))
-    if data:
-        return data[0]
-    raise errors.invalid_params(errors.Violation("message.parts", "fill in the form with a data part"))
+def _origin(turn: Turn, known_by: KnownBy | None) -> JSONObject:
+    """What a later process must know: the message, its tenant, and what a repetition must be like."""
+    origin: JSONObject = {"message": turn.message}
+    if turn.log.owner.tenant:
+        origin["tenant"] = turn.log.owner.tenant
+    if known_by is not None and known_by.fingerprint:
+        origin["fingerprint"] = known_by.fingerprint
+    return origin
 
 
 def _answer_refused(problem: RunRefused) -> errors.A2AError:

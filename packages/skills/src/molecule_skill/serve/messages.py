@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from molecule_skill.store.records import RequestRecord, RequestState
 from molecule_wire import JSON, JSONObject, jsontext
+from molecule_wire.a2a import errors
 
 
 class NoSkillChosen(ValueError):
@@ -59,6 +61,28 @@ def decline_of(message: JSONObject) -> str | None:
     if isinstance(metadata, dict) and metadata.get("molecule.declined") is True:
         return text_of(message) or ""
     return None
+
+
+def answer_in(message: JSONObject, kind: str) -> JSON:
+    """What a message answers to a question or a form. Raises A2AError when it has no such part."""
+    data, text = data_of(message), text_of(message)
+    if kind == "question":
+        if text is not None:
+            return text
+        raise errors.invalid_params(errors.Violation("message.parts", "answer the question with a text part"))
+    if data:
+        return data[0]
+    raise errors.invalid_params(errors.Violation("message.parts", "fill in the form with a data part"))
+
+
+def repeats(message: JSONObject, row: RequestRecord) -> bool:
+    """Whether a message says once more what an interaction was decided by."""
+    if row.state is RequestState.DENIED:
+        return decline_of(message) is not None
+    try:
+        return decline_of(message) is None and answer_in(message, row.kind) == row.answer
+    except errors.A2AError:
+        return False
 
 
 def files_of(message: JSONObject) -> list[JSONObject]:

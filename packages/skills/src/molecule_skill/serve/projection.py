@@ -161,13 +161,11 @@ class Projection:
 
 
 def begun(record: RunRecord, log: TaskLog) -> JSONObject:
-    """The first event of the task of a run whose message is not known any more."""
+    """The first event of the task of a run: with its message, or one that asks for the same."""
+    kept = (record.new.origin or {}).get("message")
     asked: JSONObject = {"skill": record.new.skill, "arguments": record.new.arguments}
-    message: JSONObject = {
-        "messageId": f"{record.run_id}-0",
-        "role": "ROLE_USER",
-        "parts": [{"data": asked}],
-    }
+    like: JSONObject = {"messageId": f"{record.run_id}-0", "role": "ROLE_USER", "parts": [{"data": asked}]}
+    message = kept if isinstance(kept, dict) else like
     status = new_status(TaskState.SUBMITTED, datetime.fromtimestamp(record.new.created_at, UTC))
     return {"task": tasks.begun(log.id, log.context_id, message, status)}
 
