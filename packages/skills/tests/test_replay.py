@@ -1,6 +1,7 @@
 """Durable runs: a killed process loses nothing, nothing is done twice, what cannot go on says so."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from molecule_skill import A2AAgent, LocalRunContext, NoAuth, RunContext, RunRefused, skill
-from molecule_skill.store import MemoryRunStore
+from molecule_skill.store import MemoryRunStore, SqliteRunStore
 from molecule_skill.testing import ManualClock, ScriptedPeer
 from packages.skills.tests import hosting
 from packages.skills.tests.hosting import ADA, ended, kinds, opened, pending, run, start
@@ -430,3 +431,47 @@ async def test_two_uses_of_one_key_are_an_error(under_test: StoreUnderTest) -> N
         assert failure is not None
         assert "'k'" in failure.error
     assert DONE == ["k"]
+
+
+class Patient(A2AAgent[Any, Any]):
+    name = "patient"
+
+    @skill(durable=True)
+    async def ask(self, ctx: RunContext[Any], timeout: float) -> str:
+        """Ask a person who may not be there."""
+        return await ctx.ask("still there?", timeout=timeout)
+
+
+async def test_a_parked_run_whose_question_expires_comes_back_and_ends(under_test: StoreUnderTest) -> None:
+    async with opened(Patient(), under_test.store, park_after_seconds=0.01) as gate:
+        ctx = await start(gate, "ask", timeout=0.3)
+        await hosting.until(lambda: ctx.run_id in gate._runs.parked)
+        record = await ended(gate, ctx.run_id)
+        assert (record.state, record.failure and record.failure.code) == ("failed", "interaction-timeout")
+        [row] = await gate.reader(ctx.run_id, None).interactions()
+        assert row.state == "expired"
+        assert await kinds(gate, ctx.run_id) == [
+            "run_started",
+            "question",
+            "interaction_closed",
+            "run_finished",
+        ]
+        with pytest.raises(RunRefused) as late:
+            await gate.answer(row.id, ADA, "yes")
+        assert late.value.code == "interaction-closed"
+        assert gate._runs.parked == {}
+
+
+async def test_a_run_of_another_process_on_the_same_file_is_cancelled(tmp_path: Path) -> None:
+    ours, theirs = (SqliteRunStore(tmp_path / "runs.db") for _ in range(2))
+    async with opened(Patient(), ours, park_after_seconds=0.01) as gate, opened(Patient(), theirs) as other:
+        parked = await start(gate, "ask", timeout=60)
+        await hosting.until(lambda: parked.run_id in gate._runs.parked)
+        waiting = await start(other, "ask", timeout=60)
+        await pending(other, waiting.run_id)
+        await other.cancel(parked.run_id, "user:ada")
+        await gate.cancel(waiting.run_id, "user:ada")
+        for one in (parked, waiting):
+            record = await ended(gate, one.run_id)
+            assert (record.state, record.failure and record.failure.code) == ("cancelled", "cancelled")
+            assert (await kinds(gate, one.run_id)).count("cancel_requested") == 1

@@ -265,3 +265,19 @@ async def test_what_was_committed_is_there_after_the_process_was_killed(under_te
     assert (await store.run("run_1"), await store.events("run_1"), await store.requests("run_1")) == before
     assert [entry.value for entry in await store.journal("run_1")] == ["v"]
     assert await store.read_artifact((await store.artifact("run_1", "a")).sha256) == b"bytes"
+
+
+async def test_the_owner_of_an_unfinished_run_learns_that_it_is_to_be_cancelled(
+    store: Any, under_test: StoreUnderTest
+) -> None:
+    for run_id in ("run_1", "run_2"):
+        await store.open_run(new_run(run_id))
+        await store.ask_cancel(run_id)
+    await store.ask_cancel("run_unknown")
+    await finished(store, "run_2", at=10.0)
+    assert await store.cancellations("agent") == ["run_1"]
+    assert await store.cancellations("another") == []
+    following = under_test.kill(store)
+    assert await following.cancellations("agent") == []
+    await following.claim_abandoned("agent")
+    assert await following.cancellations("agent") == ["run_1"]

@@ -212,13 +212,14 @@ class RunGate(RunViews):
             self._reasons["environment"] = f"missing environment variables: {', '.join(unset)}"
 
     async def _keep_up(self) -> None:
-        """Periodic work: answers given elsewhere, health, retention."""
+        """Periodic work: answers and cancellations given elsewhere, health, retention."""
         settings = self._host.settings
         clock = clocks.CURRENT.get()
         checked_at = pruned_at = clock.monotonic() - PRUNE_SECONDS
         while True:
             try:
                 await self._wake_answered()
+                await self._cancel_asked()
                 if clock.monotonic() - checked_at >= settings.health_seconds:
                     checked_at = clock.monotonic()
                     await self._check_health()

@@ -122,17 +122,18 @@ class Runs:
             ctx._cancel()
         self.start(ctx, prepared, attempt)
 
-    async def cancel(self, record: RunRecord) -> None:
-        """Cancel a run of this process, once."""
+    async def cancel(self, record: RunRecord) -> bool:
+        """Cancel a run, once; whether it is one of this process."""
         run = self.active.get(record.run_id)
         if run is None:
-            if self.parked.pop(record.run_id, None) is not None:
-                ctx = HostedRunContext._made(self.host, record, None)
-                await ctx._engine_event("cancel_requested", {})
-                await self._recorded(ctx, Outcome(RunState.CANCELLED, failure=_cancelled(record.run_id)))
-            return
+            if self.parked.pop(record.run_id, None) is None:
+                return False
+            ctx = HostedRunContext._made(self.host, record, None)
+            await ctx._engine_event("cancel_requested", {})
+            await self._recorded(ctx, Outcome(RunState.CANCELLED, failure=_cancelled(record.run_id)))
+            return True
         if run.ctx._is_cancelled:
-            return
+            return True
         await run.ctx._engine_event("cancel_requested", {})
         run.ctx._cancel()
         for row in await self.host.store.requests(record.run_id):
@@ -142,6 +143,7 @@ class Runs:
                     row.id, RequestState.CANCELLED, answer=None, answered_by=None, at=at
                 )
         self.host.notify(record.run_id)
+        return True
 
     async def stop(self, drain_seconds: float) -> None:
         """Let runs end by themselves for a while, then end them or leave them to the next process."""

@@ -51,8 +51,8 @@ class RunViews:
     async def cancel(self, run_id: str, principal: str | None) -> RunRecord:
         """See `Gate`."""
         record = await self.run(run_id, principal)
-        if not record.state.is_final:
-            await self._runs.cancel(record)
+        if not record.state.is_final and not await self._runs.cancel(record):
+            await self._host.store.ask_cancel(run_id)
         return await self.run(run_id, principal)
 
     async def artifact(self, run_id: str, principal: str | None, name: str) -> ArtifactRecord:
@@ -135,6 +135,15 @@ class RunViews:
             waiter.wake()
         else:
             await self._runs.unpark(run_id)
+
+    async def _cancel_asked(self) -> None:
+        """Cancel the runs of this process that another one wants cancelled."""
+        if not self._runs.active and not self._runs.parked:
+            return
+        for run_id in await self._host.store.cancellations(self._host.agent.name):
+            record = await self._host.store.run(run_id)
+            if record is not None:
+                await self._runs.cancel(record)
 
     async def _wake_answered(self) -> None:
         """Wake those whose interaction was decided by another process, or whose time is over."""

@@ -66,6 +66,7 @@ class _Data:
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     states: dict[str, tuple[JSONObject, int]] = field(default_factory=dict[str, tuple[JSONObject, int]])
     owners: set[str] = field(default_factory=set[str])
+    cancel_asked: set[str] = field(default_factory=set[str])
 
 
 class MemoryRunStore:
@@ -165,6 +166,17 @@ class MemoryRunStore:
         stored = self._append(run, [*(closing(id, "cancelled", None, at) for id in pending), *events])
         run.state, run.result, run.failure, run.updated_at = state, result, failure, at
         return stored
+
+    async def ask_cancel(self, run_id: str) -> None:
+        """See `RunStore`."""
+        if run_id in self._data.runs:
+            self._data.cancel_asked.add(run_id)
+
+    async def cancellations(self, agent: str) -> list[str]:
+        """See `RunStore`."""
+        asked = [self._data.runs[run_id] for run_id in self._data.cancel_asked]
+        own = [run for run in asked if run.owner == self._owner and run.new.agent == agent]
+        return [run.new.run_id for run in own if run.state not in FINAL]
 
     # Events
 
@@ -284,6 +296,7 @@ class MemoryRunStore:
             for id in run.requests:
                 del self._data.requests[id]
             self._data.journals.pop(new.run_id, None)
+            self._data.cancel_asked.discard(new.run_id)
             for attempt in range(1, run.attempt + 1):
                 self._data.emitted.pop((new.run_id, attempt), None)
         used = {one.sha256 for run in self._data.runs.values() for one in run.artifacts}

@@ -89,6 +89,14 @@ class RunStore(Protocol):
         """Move a run to a final state, append events, cancel pending interactions, in one transaction."""
         ...
 
+    async def ask_cancel(self, run_id: str) -> None:
+        """Ask whoever owns an unfinished run to cancel it; `cancellations` tells."""
+        ...
+
+    async def cancellations(self, agent: str) -> list[str]:
+        """The unfinished runs of this owner that somebody asked to cancel."""
+        ...
+
     # Events
 
     async def append_events(self, run_id: str, fence: int, events: Sequence[NewEvent]) -> list[StoredEvent]:

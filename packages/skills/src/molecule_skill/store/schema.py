@@ -45,6 +45,7 @@ MIGRATIONS = (
     """,
     """
     ALTER TABLE runs ADD COLUMN origin TEXT;
+    ALTER TABLE runs ADD COLUMN cancel_asked INTEGER NOT NULL DEFAULT 0;
     DROP INDEX runs_final;
     ALTER TABLE events RENAME TO old_events;
     CREATE TABLE events (

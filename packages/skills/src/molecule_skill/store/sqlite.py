@@ -157,6 +157,16 @@ class SqliteRunStore(SqliteFile):
 
         return await self._write(finish)
 
+    async def ask_cancel(self, run_id: str) -> None:
+        """See `RunStore`."""
+        ask = f"UPDATE runs SET cancel_asked = 1 WHERE run_id = ? AND {OPEN}"  # noqa: S608
+        await self._write(lambda sql: sql.execute(ask, (run_id,)).rowcount)
+
+    async def cancellations(self, agent: str) -> list[str]:
+        """See `RunStore`."""
+        query = f"SELECT run_id FROM runs WHERE agent = ? AND owner = ? AND cancel_asked AND {OPEN}"  # noqa: S608
+        return [run_id for (run_id,) in self._all(query, agent, self._lock.owner)]
+
     # Events
 
     async def append_events(self, run_id: str, fence: int, events: Sequence[NewEvent]) -> list[StoredEvent]:
