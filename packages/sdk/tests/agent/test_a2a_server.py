@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from molecule_agent import A2AServer, Fail, InboundMessage, PushDelivery, RemoteAgentClient
-from molecule_agent.a2a_server import admission, callers, door, web
+from molecule_agent.a2a_server import admission, callers, http_server, web
 from molecule_wire.callers import is_loopback
 
 if TYPE_CHECKING:
@@ -526,7 +526,7 @@ def test_a_server_being_stopped_sends_new_work_away(serve: MakeServer) -> None:
 
 def test_a_connection_beyond_the_limit_is_closed(serve: MakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(echo)
-    monkeypatch.setattr(door, "MAX_CONNECTIONS", 0)
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 0)
     with pytest.raises(requests.ConnectionError):
         post(server, send())
 
@@ -534,7 +534,7 @@ def test_a_connection_beyond_the_limit_is_closed(serve: MakeServer, monkeypatch:
 def test_a_connection_that_only_rests_makes_room_for_a_new_one(
     serve: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 2)
     server = serve(echo)
     url = f"http://127.0.0.1:{server.port}/healthz"
     sessions = [requests.Session() for _ in range(5)]

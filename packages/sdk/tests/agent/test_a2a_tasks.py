@@ -270,7 +270,8 @@ def test_a_follower_gets_the_whole_task_and_what_comes_after(serve: MakeServer, 
 
 def test_a_follower_that_was_cut_off_goes_on_where_it_was(serve: MakeServer) -> None:
     server = serve(echo)
-    task = result(rpc(server, "SendMessage", {"message": message()}))["task"]
+    streamed = stream(rpc(server, "SendStreamingMessage", {"message": message()}, stream=True)).all()
+    task = streamed[0][1]["result"]["task"]
 
     def resume(seen: str) -> requests.Response:
         return rpc(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from molecule_a2a.http_connection import HttpConnection, Server
+    from molecule_a2a.http_connection import ConnectionHost, HttpConnection
 
 Event: TypeAlias = MutableMapping[str, Any]
 Application: TypeAlias = Callable[
@@ -105,7 +105,7 @@ class AsgiExchange:
 
     # The application
 
-    async def _run(self, server: "Server") -> None:
+    async def _run(self, server: "ConnectionHost") -> None:
         try:
             await server.app(self._scope, self.receive, self.send)
         except ClientLost:

@@ -27,7 +27,7 @@ class Timeouts(NamedTuple):
     stalled: float = 60.0
 
 
-class Server(Protocol):
+class ConnectionHost(Protocol):
     """What the connections of one listener share."""
 
     @property
@@ -59,7 +59,7 @@ class HttpConnection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionHost) -> None:
         self.server = server
         self.deadline = _NO_DEADLINE
         self.is_stuffed = False

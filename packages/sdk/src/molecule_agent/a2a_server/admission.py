@@ -49,7 +49,10 @@ class Admission:
             )
 
     def admit(self, request: web.Incoming) -> web.Incoming | Response:
-        """The request with the caller who was verified, or the answer that says why it is not served."""
+        """The request with the caller who was verified, or the answer that says why it is not served.
+
+        Its body was not read yet: whether the assertion was made for the message in it is asked later.
+        """
         if self.dispatch_secret and not self._has_secret(request):
             return _unverified("the dispatch secret is missing or wrong")
         if self.verify_callers is False:
@@ -67,7 +70,7 @@ class Admission:
         if not token:
             return _unverified(f"{HEADER} is missing: only the platform may call this agent")
         try:
-            caller = self.callers.caller(token, platform, body=request.body, row=row)
+            caller = self.callers.caller(token, platform, row=row)
         except errors.CallerAssertionError as problem:
             return refusal(401, f"{HEADER} is not valid: {problem}", "caller-assertion-invalid")
         except callers.KeysUnavailable as problem:

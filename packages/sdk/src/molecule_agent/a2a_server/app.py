@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast
 
@@ -14,6 +14,7 @@ from molecule_wire.a2a.server import requests, service
 from molecule_wire.a2a.server.bindings import AgentBusy, Response, refusal
 from molecule_wire.a2a.server.card import ServedCard
 from molecule_wire.a2a.server.requests import RestPath
+from molecule_wire.assertions import HEADER
 
 LEGACY_PATH = "/a2a/inbound"
 
@@ -28,8 +29,9 @@ class App:
     card: Callable[[], JSONObject]
     served_card: ServedCard = field(default_factory=ServedCard)
 
-    def answer(self, request: web.Incoming) -> runs.Answer:
-        """Answer one request."""
+    def open(self, head: web.Incoming) -> web.Opened | Response:
+        """Decide before the body is read: who calls, and what for."""
+        request = head
         target = requests.route(request.method, request.path, ("/", "/a2a", LEGACY_PATH, self.own_path))
         if isinstance(target, Response):
             return target
@@ -39,19 +41,30 @@ class App:
             now = datetime.now(UTC)
             return self.served_card.response(self.card(), request.header("If-None-Match"), now)
         admitted = self.admission.admit(request)
-        if isinstance(admitted, Response):
-            return admitted
+        return admitted if isinstance(admitted, Response) else web.Opened(admitted, target)
+
+    def answer(self, opened: web.Opened, body: bytes) -> runs.Answer:
+        """Answer one request whose caller may call."""
+        request, target = replace(opened.request, body=body), opened.target
         try:
             if target == LEGACY_PATH:
-                return self._inbound(admitted)
-            return self._perform(admitted, target if isinstance(target, RestPath) else None)
+                return self._inbound(request)
+            return self._perform(request, target if isinstance(target, RestPath) else None)
         except AgentBusy as busy:
             return busy.response
+
+    def tick(self) -> None:
+        """End the turns whose time is over."""
+        self.running.expire()
 
     def _perform(self, request: web.Incoming, path: RestPath | None = None) -> runs.Answer:
         invocation = requests.read(path, request.body, request.headers, request.query)
         if isinstance(invocation, Response):
             return invocation
+        asserted = (request.caller or {}).get("message_id")
+        if asserted and invocation.request.message_id not in (None, asserted):
+            sentence = f"{HEADER} is not valid: it was made for another message"
+            return refusal(401, sentence, "caller-assertion-invalid")
         try:
             return self.running.perform(invocation, request)
         except errors.A2AError as problem:
@@ -70,11 +83,6 @@ class App:
         if isinstance(result, Fail):
             return refusal(500, result.text)
         return Response(200, jsontext.encode({"status": "ok", "result": cast("JSON", result)}))
-
-
-def plain(path: str) -> str:
-    """A path without its trailing slash."""
-    return path.rstrip("/") or "/"
 
 
 def _legacy_key(request: web.Incoming, body: JSONObject) -> Hashable | None:

@@ -77,11 +77,14 @@ class Callers:
         self._now = now
 
     def caller(self, token: str, platform_url: str, *, body: bytes = b"", row: str = "") -> JSONObject:
-        """The caller. Raises `CallerAssertionError`, or `KeysUnavailable` when nobody can tell."""
+        """The caller. Raises `CallerAssertionError`, or `KeysUnavailable` when nobody can tell.
+
+        Without a body it is not asked for which message the assertion was made.
+        """
         try:
             assertion = assertions.parse(token)
             keys = self._keys.for_key(assertion.kid, platform_url)
-            message_id = assertions.message_id_in(body)
+            message_id = assertions.message_id_in(body) if body else ""
             return self._check.caller(assertion, keys, self._now(), message_id=message_id, row=row)
         except assertions.AssertionRefused as problem:
             raise errors.CallerAssertionError(str(problem)) from problem

@@ -1,4 +1,9 @@
-"""Threads around the A2A server core: each turn's handler runs in a thread of its own."""
+"""Threads around the A2A server core.
+
+A turn whose caller waits runs in the thread of its connection: to hand it to another one and to wait for it
+took half of a short answer's time. Whoever ends it meanwhile (a cancel, its deadline) answers in its place.
+All other turns run in threads of their own.
+"""
 
 import contextvars
 import logging
@@ -15,11 +20,11 @@ from molecule_agent.errors import Fail, NeedInput
 from molecule_agent.handlers import message_in_hand
 from molecule_agent.text_streams import Sent
 from molecule_wire import JSON, JSONObject
-from molecule_wire.a2a import sse
+from molecule_wire.a2a import operations, sse
 from molecule_wire.a2a.server import service
 from molecule_wire.a2a.server.bindings import AgentBusy, Response
 from molecule_wire.a2a.server.requests import Invocation
-from molecule_wire.a2a.server.service import Retention, TaskService
+from molecule_wire.a2a.server.service import MESSAGE_ID_HEADER, Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
 from molecule_wire.a2a.server.task_log import Owner, TaskLog
 from molecule_wire.a2a.server.turns import Turn
@@ -82,25 +87,47 @@ class Runs:
             retention=retention,
             turn_seconds=seconds,
             admit=self._admit,
+            announces_work=True,
         )
 
     def perform(self, invocation: Invocation, request: web.Incoming) -> Answer:
         """Do what is asked. Raises A2AError or AgentBusy."""
 
+        asked, jobs = invocation.request, list[Callable[[], None]]()
+
         def start(turn: Turn) -> None:
-            payload = payloads.of_message(invocation.request, request, turn)
-            self._start(turn, lambda: self._parts(payload, request), request.header("X-Molecule-Message-Id"))
+            payload = payloads.of_message(asked, request, turn)
+            job = self._prepare(
+                turn, lambda: self._parts(payload, request), request.header(MESSAGE_ID_HEADER)
+            )
+            jobs.append(job)
+            if asked.blocking and asked.operation is operations.SEND:
+                self._answer_early(turn, invocation, request)
+            else:
+                turn.work()
 
         with self._lock:
-            self._expire()
             done = self.service.perform(invocation, request.principal, request.headers, start)
-        if isinstance(done, EventStream):
-            return self._frames(done)
-        if isinstance(done, Response):
-            return done
-        self._wait(done)
-        with self._lock:
-            return service.result(invocation, done)
+        if isinstance(done, Turn):
+            if jobs:
+                jobs[0]()
+            else:
+                self._wait(done)
+            with self._lock:
+                return service.result(invocation, done)
+        for job in jobs:
+            self._workers.start(job)
+        return self._frames(done) if isinstance(done, EventStream) else done
+
+    def _answer_early(self, turn: Turn, invocation: Invocation, request: web.Incoming) -> None:
+        """Let the caller know when the turn is ended by another thread than the one that works on it."""
+        worker = threading.get_ident()
+
+        def answer() -> None:
+            if threading.get_ident() != worker:
+                self._workers.start(lambda: request.answer_early(service.result(invocation, turn)))
+
+        turn.on_end.append(answer)
 
     def legacy(self, key: Hashable | None, body: JSONObject, request: web.Incoming) -> object:
         """What the handler returned for a plain request, or a Fail."""
@@ -110,7 +137,10 @@ class Runs:
                 self._admit()
                 task = self.service.new_task(_LEGACY, {})
                 turn = begun = self.service.begin(task, {}, key, size=len(request.body))
-                self._start(begun, lambda: self._answer_plainly(begun, body, request))
+                begun.work()
+                self._workers.start(
+                    self._prepare(begun, lambda: self._answer_plainly(begun, body, request), "")
+                )
         self._wait(turn)
         if turn.expired:
             return _failure(TimeoutError())
@@ -132,14 +162,14 @@ class Runs:
         if len(self._running) >= self._max:
             raise AgentBusy("the agent is at its capacity")
 
-    def _start(self, turn: Turn, run: Run, message_id: str = "") -> None:
+    def _prepare(self, turn: Turn, run: Run, message_id: str) -> Callable[[], None]:
+        """What runs the handler, in any thread."""
         self._running.add(turn)
-        turn.work()
         hand = TurnInHand(turn, self._lock)
         turn.on_cancel.append(hand.cancelled.set)
         context = contextvars.copy_context()
         context.run(message_in_hand.set, message_id)
-        self._workers.start(lambda: context.run(self._run, turn, run, hand))
+        return lambda: context.run(self._run, turn, run, hand)
 
     def _run(self, turn: Turn, run: Run, hand: TurnInHand) -> None:
         in_hand.set(hand)
@@ -156,7 +186,8 @@ class Runs:
         finally:
             with self._idle:
                 self._running.discard(turn)
-                self._idle.notify_all()
+                if not self._running:
+                    self._idle.notify_all()
 
     def _end(self, turn: Turn, end: Callable[[], None]) -> None:
         with self._lock:
@@ -174,8 +205,7 @@ class Runs:
     def _wait(self, turn: Turn) -> None:
         with self._listening(turn.log) as changed:
             while not turn.is_over:
-                changed.wait(turn.seconds_left())
-                self._expire()
+                changed.wait()
 
     def _frames(self, events: EventStream) -> Iterator[bytes]:
         is_over = False
@@ -183,22 +213,19 @@ class Runs:
             with self._listening(events.log) as changed:
                 frames = events.take()
                 if not frames and not events.is_over:
-                    changed.wait(self._patience())
-                    self._expire()
+                    changed.wait(KEEP_ALIVE_SECONDS)
                     frames = events.take()
                 is_over = events.is_over
             if frames or not is_over:
                 yield frames or sse.KEEP_ALIVE
 
-    def _patience(self) -> float:
-        """Until a stream says that it is still there, or until the first turn that runs is overdue."""
-        left = [turn.seconds_left() for turn in self._running]
-        return min(KEEP_ALIVE_SECONDS, *(seconds for seconds in left if seconds is not None), 1e9)
-
-    def _expire(self) -> None:
-        for turn in self._running:
-            if not turn.is_over:
-                turn.expire(_failure(TimeoutError()).text)
+    def expire(self) -> None:
+        """Fail the turns whose time is over; called again and again."""
+        if self._running:
+            with self._lock:
+                for turn in self._running:
+                    if not turn.is_over:
+                        turn.expire(_failure(TimeoutError()).text)
 
     @contextmanager
     def _listening(self, task: TaskLog) -> Generator[threading.Condition]:

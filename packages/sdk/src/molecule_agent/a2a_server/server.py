@@ -1,4 +1,4 @@
-"""`A2AServer`: an agent's own door, to which the platform delivers."""
+"""`A2AServer`: an agent's own HTTP server, to which the platform delivers."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from molecule_agent import handlers, living, session
-from molecule_agent.a2a_server import admission, app, callers, door, payloads, runs, web
+from molecule_agent.a2a_server import admission, app, callers, http_server, payloads, runs, web
 from molecule_agent.text_streams import TextStream
 from molecule_wire import JSONObject
 from molecule_wire.a2a.server.card import complete_card
@@ -65,7 +65,7 @@ class A2AServer:
         self._async_runner = handlers.LoopThread()
         self._lock = threading.RLock()
         self._runs: runs.Runs | None = None
-        self._server: door.Server | None = None
+        self._server: http_server.AgentHttpServer | None = None
         if client is not None:
             self.bind(client)
 
@@ -103,14 +103,14 @@ class A2AServer:
                 return
             self._admission.check_at_start()
             self._runs = runs.Runs(self._respond, self._max_concurrency, self._timeout)
-            own_path = app.plain(urlsplit(self.inbound_url).path)
+            own_path = web.plain(urlsplit(self.inbound_url).path)
             serving = app.App(self._admission, self._runs, own_path, self._card)
-            self._server = door.Server(self.host, self.port, serving.answer, self._max_body_bytes)
+            self._server = http_server.AgentHttpServer(self.host, self.port, serving, self._max_body_bytes)
             self.port = int(self._server.server_address[1])
             self._server.start("molecule-a2a")
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Take no more work, let running handlers finish for at most `timeout` seconds, close the door."""
+        """Take no more work, let running handlers finish for at most `timeout` seconds, stop listening."""
         with self._lock:
             server, running = self._server, self._runs
             self._server = self._runs = None

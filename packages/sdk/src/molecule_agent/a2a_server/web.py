@@ -1,15 +1,26 @@
 """A request to the agent's server, as a value."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import NamedTuple
 
 from molecule_wire import JSONObject
+from molecule_wire.a2a.server.bindings import Response
+from molecule_wire.a2a.server.requests import RestPath
 from molecule_wire.calls import values
+from molecule_wire.values import value
 
 
-@dataclass(frozen=True)
+def _cannot_answer_early(response: Response) -> None:
+    """The answer to a request that no connection brought."""
+
+
+@value
 class Incoming:
-    """One request whose body was read; `headers` has lower-case names."""
+    """One request; `headers` has lower-case names. `body` is empty until it was read.
+
+    `answer_early` answers it while a handler is still at work on it.
+    """
 
     method: str
     path: str
@@ -19,6 +30,7 @@ class Incoming:
     peer_address: str = ""
     # Who calls, once the platform's assertion about it was verified.
     caller: JSONObject | None = None
+    answer_early: Callable[[Response], None] = _cannot_answer_early
 
     def header(self, name: str) -> str:
         """A header, or `""`."""
@@ -28,3 +40,15 @@ class Incoming:
     def principal(self) -> str:
         """The name of the caller who was verified, or `""`."""
         return values.text_of((self.caller or {}).get("principal"))
+
+
+class Opened(NamedTuple):
+    """A request whose head was taken: its body may be read."""
+
+    request: Incoming
+    target: RestPath | str
+
+
+def plain(path: str) -> str:
+    """A path without its trailing slash."""
+    return path.rstrip("/") or "/"

@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from requests.structures import CaseInsensitiveDict
 
-from molecule_agent.a2a_server import door, web
+from molecule_agent.a2a_server import http_server, web
 from molecule_agent.testing.clock import FakeClock
 from molecule_agent.testing.web import Answered, Asked
 from molecule_wire.a2a.server.bindings import Response
@@ -19,15 +20,7 @@ def listening(serve: Callable[[Asked], Answered], clock: FakeClock) -> Generator
     """Serve requests in threads; gives the URL. On leaving, whatever waits for a message ends."""
     closed = threading.Event()
 
-    def answer(incoming: web.Incoming) -> Response:
-        # What `serve` raises breaks the connection: that is how a dropped request looks from outside.
-        answered = serve(_asked(incoming, closed))
-        named = {name.lower() for name in answered.headers}
-        is_json = answered.content and not isinstance(answered.body, bytes) and "content-type" not in named
-        media = "application/json" if is_json else ""
-        return Response(answered.status, answered.content, media, tuple(answered.headers.items()))
-
-    server = door.Server("127.0.0.1", 0, answer, MOST_BYTES)
+    server = http_server.AgentHttpServer("127.0.0.1", 0, _FakeApp(serve, closed), MOST_BYTES)
     server.start("molecule-fake")
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -36,6 +29,30 @@ def listening(serve: Callable[[Asked], Answered], clock: FakeClock) -> Generator
         with clock.changed:
             clock.changed.notify_all()
         server.stop(0)
+
+
+class _FakeApp:
+    """Every request is taken."""
+
+    def __init__(self, serve: Callable[[Asked], Answered], closed: threading.Event) -> None:
+        self._serve = serve
+        self._closed = closed
+
+    def open(self, head: web.Incoming) -> web.Opened:
+        """See `Application`."""
+        return web.Opened(head, head.path)
+
+    def answer(self, opened: web.Opened, body: bytes) -> Response:
+        """See `Application`."""
+        # What `serve` raises breaks the connection: that is how a dropped request looks from outside.
+        answered = self._serve(_asked(replace(opened.request, body=body), self._closed))
+        named = {name.lower() for name in answered.headers}
+        is_json = answered.content and not isinstance(answered.body, bytes) and "content-type" not in named
+        media = "application/json" if is_json else ""
+        return Response(answered.status, answered.content, media, tuple(answered.headers.items()))
+
+    def tick(self) -> None:
+        """Nothing is overdue here."""
 
 
 def _asked(incoming: web.Incoming, closed: threading.Event) -> Asked:
