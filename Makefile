@@ -19,7 +19,8 @@ PARALLEL := -n 2 --dist worksteal
 
 PROPERTIES = $(shell grep -rl --include='test_*.py' '^from hypothesis' packages tests)
 PACKAGES := $(wildcard packages/*/pyproject.toml)
-CANVAS_SOURCES := $(wildcard canvas/*.json canvas/*.ts canvas/*.html) $(shell find canvas/src canvas/public -type f 2>/dev/null)
+CANVAS_SOURCES := $(wildcard canvas/*.json canvas/*.ts canvas/*.html) $(shell find canvas/src canvas/public -type f 2>/dev/null) \
+	packages/platform/src/molecule_platform/demo/hello.py
 
 UV_READY := .tools/uv-$(UV_VERSION).stamp
 PYTHON_READY := .venv/.synced

@@ -12,7 +12,8 @@ const API_PATHS = ['/auth/session', '/auth/logout', '/workspaces', '/messages', 
 export default defineConfig({
   base: '/',
   plugins: [react()],
-  resolve: { alias: { '@': here('./src') } },
+  // The program with which an agent joins stands in the platform's package, and is shown from there.
+  resolve: { alias: { '@demo': here('../packages/platform/src/molecule_platform/demo'), '@': here('./src') } },
   build: {
     outDir: here('../packages/platform/src/molecule_platform/static'),
     emptyOutDir: true,

@@ -6,6 +6,7 @@ import { sentenceOf } from '@/engine/errors';
 import { counted } from '@/engine/words';
 import type { Workspace } from '@/engine/workspaces';
 import { useCard } from '@/store/platform';
+import JOIN_PROGRAM from '@demo/hello.py?raw';
 
 import './style.css';
 
@@ -42,12 +43,14 @@ function CardFace({ workspace, card, error, onRetry }: FaceProps): ReactNode {
 
 function NoCard({ workspace: { id, external } }: { readonly workspace: Workspace }): ReactNode {
   if (!external) return <p className="agent-card-hint">No card yet. The agent brings it when it starts.</p>;
-  const flags = [`--platform-url ${window.location.origin}`, `--workspace-id ${id}`, '--handler my_agent:answer'];
   return (
     <>
-      <p className="agent-card-hint">No agent has joined yet. It brings its card when it does:</p>
+      <p className="agent-card-hint">
+        No agent has joined yet. This is one; it reads the connection that <code>molecule workspace create</code> gave. If that is lost,{' '}
+        <code>molecule workspace enrol {id}</code> helps.
+      </p>
       <pre className="agent-card-command">
-        <code>{['molecule-agent connect', ...flags].join(' \\\n  ')}</code>
+        <code>{JOIN_PROGRAM}</code>
       </pre>
     </>
   );

@@ -4,6 +4,7 @@ import logging
 import os
 import random
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -14,16 +15,16 @@ from urllib.parse import urlsplit
 
 import requests
 
-from molecule_agent import clocks, errors, handlers, living, registration, responses, sending, token_store
+from molecule_agent import clocks, credentials, errors, handlers, living, registration, responses, sending
 from molecule_agent import session as sessions
 from molecule_wire import JSONObject
 from molecule_wire.calls import PeerInfo, RetryPolicy, WorkspaceState, a2a, delegations
 from molecule_wire.calls import retry as retries
 
 if TYPE_CHECKING:
+    from molecule_agent import connections, loops
     from molecule_agent.a2a_server import A2AServer
     from molecule_agent.inbound import InboundDelivery
-    from molecule_agent.loops import TaskSupplier
     from molecule_agent.plugin_policy import PluginPolicy
     from molecule_agent.plugins.managing import InstalledPlugin
     from molecule_plugin.digest import compute_plugin_sha256, verify_plugin_sha256
@@ -85,7 +86,7 @@ class _ModuleClock:
         time.sleep(seconds)
 
 
-class RemoteAgentClient(sending.Sending):
+class RemoteAgentClient(credentials.Credentials, sending.Sending):
     """One workspace's connection to the platform; every method may be called from any thread.
 
     `reported_url` is where the platform can reach the agent; without one the agent fetches its messages.
@@ -119,15 +120,11 @@ class RemoteAgentClient(sending.Sending):
         self.url_cache_ttl = url_cache_ttl
         self.org_id = org_id
         self.origin = _origin(self.platform_url) if origin == "" else origin
-        self._store = token_store.TokenStore(_token_dir(token_dir, workspace_id))
+        super().__init__(_token_dir(token_dir, workspace_id))
         self._session: responses.SessionLike = sessions.PlatformSession() if session is None else session
         self._retry = retry or RetryPolicy()
         self._plugin_policy = plugin_policy
         self._clock = clock or _ModuleClock()
-        self._lock = threading.RLock()
-        self._token: str | None = None
-        self._token_is_saved = True
-        self._unsaved_recovery = ("", "")  # a token and the secret that came with it
         self._url_cache = {}
         self._known_peers = ([], 0.0)
         self._peer_parents = {}
@@ -136,10 +133,32 @@ class RemoteAgentClient(sending.Sending):
             self, enrolment_token or os.environ.get("MOLECULE_ENROLMENT_TOKEN")
         )
         self._stopping = threading.Event()
+        self._running = threading.Lock()
         self._async_runner = handlers.LoopThread()
         self._heartbeat_if_due: Callable[[], None] | None = None
+        self._contact: loops.Contact | None = None
         self._born = self._clock.monotonic()
         living.CLIENTS[self.workspace_id] = self
+
+    @classmethod
+    def from_connection(
+        cls, source: "connections.Source | None" = None, **options: Any
+    ) -> "RemoteAgentClient":
+        """The client of a connection: a file, JSON text or a mapping as `POST /workspaces` answers.
+
+        Without one it is what `MOLECULE_CONNECTION` names. Its token is used unless one is kept already;
+        `options` are those of the constructor.
+        """
+        from molecule_agent import connections
+
+        found = connections.read(source)
+        if found.name:
+            options.setdefault("agent_card", {"name": found.name})
+        options.setdefault("org_id", found.org_id)
+        client = cls(found.workspace_id, found.platform_url, **options)
+        if found.auth_token and not client.load_token():
+            client.save_token(found.auth_token)
+        return client
 
     def __repr__(self) -> str:
         return f"RemoteAgentClient(workspace_id={self.workspace_id!r}, platform_url={self.platform_url!r})"
@@ -159,11 +178,6 @@ class RemoteAgentClient(sending.Sending):
             self._session.close()
 
     @property
-    def token_file(self) -> Path:
-        """Where the token is kept."""
-        return self._store.token_file
-
-    @property
     def plugins_dir(self) -> Path:
         """Where plugins are installed."""
         return self._store.directory / "plugins"
@@ -171,24 +185,6 @@ class RemoteAgentClient(sending.Sending):
     def proxy_url(self, target_id: str) -> str:
         """The URL at which the platform takes messages for a workspace."""
         return self.platform_url + a2a.proxy_path(target_id)
-
-    def save_token(self, token: str) -> None:
-        """Use a token from now on and keep it for the next start."""
-        token = token.strip()
-        if not token:
-            raise ValueError("refusing to save empty token")
-        with self._lock:
-            self._token = token
-        self._save_what_is_in_use(token)
-
-    def load_token(self) -> str | None:
-        """The token in use: from memory, else from disk."""
-        if self._token:
-            return self._token
-        found = self._store.load_token()
-        with self._lock:
-            self._token = self._token or found
-            return self._token
 
     def register(self) -> str:
         """Announce the agent to the platform; returns its token, or `""` when it got none."""
@@ -267,28 +263,61 @@ class RemoteAgentClient(sending.Sending):
         return managing.verify_plugins(self)
 
     def run_heartbeat_loop(
-        self, max_iterations: int | None = None, task_supplier: "TaskSupplier | None" = None
+        self,
+        max_iterations: int | None = None,
+        task_supplier: "loops.TaskSupplier | None" = None,
+        stop_event: threading.Event | None = None,
     ) -> str:
         """Heartbeat until the workspace is paused or removed; returns why it ended."""
         from molecule_agent import loops
 
-        return loops.Loop(self, task_supplier).run(max_iterations)
+        return loops.Loop(self, task_supplier, stop_event=stop_event).run(max_iterations)
 
     def run_agent_loop(
         self,
         handler: handlers.MessageHandler,
         delivery: "InboundDelivery | None" = None,
         max_iterations: int | None = None,
-        task_supplier: "TaskSupplier | None" = None,
+        task_supplier: "loops.TaskSupplier | None" = None,
+        stop_event: threading.Event | None = None,
     ) -> str:
         """Heartbeat and handle messages until the workspace is paused or removed; returns why it ended.
 
-        New programs pass `InboxDelivery(client)`; without a delivery it is `PollDelivery(client)`.
+        New programs call `run`, or pass `InboxDelivery(client)`; without a delivery it is
+        `PollDelivery(client)`.
         """
         from molecule_agent import inbound, loops
 
         chosen = inbound.PollDelivery(self) if delivery is None else delivery
-        return loops.Loop(self, task_supplier, handler, chosen).run(max_iterations)
+        return loops.Loop(self, task_supplier, handler, chosen, stop_event=stop_event).run(max_iterations)
+
+    def run(
+        self,
+        handler: handlers.MessageHandler,
+        *,
+        delivery: "InboundDelivery | None" = None,
+        stop_event: threading.Event | None = None,
+    ) -> str:
+        """Register, and answer messages with the handler until the workspace is paused or removed.
+
+        Returns why it ended. Ctrl-C ends it as `"stopped"`; a platform that goes away and comes back is told
+        on standard error, in a line each.
+        """
+        from molecule_agent import inbox, loops
+
+        if not self._running.acquire(blocking=False):
+            raise RuntimeError(f"{self!r} runs already: stop() ends it, another program needs its own client")
+        try:
+            self.register()
+            _say(f"connected as {self.agent_card.get('name')}, waiting")
+            chosen = inbox.InboxDelivery(self) if delivery is None else delivery
+            contact = loops.Contact(self.platform_url, _say)
+            loop = loops.Loop(self, None, handler, chosen, stop_event=stop_event, contact=contact)
+            return loop.run()
+        except KeyboardInterrupt:
+            return "stopped"
+        finally:
+            self._running.release()
 
     def stop(self) -> None:
         """End a running loop at its next tick; safe in any thread and in a signal handler."""
@@ -316,37 +345,6 @@ class RemoteAgentClient(sending.Sending):
         chance = random.random()  # noqa: S311 - it spreads retries, no secret
         return retries.wait_before(self._retry, repeat, told, date, now=self._clock.time(), chance=chance)
 
-    def _adopt_token_other_than(self, used: str | None) -> bool:
-        """After a 401: another process, or thread, of this agent may have a newer token."""
-        found = self._store.load_token()
-        with self._lock:
-            if found and found != used:
-                self._token = found
-            return self._token not in (None, used)
-
-    def _keep_recovery(self, token: str, secret: str) -> None:
-        """Write the recovery secret of a token, now or after a later heartbeat with it."""
-        saved = self._store.save_recovery(secret)
-        self._unsaved_recovery = ("", "") if saved else (token, secret)
-
-    def _recovery_in_memory(self) -> str:
-        """The secret that could not be written, while its token is the one in use."""
-        token, secret = self._unsaved_recovery
-        return secret if token == self._token else ""
-
-    def _persist_token_again(self) -> None:
-        if self._token and (secret := self._recovery_in_memory()):
-            self._keep_recovery(self._token, secret)
-        if self._token and not (self._token_is_saved and self.token_file.exists()):
-            self._save_what_is_in_use(self._token)
-
-    def _save_what_is_in_use(self, token: str) -> None:
-        """Write the token; again if another thread has changed it meanwhile, so that the newest stays."""
-        written = ""
-        while token != written and self._store.save_token(token):
-            written, token = token, self._token or token
-        self._token_is_saved = token == written
-
 
 def make_idempotency_key(task_text: str) -> str:
     """A key that is the same for the same text within one minute."""
@@ -363,6 +361,11 @@ def strip_a2a_boundary(text: T) -> T | str:
     if not (opened and closed):
         return text
     return before + inside.removeprefix("\n").removesuffix("\n") + after
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _checked_id(workspace_id: str) -> str:

@@ -240,15 +240,19 @@ class InboxDelivery:
         """Send the outcome; while the platform is away, keep trying for as long as the lease lives.
 
         An answer that the platform cannot take, because it is too large for instance, is a failure of the
-        message: the next attempt would bring the same.
+        message: the next attempt would bring the same. Where the lease is gone the last try tells whether
+        the answer had arrived before.
         """
         pause = RETRY_FIRST
-        refused = False
-        while held.lives(self._client._clock.monotonic()):
+        tried = refused = False
+        while (lives := held.lives(self._client._clock.monotonic())) or tried:
+            tried = True
             try:
                 self._client._perform(request, workspaces.read_nothing)
                 return
             except (errors.MoleculeError, requests.RequestException) as error:
+                if not lives:
+                    break
                 if isinstance(error, _REFUSALS) and not refused:
                     log.error("the answer to %s was refused: %s", held.message.message_id, error)
                     request = self._failed(held, f"the platform refused the agent's answer: {error.message}")
@@ -257,6 +261,8 @@ class InboxDelivery:
                 if not self._may_pass(error):
                     log.warning("the result of %s is dropped: %s", held.message.message_id, error)
                     return
+                if contact := self._client._contact:
+                    contact.was_lost_by(error)
             self._client._clock.sleep(pause)
             pause = min(pause * 2, RETRY_MOST)
         log.warning("the result of %s is dropped: its lease is lost", held.message.message_id)

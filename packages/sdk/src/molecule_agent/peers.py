@@ -51,7 +51,13 @@ def by_any_name(client: "PlatformCalls", peer: str, call: Callable[[str], T]) ->
     except (errors.BadRequestError, errors.NotFoundError) as refused:
         if ids.is_uuid(peer) or (refused.status == 400 and refused.code != "invalid-id"):
             raise
-        return call(resolve(client, peer))
+        try:
+            found = resolve(client, peer)
+        except errors.AmbiguousPeerError:
+            raise
+        except Exception:  # noqa: BLE001 - what was refused stays refused, whoever else cannot be found
+            raise refused from None
+    return call(found)
 
 
 def _named(client: "PlatformCalls", known: list[PeerInfo], peer: str) -> list[PeerInfo]:

@@ -301,6 +301,19 @@ def test_the_result_of_a_message_whose_lease_was_lost_is_dropped(
     assert inbox.requests(*settle("answer", "m1")) == inbox.requests(*settle("answer", "m2")) == []
 
 
+def test_an_answer_that_had_arrived_is_not_taken_for_lost(
+    inbox: "ScriptedPlatform",
+    timeless: RemoteAgentClient,
+    answer: "type[Answer]",
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gone, done = answer(drop=True), answer(200, {"status": "answered"})
+    inbox.on(*settle("answer"), *[gone] * 6, done)  # the seventh try comes when the lease is over
+    inbox.on(*settle("extend"), gone)
+    assert InboxDelivery(timeless, wait=0.0, lease=10.0).run_once(echo) == 1
+    assert "dropped" not in caplog.text
+
+
 def test_a_lease_lost_while_answering_drops_the_result(
     inbox: "ScriptedPlatform",
     delivery: InboxDelivery,

@@ -1,6 +1,7 @@
 """The run loops: what a tick does, what ends them, what they survive."""
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,7 @@ def test_deliveries_run_at_their_interval_and_heartbeats_and_polls_at_theirs(
     assert client.run_agent_loop(handler, delivery, 8) == "max_iterations"
     assert delivery.runs == 8
     assert len(platform.requests(*HEARTBEAT)) == 4
-    assert len(platform.requests(*STATE)) == 2
+    assert len(platform.requests(*STATE)) == 4  # with every heartbeat, though every 20 s would do
     assert set(clock.slept) == {5.0}
 
 
@@ -210,3 +211,47 @@ def test_a_delivery_that_does_not_stop_cleanly_is_logged(
     client = make_client(clock=clock)
     assert client.run_agent_loop(handler, Stuck(client), 0) == "max_iterations"
     assert "did not stop cleanly" in caplog.text
+
+
+def test_a_heartbeat_that_is_told_gone_ends_the_loop(
+    platform: "ScriptedPlatform", make_client: "MakeClient", answer: "type[Answer]", clock: "FastClock"
+) -> None:
+    online(platform)
+    platform.on(*HEARTBEAT, answer(410, {"error": "it was removed", "code": "workspace-removed"}))
+    delivery = Delivery(interval=5.0)
+    assert make_client(clock=clock).run_agent_loop(handler, delivery) == "removed"
+    assert (delivery.runs, delivery.stops) == (0, 1)
+
+
+@pytest.mark.parametrize("when", ["before", "while it waits"])
+def test_an_event_of_the_caller_ends_a_loop(
+    when: str, platform: "ScriptedPlatform", make_client: "MakeClient"
+) -> None:
+    online(platform)
+    stop = threading.Event()
+    client = make_client(heartbeat_interval=60.0)
+    if when == "before":
+        stop.set()
+    else:
+        threading.Timer(0.1, stop.set).start()
+    assert client.run_heartbeat_loop(stop_event=stop) == "stopped"
+    assert len(platform.requests(*HEARTBEAT)) == (0 if when == "before" else 1)
+    stop.set()
+    assert client.run_agent_loop(handler, Delivery(), None, None, stop) == "stopped"
+
+
+def test_a_trouble_is_told_by_its_cause_and_not_by_its_words(
+    platform: "ScriptedPlatform",
+    make_client: "MakeClient",
+    answer: "type[Answer]",
+    clock: "FastClock",
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    online(platform)
+    refusals = [
+        answer(503, {"error": f"busy, number {number}", "code": "unavailable"}) for number in range(9)
+    ]
+    platform.on(*HEARTBEAT, *refusals)
+    make_client(clock=clock, heartbeat_interval=1.0).run_heartbeat_loop(9)
+    told = [record for record in caplog.records if record.message.startswith("heartbeat")]
+    assert len(told) == 1

@@ -1,5 +1,6 @@
 """`molecule workspace`: create, look, change. Its life is in `lives.py`."""
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -207,15 +208,10 @@ def _welcome(session: Session, name: str, made: dict[str, Any]) -> list[Any]:
     if connection is None:
         show = session.hint(f"workspace show {hints.word(name)}")
         return [f"{name} is {made['status']}. `{show}` tells when its agent is there."]
+    needed = ("workspace_id", "name", "platform_url", "auth_token")
     return [
-        screen.facts(
-            [
-                ("workspace", name),
-                ("id", connection["workspace_id"]),
-                ("platform", connection["platform_url"]),
-                ("token", connection["auth_token"]),
-            ]
-        ),
-        "\nThe token is shown this once. An agent joins with it like this:\n",
+        f"{name} waits for its agent. The token is shown this once: save this as hello.json.\n",
+        json.dumps({key: connection[key] for key in needed}, indent=2),
+        "\nThis is an agent (`pip install molecule-ai-sdk`). Save it beside as hello.py and run it:\n",
         connection["python_snippet"],
     ]

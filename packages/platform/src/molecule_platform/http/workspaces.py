@@ -1,5 +1,6 @@
 """Workspaces: create, look, change, pause, resume, restart, put to sleep, wake, remove."""
 
+from importlib import resources
 from typing import Any
 
 from msgspec import UNSET
@@ -16,6 +17,9 @@ from molecule_platform.services.directory import Asked, Directory
 from molecule_platform.services.lifecycle import ENROLMENT_LONGEST
 from molecule_platform.services.lives import Lives
 from molecule_wire import ids, times
+
+JOIN_PROGRAM = (resources.files("molecule_platform") / "demo" / "hello.py").read_text(encoding="utf-8")
+"""How an agent joins: the one text of it, which the pages and the canvas show as well."""
 
 
 class WorkspaceRoutes:
@@ -188,13 +192,14 @@ def connection(created: Created, base_url: str) -> dict[str, Any]:
     workspace = created.workspace
     return {
         "workspace_id": workspace.id,
+        "name": workspace.name,
         "platform_url": base_url,
         "auth_token": created.auth_token,
         "registry_endpoint": f"{base_url}/registry/register",
         "heartbeat_endpoint": f"{base_url}/registry/heartbeat",
         "inbox_endpoint": f"{base_url}/workspaces/{workspace.id}/inbox",
         "curl_register_template": _curl(workspace, base_url),
-        "python_snippet": _python(workspace, base_url),
+        "python_snippet": JOIN_PROGRAM,
         "claude_code_channel_snippet": _channel(workspace, base_url),
     }
 
@@ -204,15 +209,6 @@ def _curl(workspace: Workspace, base_url: str) -> str:
     return (
         f"curl -X POST {base_url}/registry/register -H 'Authorization: Bearer <auth_token>' "
         f"-H 'Content-Type: application/json' -d '{body}'"
-    )
-
-
-def _python(workspace: Workspace, base_url: str) -> str:
-    return (
-        "from molecule_agent import InboxDelivery, RemoteAgentClient\n\n"
-        f'agent = RemoteAgentClient(workspace_id="{workspace.id}", platform_url="{base_url}")\n'
-        'agent.save_token("<auth_token>")\n'
-        'agent.run_agent_loop(lambda message, client: f"You said: {message.text}", InboxDelivery(agent))\n'
     )
 
 

@@ -114,6 +114,7 @@ class Connection(Shape):
     """Everything an agent's author copies to connect; shown once."""
 
     workspace_id: str
+    name: str
     platform_url: str
     auth_token: str
     registry_endpoint: str
