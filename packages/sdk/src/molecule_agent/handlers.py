@@ -135,7 +135,7 @@ def call(
     token = message_in_hand.set(message.message_id or message_in_hand.get())
     try:
         result = resolve(_invoke(handler, message, client), client, message.cancelled)
-        if not isinstance(result, Iterator | AsyncIterator):
+        if not isinstance(result, (Iterator, AsyncIterator)):
             return answers.read(result, handler)
         pieces = answers.Pieces(handler, write)
         try:

@@ -4,18 +4,24 @@ It needs the extra `server`. `Listener` serves it, or any other ASGI application
 """
 
 from molecule_a2a.agent_request import AgentRequest, Unauthenticated, local_caller
-from molecule_a2a.app import AgentApp, Handler
+from molecule_a2a.app import AgentApp
+from molecule_a2a.handlers import Handler
 from molecule_a2a.http_connection import Timeouts
 from molecule_a2a.listener import Listener, PortTaken
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
+from molecule_wire.answers import Answer
+from molecule_wire.exceptions import Fail, NeedInput
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AgentApp",
     "AgentRequest",
+    "Answer",
     "AnswerInvalid",
+    "Fail",
     "Handler",
+    "NeedInput",
     "Listener",
     "PortTaken",
     "Timeouts",

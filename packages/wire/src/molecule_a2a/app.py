@@ -13,8 +13,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from molecule_a2a import handlers
 from molecule_a2a.agent_request import AgentRequest, Unauthenticated, local_caller
-from molecule_wire import JSONObject, ids
+from molecule_a2a.handlers import Handler
+from molecule_wire import JSONObject, answers, ids
 from molecule_wire.a2a import errors, operations, sse
 from molecule_wire.a2a.server import bindings, requests, service
 from molecule_wire.a2a.server.bindings import AgentBusy, refusal
@@ -25,9 +27,6 @@ from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
 from molecule_wire.a2a.server.task_log import TaskLog
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
-
-Handler: TypeAlias = Callable[[Turn], Awaitable[object]]
-"""Works on a message. It returns text, a list of parts or None, or has ended the turn itself."""
 
 Endpoint: TypeAlias = Callable[[AgentRequest], Awaitable[bindings.Response]]
 """Answers a path beside those of A2A, whoever calls."""
@@ -88,6 +87,7 @@ class AgentApp:
         merges_chunks: bool = True,
     ) -> None:
         self._handler = handler
+        self._in_thread = handlers.is_plain(handler)
         self._prepare = prepare
         self._announces_work = announces_work
         self._agent_id, self._url = agent_id, url
@@ -317,11 +317,11 @@ class AgentApp:
         limit = None if self._turn_seconds is None else asyncio.timeout(self._turn_seconds)
         try:
             async with limit or contextlib.nullcontext():
-                said = await self._handler(turn)
+                said = await handlers.run(self._handler, turn, in_thread=self._in_thread)
             if not turn.is_over:
                 turn.complete(said)
         except AnswerInvalid as problem:
-            name = getattr(self._handler, "__qualname__", type(self._handler).__name__)
+            name = answers.name_of(self._handler)
             _fail(turn, f"the handler {name} answered wrongly: {problem}", problem)
         except asyncio.CancelledError:
             if not turn.is_over:
