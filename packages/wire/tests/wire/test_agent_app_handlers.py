@@ -61,6 +61,14 @@ def parts(turn: Turn) -> list[Any]:
     return [{"text": "hello"}]
 
 
+def returning_a_coroutine(turn: Turn) -> Any:
+    return coroutine(turn)
+
+
+def with_an_artifact(turn: Turn) -> Answer:
+    return Answer("see", artifacts=[{"name": "n", "parts": [{"text": "x"}]}])
+
+
 class Callable:
     async def __call__(self, turn: Turn) -> str:
         return "hello"
@@ -87,7 +95,7 @@ async def test_each_form_gives_the_same_answer(handler: Any) -> None:
 
 
 async def test_artifacts_of_an_answer_are_told() -> None:
-    task = await task_of(lambda turn: Answer("see", artifacts=[{"name": "n", "parts": [{"text": "x"}]}]))
+    task = await task_of(with_an_artifact)
     assert [(one["name"], one["artifactId"]) for one in task["artifacts"]] == [("n", "artifact-1")]
 
 
