@@ -27,6 +27,7 @@ RUNS = 11
 MOST_MS = 150.0
 # Whoever follows the message has begun to by then.
 BEFORE_SECONDS = 0.4
+PROMPT = re.compile(rb"you: ")
 SAID_AT = re.compile(rb"<(\d+\.\d{6})>")
 
 
@@ -76,22 +77,16 @@ def _organisation(folder: Path) -> Generator[tuple[LivePlatform, dict[str, str]]
     environ = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0"}
     with live_platform.running(folder / "data", "--no-demo", **environ) as platform:
 
-        def call(path: str, body: dict[str, Any], token: str) -> Any:
-            headers = {"Authorization": f"Bearer {token}"}
-            answer = requests.post(platform.url + path, json=body, headers=headers, timeout=30)
+        def create(name: str) -> dict[str, Any]:
+            headers = {"Authorization": f"Bearer {platform.admin_token()}"}
+            body = {"name": name, "runtime": "external"}
+            answer = requests.post(f"{platform.url}/workspaces", json=body, headers=headers, timeout=30)
             answer.raise_for_status()
             return answer.json()
 
-        made = {
-            name: call("/workspaces", {"name": name, "runtime": "external"}, platform.admin_token())
-            for name in ("inbox", "pushed")
-        }
-        mail, pushed = made["inbox"], made["pushed"]
-        agent = (platform.url, str(folder / "home"), mail["id"], mail["connection"]["auth_token"])
-        with processes.running("benchmarks.streaming_agent", *agent) as server:
-            card = {"name": "pushed", "capabilities": {"streaming": True}}
-            body = {"id": pushed["id"], "url": f"http://127.0.0.1:{server.port}/", "agent_card": card}
-            call("/registry/register", body, pushed["connection"]["auth_token"])
+        made = {name: create(name) for name in ("inbox", "pushed")}
+        members = [word for one in made.values() for word in (one["id"], one["connection"]["auth_token"])]
+        with processes.running("benchmarks.streaming_agent", platform.url, str(folder / "home"), *members):
             yield platform, {name: one["id"] for name, one in made.items()}
 
 
@@ -104,10 +99,11 @@ def _terminal(platform: LivePlatform, name: str) -> list[float]:
     os.close(slave)
     try:
         taken: list[float] = []
+        unread = bytearray()
         for _ in range(RUNS):
-            _read_until(master, re.compile(rb"you: "))
+            _read_until(master, PROMPT, unread)
             os.write(master, f"{BEFORE_SECONDS}\n".encode())
-            said = _read_until(master, SAID_AT)
+            said = _read_until(master, SAID_AT, unread)
             taken.append(time.monotonic() - float(said[1]))
         return taken
     finally:
@@ -116,10 +112,10 @@ def _terminal(platform: LivePlatform, name: str) -> list[float]:
         os.close(master)
 
 
-def _read_until(terminal: int, wanted: re.Pattern[bytes]) -> re.Match[bytes]:
-    shown = b""
-    while (found := wanted.search(shown)) is None:
-        shown += os.read(terminal, 65536)
+def _read_until(terminal: int, wanted: re.Pattern[bytes], unread: bytearray) -> re.Match[bytes]:
+    while (found := wanted.search(bytes(unread))) is None:
+        unread += os.read(terminal, 65536)
+    del unread[: found.end()]
     return found
 
 

@@ -86,27 +86,27 @@ class Terminal:
         )
         os.close(slave)
         self.shown = ""
+        self._place = 0
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
     def until(self, words: str) -> str:
-        """Read until the words have come; everything since the last time."""
-        deadline, before = time.monotonic() + SECONDS, len(self.shown)
+        """Read until the words have come; what came up to them, since the words of the last time."""
+        deadline, before = time.monotonic() + SECONDS, self._place
         while words not in self.shown[before:]:
             assert time.monotonic() < deadline, f"{words!r} did not come: {self.shown[before:]!r}"
             if select.select([self._master], [], [], 0.2)[0] and not self._read():
                 break
-        assert words in self.shown[before:], self.shown[before:]
-        return self.shown[before:]
+        self._place = self.shown.index(words, before) + len(words)
+        return self.shown[before : self._place]
 
     def rest(self, code: int = 0) -> str:
         """Read to the end of the program."""
-        before = len(self.shown)
         while self._read():
             pass
         assert self.process.wait(SECONDS) == code
-        return self.shown[before:]
+        return self.shown[self._place :]
 
     def _read(self) -> bool:
         try:

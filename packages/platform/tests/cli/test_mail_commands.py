@@ -71,6 +71,25 @@ def test_an_answer_is_printed_in_the_pieces_it_comes_in_and_once(at_house: Molec
     assert (sent.code, sent.out) == (0, "one, two\nThat is all.\n")
 
 
+def test_an_artifact_that_is_sent_anew_is_not_printed_twice(at_house: Molecule, agent: Agent) -> None:
+    working = agent.at_work(
+        piece("one, "), piece("one, two, "), piece("three", append=True), piece("four"), ("ack", {})
+    )
+    sent = at_house("send", agent.name, "count", "--wait", "30")
+    working.join(30)
+    assert (sent.code, sent.out) == (0, "one, two, three\nfour\n")
+
+
+def test_what_was_said_before_a_message_is_shown_with_it(at_house: Molecule, agent: Agent) -> None:
+    for words in ("tea?", "coffee?"):
+        working = agent.at_work(("answer", {"text": f"{words} Yes."}))
+        at_house("send", agent.name, words, "--wait", "30", "--context", "drinks")
+        working.join(30)
+    shown = at_house("message", "show", agent.message, "--history").out.splitlines()
+    assert [line.partition(" ")[2] for line in shown[:2]] == ["user: tea?", "agent: tea? Yes."]
+    assert shown[2] == "coffee? Yes."
+
+
 def test_with_json_only_the_whole_message_is_printed(at_house: Molecule, agent: Agent) -> None:
     working = agent.at_work(piece("one"), ("answer", {"text": "done"}))
     sent = at_house("send", agent.name, "count", "--wait", "30", "--json")

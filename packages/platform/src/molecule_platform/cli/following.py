@@ -101,6 +101,9 @@ class Talk:
         # Whether its words stand behind the name of whoever says them.
         self._introduces = introduces
         self._said = ""
+        # The text of each artifact, and which of them the last words belong to.
+        self._artifacts: dict[str, str] = {}
+        self._open_artifact: str | None = None
         self.is_over = False
         # Why the task ended badly, if it did.
         self.failure: str | None = None
@@ -145,8 +148,14 @@ class Talk:
             self._busy.say(words)
 
     def _piece(self, update: dict[str, Any]) -> None:
+        name = str(update["artifact"].get("artifactId"))
         words = "".join(str(part.get("text", "")) for part in update["artifact"].get("parts", []))
-        self._write(words, begins=not update.get("append"))
+        known = self._artifacts.get(name, "")
+        whole = known + words if update.get("append") else words
+        # A sender that does not know how much of it has come sends all of it anew.
+        goes_on = whole.startswith(known) and self._open_artifact == name
+        self._write(whole[len(known) :] if goes_on else whole, begins=not goes_on)
+        self._artifacts[name], self._open_artifact = whole, name
 
     def _whole(self, words: str, *, asks: bool = False) -> None:
         """An answer in one piece, unless all of it was said in pieces already."""

@@ -228,5 +228,4 @@ def _outcome(row: dict[str, Any]) -> str:
 
 def _said_before(history: list[dict[str, Any]]) -> list[str]:
     """The conversation up to a message, oldest first."""
-    turns = [turn for turn in history if "role" in turn]
-    return [f"{screen.moment(turn['at'])} {turn['role']}: {turn['text']}" for turn in turns]
+    return [f"{screen.moment(turn['at'])} {turn['role']}: {turn['text']}" for turn in history]
