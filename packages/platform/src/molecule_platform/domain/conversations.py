@@ -5,7 +5,7 @@ from typing import Any
 
 from molecule_platform.domain import inbox, principals, results
 from molecule_platform.domain.messages import Message
-from molecule_wire import jsontext, times
+from molecule_wire import JSON, jsontext, times
 from molecule_wire.a2a import parts as a2a_parts
 from molecule_wire.a2a import text
 
@@ -45,6 +45,7 @@ def _turns(message: Message, agent_id: str) -> list[dict[str, Any]]:
     return [turn for turn in turns if turn["parts"]]
 
 
-def _item(role: str, said: Any, parts: Any, at: Any) -> dict[str, Any]:
-    listed = [a2a_parts.from_0_3(part) for part in parts or () if isinstance(part, dict)]
+def _item(role: str, said: Any, parts: JSON, at: Any) -> dict[str, Any]:
+    given = parts if isinstance(parts, list) else []
+    listed = [a2a_parts.from_0_3(part) for part in given if isinstance(part, dict)]
     return {"role": role, "text": text.text_of(said), "parts": listed, "at": times.format_time(at)}
