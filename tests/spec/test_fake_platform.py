@@ -24,6 +24,7 @@ from tests.spec.platforms import Platform, message
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 SECRET = re.compile(r"(?<![\w-])[\w-]{43}(?![\w-])")
 COMMIT = re.compile(r"#[0-9a-f]{40}\b")
+TRACE = re.compile(r"\b00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 HEADERS = ("Content-Type", "WWW-Authenticate", "Retry-After", "ETag", "Content-Disposition")
 PLUGIN_HEADERS = ("Name", "Source", "Version", "Sha256", "Archive-Sha256")
@@ -187,7 +188,7 @@ class Stage:
     def played(self) -> list[str]:
         """The script, with names for ids and secrets."""
         text = "\n".join(self.script).replace(self.operator.url, "<platform>")
-        text = TIME.sub("<time>", text)
+        text = TRACE.sub("<trace>", TIME.sub("<time>", text))
         text = COMMIT.sub(lambda found: self._named("commit", found[0]), text)
         text = UUID.sub(lambda found: self._named("id", found[0]), text)
         return SECRET.sub(lambda found: self._named("secret", found[0]), text).splitlines()

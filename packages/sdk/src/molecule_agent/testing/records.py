@@ -84,6 +84,12 @@ class Message:
         return self.status in OPEN
 
     @property
+    def traceparent(self) -> str:
+        """The W3C trace that begins with it."""
+        digits = self.id.replace("-", "")
+        return f"00-{digits}-{digits[16:]}-00"
+
+    @property
     def context_id(self) -> str:
         """The conversation it belongs to: one of its own."""
         return self.id

@@ -88,6 +88,7 @@ def inbox_item(message: Message, peer: Workspace | None, base: str, *, leased: b
         "caller_name": message.caller_name,
         "delegation": None,
         "delegation_context": None,
+        "traceparent": message.traceparent,
         "deadline_at": moment(message.deadline_at),
         "attempt": message.attempts,
         "client_message_id": message.content["messageId"],
