@@ -206,9 +206,10 @@ class A2AError(RuntimeError):
         detail: str = "",
         body: object = None,
     ) -> None:
+        # First: an error of a callee is also of the class that its code names, which would set its own code.
+        super().__init__(message or detail or code or self.default_code)
         self.url, self.status_code, self.detail, self.body = url, status_code, detail, body
         self.code = code or self.default_code
-        super().__init__(message or detail or self.code)
 
 
 class InsufficientBudget(A2AError):

@@ -109,6 +109,21 @@ def test_what_a_covered_pattern_matches_its_cover_matches_too(parent: str, child
         assert matches(parent, path)
 
 
+def test_containment_is_sound_for_every_pair_of_short_patterns() -> None:
+    """All of them, some half a million cases: what is covered matches nothing that its cover does not."""
+    names = ("a", "b", ".env", "x.py")
+    folders = [*names, *(f"{one}/{two}" for one in names for two in names)]
+    paths = [*folders, *(f"{folder}/{name}" for folder in folders[len(names) :] for name in names)]
+    reading = [*folders, *(f"{folder}/{end}" for folder in folders for end in ("*", "**")), "*", "**"]
+    denying = [*(f"**/{name}" for name in names), "**/*.py", *(f"**/{name}/**" for name in names)]
+    patterns = [*reading, *denying]
+    matched = {pattern: {path for path in paths if matches(pattern, path)} for pattern in patterns}
+    covered = [(one, two) for one in patterns for two in patterns if covers(one, two)]
+    assert len(patterns) ** 2 * len(paths) > 10_000
+    assert len(covered) > len(patterns)
+    assert [pair for pair in covered if not matched[pair[1]] <= matched[pair[0]]] == []
+
+
 @settings(max_examples=500)
 @given(one=PATTERNS, two=PATTERNS, three=PATTERNS)
 def test_containment_is_reflexive_and_transitive(one: str, two: str, three: str) -> None:

@@ -1,6 +1,7 @@
 """Calls to skills of other workspaces, through the platform: its tree decides, and its mailbox keeps them."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -82,10 +83,7 @@ class PlatformA2AClient(A2AClient):
             return target
         if target not in self._ids:
             reply = await self._request(registry.peers(self._workspace_id))
-            for row in registry.read_peer_rows(reply):
-                for name in ("name", "slug"):
-                    if isinstance(row.get(name), str):
-                        self._ids[str(row[name])] = str(row["id"])
+            self._ids = _by_name(registry.read_peer_rows(reply))
         if target not in self._ids:
             raise KeyError(f"unknown workspace: {target!r}; the org tree lets you call {sorted(self._ids)}")
         return self._ids[target]
@@ -146,6 +144,14 @@ class PlatformA2AClient(A2AClient):
         if not made.ok:
             raise _refused(self._url, made)
         return made
+
+
+def _by_name(peers: list[JSONObject]) -> dict[str, str]:
+    """The ids of peers by name, and by slug: the name in small letters and hyphens, where it names one."""
+    named = {str(row["name"]): str(row["id"]) for row in peers if isinstance(row.get("name"), str)}
+    slugs = [re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") for name in named]
+    alone = {slug: id for slug, id in zip(slugs, named.values(), strict=True) if slugs.count(slug) == 1}
+    return {**alone, **named}
 
 
 def _refused(url: str, reply: Reply) -> A2AError:
