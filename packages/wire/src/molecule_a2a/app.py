@@ -1,7 +1,6 @@
 """`AgentApp`: serves A2A 1.0 and 0.3, as JSON-RPC at `/` and as HTTP+JSON below it."""
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
@@ -87,7 +86,7 @@ class AgentApp:
         merges_chunks: bool = True,
     ) -> None:
         self._handler = handler
-        self._in_thread = handlers.is_plain(handler)
+        self._handler_kind: handlers.Kind = handlers.kind_of(handler)
         self._prepare = prepare
         self._announces_work = announces_work
         self._agent_id, self._url = agent_id, url
@@ -316,8 +315,11 @@ class AgentApp:
     async def _run(self, turn: Turn) -> None:
         limit = None if self._turn_seconds is None else asyncio.timeout(self._turn_seconds)
         try:
-            async with limit or contextlib.nullcontext():
-                said = await handlers.run(self._handler, turn, in_thread=self._in_thread)
+            if limit is None:
+                said = await handlers.run(self._handler, turn, self._handler_kind)
+            else:
+                async with limit:
+                    said = await handlers.run(self._handler, turn, self._handler_kind)
             if not turn.is_over:
                 turn.complete(said)
         except AnswerInvalid as problem:

@@ -5,7 +5,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from molecule_wire import JSONObject
 from molecule_wire.a2a.server.turns import Turn
@@ -18,26 +18,35 @@ Handler: TypeAlias = Callable[[Turn], "Result | Awaitable[Result] | Iterator[str
 are told as they come; or it has ended the turn itself. A plain function runs in a thread, and leaves the
 turn alone."""
 
+Kind: TypeAlias = Literal["coroutine", "plain", "other"]
+
 INTERVAL = 0.05
 _END = object()
 
 log = logging.getLogger("molecule_a2a")
 
 
-def is_plain(handler: Handler) -> bool:
-    """Whether a handler is a function that would hold the event loop."""
+def kind_of(handler: Handler) -> Kind:
+    """How a handler is called: a plain function would hold the event loop."""
     called = handler if inspect.isroutine(handler) else getattr(handler, "__call__", handler)  # noqa: B004
-    is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
-    return inspect.isroutine(called) and not is_async and not inspect.isgeneratorfunction(called)
+    if inspect.iscoroutinefunction(called):
+        return "coroutine"
+    is_generator = inspect.isasyncgenfunction(called) or inspect.isgeneratorfunction(called)
+    return "plain" if inspect.isroutine(called) and not is_generator else "other"
 
 
-async def run(handler: Handler, turn: Turn, *, in_thread: bool) -> object:
+async def run(handler: Handler, turn: Turn, kind: Kind) -> object:
     """What the handler answers: text, parts or nothing. Its pieces and artifacts are told on the way.
 
     A question or a failure that it names ends the turn; whatever else it raises is raised.
     """
     try:
-        return await _answer(handler, turn, in_thread)
+        result = await asyncio.to_thread(handler, turn) if kind == "plain" else handler(turn)
+        if kind == "coroutine" or inspect.isawaitable(result):
+            result = await cast("Awaitable[object]", result)
+        if result is None or isinstance(result, (str, list)):
+            return cast("object", result)
+        return await _told(result, handler, turn)
     except NeedInput as question:
         if not turn.is_over:
             turn.ask(question.prompt)
@@ -48,12 +57,8 @@ async def run(handler: Handler, turn: Turn, *, in_thread: bool) -> object:
     return None
 
 
-async def _answer(handler: Handler, turn: Turn, in_thread: bool) -> object:
-    result = await asyncio.to_thread(handler, turn) if in_thread else handler(turn)
-    if inspect.isawaitable(result):
-        result = await result
-    if result is None or isinstance(result, (str, list)):
-        return cast("object", result)
+async def _told(result: object, handler: Handler, turn: Turn) -> object:
+    """Tell pieces and artifacts; what is left is the end of the answer."""
     if isinstance(result, (AsyncIterator, Iterator)):
         with GrowingText(turn) as text:
             pieces = Pieces(handler, text.write)

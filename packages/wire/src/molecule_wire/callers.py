@@ -7,7 +7,7 @@ Where nothing can be verified, `is_direct` tells a caller on the same machine fr
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from molecule_wire import JSONObject, assertions
@@ -66,7 +66,7 @@ class CallerCheck:
     ) -> None:
         self._audience = f"workspace:{workspace_id.lower()}"
         self._verify = verify
-        self._guard = guard or nullcontext()
+        self._guard = guard
         self._used = ReplayCache()
 
     def caller(
@@ -84,8 +84,12 @@ class CallerCheck:
             raise AssertionRefused("its signature is not the platform's")
         expected = Expected(keys.issuer, self._audience, message_id, row)
         jti = assertions.check(assertion.claims, expected, now)
-        with self._guard:
-            is_first = self._used.use(jti, assertions.expires_at(assertion.claims), now)
+        expires_at = assertions.expires_at(assertion.claims)
+        if self._guard is None:
+            is_first = self._used.use(jti, expires_at, now)
+        else:
+            with self._guard:
+                is_first = self._used.use(jti, expires_at, now)
         if not is_first:
             raise AssertionRefused("it was used before")
         return assertions.caller_of(assertion.claims)

@@ -258,6 +258,14 @@ def redact(
             return text
 
 
+def is_clean(text: str, known_values: tuple[str, ...]) -> bool:
+    """Whether a text has no known value and nothing that any rule could match."""
+    known, lower = _known_pattern(known_values), text.lower()
+    if known is not None and known.search(text):
+        return False
+    return not _has_word(lower) and _longest_run(lower) < MIN_LENGTH
+
+
 def _has_word(lower: str) -> bool:
     if len(lower) <= _SHORT:
         return _ANY_WORD.search(lower) is not None

@@ -2,12 +2,14 @@
 
 import logging
 import os
+import time
 from pathlib import Path
 
 from molecule_runtime.domain.quoting import NOT_INSTRUCTIONS, fence
 from molecule_wire import JSON, JSONObject, jsontext
 
 RESULTS_FILE = ".delegation_results.jsonl"
+LOOK_SECONDS = 0.05
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +50,17 @@ class UnreadResults:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._returned: list[str] = []
+        self._look_at = 0.0
 
     def take(self) -> str:
-        """All results that no turn has answered with yet; empty when there are none."""
+        """All results that no turn has answered with yet; empty when there are none.
+
+        A busy workspace looks at the file twenty times a second: a look takes as long as to parse a request.
+        """
+        now = time.monotonic()
+        if now < self._look_at and not self._returned:
+            return ""
+        self._look_at = now + LOOK_SECONDS
         texts = [*self._returned, read_delegation_results(self._path)]
         self._returned.clear()
         return "\n".join(text for text in texts if text)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from molecule_runtime.domain.scrubbing import scrub_content, scrub_value
+from molecule_runtime.domain.secrets import is_clean
 from molecule_runtime.kit.files import append_private, private_folder
 from molecule_runtime.kit.messages import LINE_CHARACTERS
 from molecule_wire import JSONObject
@@ -97,6 +98,8 @@ class Transcripts:
 
     def _scrubbed(self, *lines: JSONObject) -> list[JSONObject]:
         known = tuple(self._known_values())
+        if is_clean("\n".join([str(line["text"]) for line in lines]), known):
+            return list(lines)
         return [{**line, "text": scrub_content(str(line["text"]), known)} for line in lines]
 
     def flush(self) -> None:
@@ -119,8 +122,10 @@ class Transcripts:
         if self._next < 0:
             self._read_folder()
         first, self._next = self._next, self._next + len(lines)
-        heads = [{"n": first + place, "time": at, "context_id": context_id} for place in range(len(lines))]
-        return first, b"".join(_bounded(said, head) for said, head in zip(lines, heads, strict=True))
+        places = enumerate(lines, start=first)
+        return first, b"".join(
+            [_bounded({**said, "n": number, "time": at, "context_id": context_id}) for number, said in places]
+        )
 
     def read(self, since: int = 0, limit: int = 100) -> dict[str, Any]:
         """A page of transcript lines: those from number `since` on, of all conversations in their order."""
@@ -216,9 +221,10 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
     return _ENCODER.encode(line).encode() + b"\n"
 
 
-def _bounded(said: Mapping[str, Any], head: Mapping[str, Any]) -> bytes:
-    encoded = _encoded({**said, **head})
+def _bounded(line: Mapping[str, Any]) -> bytes:
+    encoded = _encoded(line)
     if len(encoded) > MAX_LINE_BYTES:
+        head = {name: line[name] for name in ("n", "time", "context_id")}
         return _encoded({"note": f"a line of {len(encoded)} bytes is not kept", **head})
     return encoded
 

@@ -1,14 +1,14 @@
 """What is kept of a turn that is over, so that a later process answers for its task as this one would."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from molecule_wire import JSONObject
+from molecule_wire.values import value
 
 
-@dataclass(frozen=True)
+@value
 class TurnRecord:
     """A turn and its task as it stood when the turn ended; `key` and `fingerprint` know a redelivery."""
 
