@@ -215,3 +215,13 @@ def test_the_tree_of_a_message_shows_who_asked_whom_and_what_failed(
     assert first.startswith(f"admin → {agent.name}  answered  waited ")
     assert second.startswith(f"{agent.name} → {colleague.name}  failed  waited ")
     assert third == "the books are closed"
+
+
+def test_a_conversation_that_a_message_began_can_be_gone_on_with(at_house: Molecule, agent: Agent) -> None:
+    first = at_house("send", agent.name, "tea?", "--no-wait", "--json").json()
+    agent.take()
+    agent.say("answer", text="Yes.")
+    second = at_house(
+        "send", agent.name, "sugar?", "--context", first["context_id"], "--no-wait", "--json"
+    ).json()
+    assert second["context_id"] == first["context_id"] != first["id"]

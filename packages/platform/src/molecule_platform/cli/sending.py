@@ -13,11 +13,18 @@ ASKING = ("input-required", "auth-required")
 
 
 def compose(text: str, task: str | None = None, context: str | None = None) -> dict[str, Any]:
-    """A message of A2A with an id of its own, in a task or a conversation that goes on."""
-    parts = [{"kind": "text", "text": text}]
-    message = {"role": "user", "messageId": str(uuid4()), "parts": parts}
-    named = {"taskId": task, "contextId": context}
-    return message | {name: value for name, value in named.items() if value is not None}
+    """A message of A2A with an id of its own, in a task or a conversation that goes on, or in a new one."""
+    message: dict[str, Any] = {
+        "role": "user",
+        "messageId": str(uuid4()),
+        "parts": [{"kind": "text", "text": text}],
+    }
+    if task is not None:
+        message["taskId"] = task
+    if context is not None or task is None:
+        # Named here, so that the agent knows a conversation by the name with which it can be gone on with.
+        message["contextId"] = context or str(uuid4())
+    return message
 
 
 def post(session: Session, row: tree.Row, message: dict[str, Any], seconds: float) -> client.Answer:
