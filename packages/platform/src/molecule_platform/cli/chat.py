@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import typer
 
-from molecule_platform.cli import following, hints, problems, screen, sending, tree
+from molecule_platform.cli import following, hints, messaging, problems, screen, tree
 from molecule_platform.cli.following import Waiting
 from molecule_platform.cli.session import Session, command
 from molecule_platform.cli.workspaces import Reference
@@ -86,20 +86,20 @@ class Conversation:
     def turn(self, line: str) -> None:
         """Send one message and show its answer; Ctrl-C calls it off."""
         session, name = self._session, str(self._row["name"])
-        said = sending.compose(line, self._asked, self.context)
-        accepted = sending.post(session, self._row, said, POST_SECONDS)
+        said = messaging.compose(line, self._asked, self.context)
+        accepted = messaging.post(session, self._row, said, POST_SECONDS)
         message_id = accepted.headers["x-molecule-message-id"]
         if away := accepted.object().get("workspace_status"):
             session.remark(f"{name} is {away}: the message waits until it is there, Ctrl-C calls it off")
         is_stopped = False
         with following.talk(session, name, introduces=self.is_typed) as heard:
             try:
-                sending.listen(session, message_id, heard, Waiting(None))
+                messaging.listen(session, message_id, heard, Waiting(None))
             except KeyboardInterrupt:
                 is_stopped = True
                 self._call_off(message_id)
-        message = sending.look(session, message_id)
-        self._asked = message["task_id"] if message["task_state"] in sending.ASKING else None
+        message = messaging.look(session, message_id)
+        self._asked = message["task_id"] if message["task_state"] in messaging.ASKING else None
         self._show(message, name, heard.has_said)
         if is_stopped and not self.is_typed:
             # Whoever stops a script stops all of it.
@@ -107,7 +107,7 @@ class Conversation:
 
     def _call_off(self, message_id: str) -> None:
         try:
-            sending.cancel(self._session, message_id)
+            messaging.cancel(self._session, message_id)
         except problems.Refused as refused:
             # It was answered in this moment.
             if refused.code != "not-cancelable":
@@ -121,7 +121,7 @@ class Conversation:
         if self._session.as_json:
             screen.show_json(message | {"text": words}, indent=None)
         elif is_failure:
-            screen.failure(sending.failure(self._session, message, name), as_json=False)
+            screen.failure(messaging.failure(self._session, message, name), as_json=False)
         elif message["status"] == "cancelled":
             screen.note("stopped")
         elif not has_said:

@@ -19,7 +19,7 @@ from molecule_wire.a2a import text as a2a_text
 Count = Annotated[int | None, typer.Option(min=1, help="End after so many steps and events.")]
 
 # How much of what an agent says about its work is shown while it works.
-LINES_MOST = 3
+MAX_STATUS_LINES = 3
 ENDS = frozenset({"answered", "failed", "expired", "cancelled"})
 _BAD = frozenset({machine.TaskState.FAILED, machine.TaskState.CANCELED})
 _ASKING = frozenset({machine.TaskState.INPUT_REQUIRED, machine.TaskState.AUTH_REQUIRED})
@@ -73,7 +73,7 @@ class Busy:
             return
         # The end of a long sentence is what is new in it; lines above the screen could not be drawn anew.
         words = screen.one_line(sentence)
-        most = self._console.width * LINES_MOST
+        most = self._console.width * MAX_STATUS_LINES
         shown = Text(words if len(words) <= most else f"…{words[-most:]}")
         if self._status is None:
             self._status = self._console.status(shown)

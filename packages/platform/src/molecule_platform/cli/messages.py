@@ -7,7 +7,7 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from molecule_platform.cli import client, events, following, hints, screen, sending, tree
+from molecule_platform.cli import client, events, following, hints, messaging, screen, tree
 from molecule_platform.cli.following import Waiting
 from molecule_platform.cli.session import Session, command
 from molecule_platform.cli.workspaces import Reference
@@ -48,19 +48,19 @@ def send(
     printed at the end.
     """
     row = tree.find(session.client, workspace)
-    said = sending.compose(text, task, context)
-    accepted = sending.post(session, row, said, PATIENCE_SECONDS if wait is None else wait)
+    said = messaging.compose(text, task, context)
+    accepted = messaging.post(session, row, said, PATIENCE_SECONDS if wait is None else wait)
     receipt, message_id = accepted.object(), accepted.headers["x-molecule-message-id"]
     waiting = _patience(receipt, wait, no_wait)
     has_said = False
     try:
         if waiting is not None:
             with following.talk(session, row["name"]) as heard:
-                sending.listen(session, message_id, heard, waiting)
+                messaging.listen(session, message_id, heard, waiting)
             has_said = heard.has_said
-        message = sending.look(session, message_id)
+        message = messaging.look(session, message_id)
     except KeyboardInterrupt:
-        raise sending.left_alone(session, message_id) from None
+        raise messaging.left_alone(session, message_id) from None
     _tell(session, message, row["name"], receipt.get("workspace_status") or "", has_said)
 
 
@@ -116,7 +116,7 @@ def watch(session: Session, message_id: Id, count: following.Count = None) -> No
 
     With --json, each step and each event is a line.
     """
-    name = events.Names(session).of(sending.look(session, message_id)["target_id"])
+    name = events.Names(session).of(messaging.look(session, message_id)["target_id"])
     path = f"/messages/{client.segment(message_id)}/events"
     has_said = False
     try:
@@ -124,15 +124,15 @@ def watch(session: Session, message_id: Id, count: following.Count = None) -> No
             following.print_lines(session, path, count)
         else:
             with following.talk(session, name) as heard:
-                sending.listen(session, message_id, heard, Waiting(None), count)
+                messaging.listen(session, message_id, heard, Waiting(None), count)
             has_said = heard.has_said
     except KeyboardInterrupt:
         return
-    message = sending.look(session, message_id)
+    message = messaging.look(session, message_id)
     if not session.as_json:
         _tell(session, message, name, "", has_said)
     elif message["status"] in following.ENDS - {"answered"}:
-        raise sending.failure(session, message, name)
+        raise messaging.failure(session, message, name)
 
 
 @command(messages, "cancel", serves=("message.cancel",))
@@ -142,7 +142,7 @@ def cancel(
     reason: Annotated[str | None, typer.Option(help="Why; both sides are told.")] = None,
 ) -> None:
     """Call a message off."""
-    done = sending.cancel(session, message_id, reason)
+    done = messaging.cancel(session, message_id, reason)
     session.answer(done, "The message is called off; its sender and its agent are told.")
 
 
@@ -160,7 +160,7 @@ def _wait(session: Session, message_id: str, seconds: float, history: bool) -> d
     with following.Busy(session, "the agent is working on it …"):
         while True:
             hold = max(0.0, min(POLL_SECONDS, waiting.left()))
-            message = sending.look(session, message_id, hold, history)
+            message = messaging.look(session, message_id, hold, history)
             if message["status"] not in OPEN or waiting.left() <= 0:
                 return message
 
@@ -175,11 +175,11 @@ def _tell(
         words: list[RenderableType] = [] if has_said else [said or f"{name} answered without words."]
         session.answer(message | {"text": said}, *words, *_asked_back(session, message, name))
     else:
-        raise sending.failure(session, message, name)
+        raise messaging.failure(session, message, name)
 
 
 def _asked_back(session: Session, message: dict[str, Any], name: str) -> list[str]:
-    if message["task_state"] not in sending.ASKING:
+    if message["task_state"] not in messaging.ASKING:
         return []
     answers = session.hint(f"send {hints.word(name)} 'your answer' --task {message['task_id']}")
     return [f"\n{name} waits for more before it goes on.", screen.steps([(answers, "answers it")])]
