@@ -77,7 +77,7 @@ class Reader:
         self._path = f"/messages/{message_id}/events"
         self._seen = ""
         self._made: dict[str, str] = {}
-        self._events: Iterator[None] = iter(())
+        self._events = _nothing()
 
     @property
     def text(self) -> str:
@@ -94,9 +94,8 @@ class Reader:
                 self._events = self._follow()
 
     def cut(self) -> None:
-        if isinstance(self._events, Generator):
-            self._events.close()
-        self._events = iter(())
+        self._events.close()
+        self._events = _nothing()
 
     def _follow(self) -> Generator[None]:
         headers = {"Authorization": f"Bearer {self._platform.admin_token()}"}
@@ -123,6 +122,10 @@ class Reader:
         if update := event.get("artifactUpdate"):
             name, piece = update["artifact"]["artifactId"], _text_of(update["artifact"])
             self._made[name] = self._made.get(name, "") + piece if update.get("append") else piece
+
+
+def _nothing() -> Generator[None]:
+    yield from ()
 
 
 def _text_of(artifact: dict[str, Any]) -> str:

@@ -43,14 +43,14 @@ async def coroutine(turn: Turn) -> str:
 
 
 def generator(turn: Turn) -> Iterator[str]:
-    yield "hel"
-    yield "lo"
+    yield "he"
+    yield "llo"
 
 
 async def async_generator(turn: Turn) -> AsyncIterator[str]:
-    yield "hel"
+    yield "he"
     await asyncio.sleep(0)
-    yield "lo"
+    yield "llo"
 
 
 def answer(turn: Turn) -> Answer:
@@ -84,7 +84,7 @@ class Callable:
         answer,
         parts,
         Callable(),
-        lambda turn: coroutine(turn),
+        returning_a_coroutine,
     ],
 )
 async def test_each_form_gives_the_same_answer(handler: Any) -> None:
