@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from molecule_skill import A2AAgent, RunContext, skill
-from molecule_skill.serve import build_app
+from molecule_skill.serve import build_app, listener
 from molecule_skill.store import MemoryRunStore, SqliteRunStore
 
 
@@ -68,13 +68,15 @@ async def greet(request: Request) -> Response:
 
 def main(port: int, kind: str, folder: str = "") -> None:
     if kind == "bare":
-        app: Any = Starlette(routes=[Route("/invoke/greet", greet, methods=["POST"])])
-    else:
-        store = MemoryRunStore() if kind == "memory" else SqliteRunStore(Path(folder) / "runs.db")
-        app = build_app(Trivial(), store=store)
-    # uvloop and httptools, as the baseline of the other figures.
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", access_log=False))
-    server.run()
+        app = Starlette(routes=[Route("/invoke/greet", greet, methods=["POST"])])
+        # uvloop and httptools, as the baseline of the other figures.
+        uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", access_log=False)).run()
+        return
+    store = MemoryRunStore() if kind == "memory" else SqliteRunStore(Path(folder) / "runs.db")
+    # As `molecule-skill run` serves it.
+    listening = listener.Listener("127.0.0.1", port)
+    served: Any = build_app(Trivial(), store=store)
+    listener.run(listener.serve_until_signal(served, listening, listening.bind(), lambda: None))
 
 
 if __name__ == "__main__":

@@ -140,8 +140,7 @@ class Execution:
         self.reason: Stop | None = None
         self._agent, self._values, self._ctx = agent, prepared.values, ctx
         self._attempt, self._on_attempt, self._on_abandoned = attempt, on_attempt, on_abandoned
-        self._slots = slots_of(agent)
-        self._slot = slot or self._slots.slot(self.spec)
+        self._slot = slot or slots_of(agent).slot(self.spec)
         self._clock = clocks.CURRENT.get()
         self._stopped: asyncio.Future[None] | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -299,7 +298,7 @@ class Execution:
             time.stop()
             if self.reason is not None:
                 _uncancel(task)
-                self._slots.stuck.pop(self._ctx.task_id, None)
+                self._slot.slots.stuck.pop(self._ctx.task_id, None)
 
     def _time_is_over(self) -> None:
         self.stop(Stop.TIMEOUT)
@@ -313,7 +312,7 @@ class Execution:
         """The handler ignores its cancellation: it keeps its slot until it ends, and health says so."""
         if self._task is None:
             return
-        self._slots.stuck[self._ctx.task_id] = self.spec.name
+        self._slot.slots.stuck[self._ctx.task_id] = self.spec.name
         try:
             self._check_stopped()
         except Exception as problem:  # noqa: BLE001 - the outcome of the run

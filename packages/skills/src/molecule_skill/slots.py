@@ -72,15 +72,16 @@ class AgentSlots:
     def slot(self, spec: SkillSpec) -> "Slot":
         """A slot for a run of a skill: the skill's own first, so that its queue blocks no other skill."""
         own = self._skills.get(spec.name)
-        return Slot((self._agent,) if own is None else (own, self._agent))
+        return Slot(self, (self._agent,) if own is None else (own, self._agent))
 
 
 class Slot:
     """The right of one run to be running; may be given up and taken again."""
 
-    __slots__ = ("_held", "_semaphores")
+    __slots__ = ("_held", "_semaphores", "slots")
 
-    def __init__(self, semaphores: tuple[FifoSemaphore, ...]) -> None:
+    def __init__(self, slots: AgentSlots, semaphores: tuple[FifoSemaphore, ...]) -> None:
+        self.slots = slots
         self._semaphores = semaphores
         self._held: Sequence[FifoSemaphore] = ()
 

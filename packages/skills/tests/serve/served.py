@@ -10,7 +10,7 @@ import httpx
 from hypothesis import settings
 
 from molecule_skill.serve.app import SkillApp, make_app
-from molecule_skill.serve.listener import Listener, bind
+from molecule_skill.serve.listener import Listener
 from molecule_skill.store import MemoryRunStore
 from packages.skills.tests.serve.sample import Sample
 
@@ -85,14 +85,14 @@ async def serving(agent: Any = None, **options: Any) -> AsyncGenerator[Served]:
         **options,
     }
     app = make_app(agent or Sample(), **given)
-    opened = bind("127.0.0.1", 0)
-    listening = Listener(app, opened)
+    listening = Listener("127.0.0.1", 0)
+    opened = listening.bind()
     await app.start()
-    await listening.start()
-    served = Served(app, int(opened.getsockname()[1]))
+    await listening.start(opened, app)
+    served = Served(app, listening.port)
     try:
         yield served
     finally:
         await served.http.aclose()
         await app.stop()
-        await listening.stop()
+        await listening.stop(1.0)

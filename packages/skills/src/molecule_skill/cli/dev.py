@@ -49,11 +49,12 @@ def run(given: argparse.Namespace, output: Output) -> int:
     handler = logging.StreamHandler()
     handler.setFormatter(AuthorFormatter(found.root))
     logging.getLogger().addHandler(handler)
+    listening = listener.Listener("127.0.0.1", given.port)
     try:
-        opened = listener.bind("127.0.0.1", given.port)
+        opened = listening.bind()
     except listener.PortTaken as problem:
-        raise CommandFailed(str(problem)) from problem
-    port = int(opened.getsockname()[1])
+        raise CommandFailed(f"{problem}; choose another with --port") from problem
+    port = listening.port
     server = DevServer(found, given.env_file, reload=not given.no_reload, output=output)
 
     def started() -> None:
@@ -63,7 +64,7 @@ def run(given: argparse.Namespace, output: Output) -> int:
         if not given.no_reload:
             output.line("Saved files take effect at once. Ctrl-C ends.")
 
-    listener.run(listener.serve_until_signal(server, opened, started))
+    listener.run(listener.serve_until_signal(server, listening, opened, started))
     return 0
 
 

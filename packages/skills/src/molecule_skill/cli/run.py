@@ -17,12 +17,15 @@ def run(given: argparse.Namespace, output: Output) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     kept = project.secrets(found, given.env_file, tuple(agent.required_secrets))
     resolver = callers.choose_resolver(agent, None)
+    listening = listener.Listener(given.host, given.port)
     try:
         callers.check_bind(resolver, given.host)
-        opened = listener.bind(given.host, given.port)
-    except (callers.RefusedToStart, listener.PortTaken) as problem:
+        opened = listening.bind()
+    except callers.RefusedToStart as problem:
         raise CommandFailed(str(problem)) from problem
-    port = int(opened.getsockname()[1])
+    except listener.PortTaken as problem:
+        raise CommandFailed(f"{problem}; choose another with --port") from problem
+    port = listening.port
 
     async def serve() -> None:
         app = make_app(agent, resolver=resolver, store=None, grants=None, sandboxes=None, secrets=kept)
@@ -32,7 +35,7 @@ def run(given: argparse.Namespace, output: Output) -> int:
             await app.stop()
             raise CommandFailed(f"{agent.name} cannot start: {'; '.join(readiness.reasons)}")
         await listener.serve_until_signal(
-            app, opened, lambda: output.line(f"{agent.name} listens on http://{given.host}:{port}")
+            app, listening, opened, lambda: output.line(f"{agent.name} listens on http://{given.host}:{port}")
         )
 
     listener.run(serve())

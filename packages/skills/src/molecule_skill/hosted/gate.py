@@ -22,7 +22,7 @@ from molecule_skill.ids import new_id
 from molecule_skill.interactions import fingerprint
 from molecule_skill.lifecycle import Instances, LifecycleContext, StateAccess
 from molecule_skill.secrets import Redactor, unknown
-from molecule_skill.slots import slots_of
+from molecule_skill.slots import AgentSlots, slots_of
 from molecule_skill.state import checked_state, read_state
 from molecule_skill.store.protocol import RunStore, StoreUnavailable
 from molecule_skill.store.records import NewRun, RunRecord, RunState
@@ -50,12 +50,14 @@ class RunGate(RunViews):
         self.agent = agent
         self._reasons: dict[str, str] = {"startup": "the agent has not started yet"}
         self._is_stopping = False
+        self._slots: AgentSlots | None = None
         self._upkeep: asyncio.Task[None] | None = None
 
     # Lifecycle
 
     async def start(self) -> None:
         """See `Gate`."""
+        self._slots = slots_of(self.agent)
         self._check_requirements()
         try:
             await self._runs.instances.start()
@@ -79,7 +81,7 @@ class RunGate(RunViews):
 
     def readiness(self) -> Readiness:
         """See `Gate`."""
-        if self._is_ready and not slots_of(self.agent).stuck:
+        if self._is_ready and self._slots is not None and not self._slots.stuck:
             return READY
         reasons = [*self._reasons.values(), *(["the agent is stopping"] if self._is_stopping else [])]
         return Readiness(not reasons, tuple(reasons), tuple(slots_of(self.agent).stuck))
@@ -107,9 +109,11 @@ class RunGate(RunViews):
             )
         return model, Answerer(principal, identity.scopes_of(model), identity.organisation_of(model))
 
-    async def open(self, invocation: Invocation) -> HostedRunContext[Any]:
+    async def open(
+        self, invocation: Invocation, identified: tuple[Any, Answerer] | None = None
+    ) -> HostedRunContext[Any]:
         """See `Gate`. The order of the checks is part of the contract."""
-        model, caller = await self.identify(invocation.caller_token, invocation.headers)
+        model, caller = identified or await self.identify(invocation.caller_token, invocation.headers)
         _check_workspace_header(invocation, caller)
         spec = engine.find_skill(self.agent, invocation.skill)
         if invocation.grant_token is not None:
@@ -129,7 +133,7 @@ class RunGate(RunViews):
 
     async def _recorded(self, ctx: HostedRunContext[Any], prepared: engine.PreparedRun) -> RunRecord | None:
         """Insert the row of a run and start it; where its key has a run already, that one is returned."""
-        slots, new = slots_of(self.agent), ctx._record.new
+        slots, new = self._slots or slots_of(self.agent), ctx._record.new
         limit = self._host.settings.queue_limit
         if len(self._host.queued) >= limit + slots.free:
             raise RunRefused("agent-busy", f"{limit} runs are waiting already; try again", retry_after=1)

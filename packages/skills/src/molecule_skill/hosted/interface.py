@@ -46,13 +46,14 @@ class Gate(Protocol):
         """
         ...
 
-    async def open(self, invocation: Invocation) -> Any:
+    async def open(self, invocation: Invocation, identified: tuple[Any, Answerer] | None = None) -> Any:
         """Check an invocation in the order of the contract, insert the run and start it.
 
-        Returns its `HostedRunContext`: `run_id`, `caller`, `attached` (True when an idempotency key led to a
-        run that was there already). The run goes on whoever waits for it. The first failure is raised:
-        `AuthError`, `SkillNotFound`, `RunRefused` (`idempotency-conflict`, `agent-busy` with `retry_after`,
-        `agent-stopping`), `MissingScopes`, `SkillInputError`.
+        `identified` is what `identify` gave for the same request. Returns the run's `HostedRunContext`:
+        `run_id`, `caller`, `attached` (True when an idempotency key led to a run that was there already). The
+        run goes on whoever waits for it. The first failure is raised: `AuthError`, `SkillNotFound`,
+        `RunRefused` (`idempotency-conflict`, `agent-busy` with `retry_after`, `agent-stopping`),
+        `MissingScopes`, `SkillInputError`.
         """
         ...
 

@@ -38,10 +38,10 @@ log = logging.getLogger("molecule_skill")
 class _Call:
     """What is known of the request at work: who calls, and the address it used."""
 
-    __slots__ = ("base_url", "by")
+    __slots__ = ("base_url", "by", "identified")
 
-    def __init__(self, by: Answerer, base_url: str) -> None:
-        self.by = by
+    def __init__(self, identified: tuple[Any, Answerer], base_url: str) -> None:
+        self.identified, self.by = identified, identified[1]
         self.base_url = base_url
 
 
@@ -93,8 +93,8 @@ class A2ATransport:
 
     async def __call__(self, request: Request, send: Send) -> None:
         """Answer one request. Raises AuthError."""
-        _, by = await self._gate.identify(bearer_token(request.headers), request.headers)
-        _call.set(_Call(by, request.base_url))
+        identified = await self._gate.identify(bearer_token(request.headers), request.headers)
+        _call.set(_Call(identified, request.base_url))
         scope = {**request.scope, "path": request.path, "root_path": ""} if request.root else request.scope
         await self._app(scope, request.receive, send)
 
@@ -145,14 +145,14 @@ class A2ATransport:
                     transport="a2a",
                     skill=chosen.skill,
                     arguments=chosen.arguments,
-                    caller_token=bearer_token(turn.headers),
                     headers=turn.headers,
                     session_id=turn.log.context_id,
                     idempotency_key=None if known_by is None else known_by.of_run,
                     traceparent=turn.headers.get("traceparent"),
                     run_id=run_id,
                     origin=_origin(turn, known_by),
-                )
+                ),
+                call.identified,
             )
         except Exception as problem:  # noqa: BLE001 - every refusal is the outcome of the message
             return _refuse(turn, problem)
@@ -163,14 +163,15 @@ class A2ATransport:
         """Tell what the run tells. Where it waits for a person the turn is over, and a task follows on."""
         run_id = projection.log.id
         reader = self._gate.reader(run_id, principal)
-        async for event in reader.follow(after=projection.seq):
-            if event.kind == "interaction_closed" and (held := self._answering.get(run_id)) is not None:
-                await held.wait()
-            projection.apply(event)
-            if projection.waits and asyncio.current_task() not in self._followers:
-                self._watch_cancel(projection, principal)
-                return self._spawn(self._follow(projection, principal))
-            if projection.log.is_over:
+        while told := await reader.events(projection.seq, wait=None):
+            for event in told:
+                if event.kind == "interaction_closed" and (held := self._answering.get(run_id)) is not None:
+                    await held.wait()
+                projection.apply(event)
+                if projection.waits and asyncio.current_task() not in self._followers:
+                    self._watch_cancel(projection, principal)
+                    return self._spawn(self._follow(projection, principal))
+            if projection.log.is_over or told[-1].kind == "run_finished":
                 break
         record = await reader.record()
         if record.state.is_final:

@@ -28,7 +28,7 @@ from molecule_skill.serve.invoke import InvokeRoutes
 from molecule_skill.serve.readers import Readers
 from molecule_skill.serve.runs import RunRoutes
 from molecule_skill.store import RunStore, SqliteRunStore, StoreUnavailable
-from molecule_wire import JSONObject, ids
+from molecule_wire import JSONObject
 
 Handler = Callable[..., Awaitable[Answer]]
 
@@ -109,7 +109,6 @@ class SkillApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, request: Request, send: Send) -> None:
-        request.request_id = ids.uuid7()
         try:
             if self._starting is None or not self._starting.done():
                 await self.start()

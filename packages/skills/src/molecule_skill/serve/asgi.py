@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
 from molecule_skill.errors import RunRefused
-from molecule_wire import JSONObject, jsontext
+from molecule_wire import JSONObject, ids, jsontext
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -42,7 +42,11 @@ class Request:
         self.headers: dict[str, str] = {
             name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
         }
-        self.request_id = ""
+
+    @cached_property
+    def request_id(self) -> str:
+        """The id under which this request stands in logs and answers."""
+        return ids.uuid7()
 
     @cached_property
     def query(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from molecule_skill.agent import A2AAgent
 from molecule_skill.http_client import HttpClient, HttpReply
 from molecule_skill.interactions import Decline
 from molecule_skill.serve.app import make_app
-from molecule_skill.serve.listener import Listener, bind
+from molecule_skill.serve.listener import Listener
 from molecule_skill.store import MemoryRunStore
 from molecule_skill.testing.identity import StaticAuthResolver
 from molecule_skill.testing.places import CALLER, Case, Seen, author_kinds
@@ -61,17 +61,17 @@ async def _served(agent: A2AAgent[Any, Any], case: Case) -> AsyncGenerator[_Serv
         a2a=case.a2a,
         drain_seconds=0.0,
     )
-    opened = bind("127.0.0.1", 0)
-    listener = Listener(app, opened)
+    listener = Listener("127.0.0.1", 0)
+    opened = listener.bind()
     await app.start()
-    await listener.start()
-    server = _Server(f"http://127.0.0.1:{opened.getsockname()[1]}")
+    await listener.start(opened, app)
+    server = _Server(f"http://127.0.0.1:{listener.port}")
     try:
         yield server
     finally:
         await server.close()
         await app.stop()
-        await listener.stop()
+        await listener.stop(1.0)
 
 
 class HttpPlace:
