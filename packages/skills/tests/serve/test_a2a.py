@@ -309,6 +309,24 @@ async def test_tasks_survive_a_restart_with_the_numbers_of_their_frames(tmp_path
         assert listed["totalSize"] == 2
 
 
+async def test_push_is_the_platforms_and_refused_here() -> None:
+    async with serving() as served:
+        task = task_in(await FORMS[0].perform(served, "send", asks(FORMS[0], "shout", text="x")))
+        config = {"url": "https://example.com/hook"}
+        asked: list[tuple[str, str, dict[str, Any]]] = [
+            ("1.0", "CreateTaskPushNotificationConfig", {"taskId": task["id"], **config}),
+            (
+                "0.3",
+                "tasks/pushNotificationConfig/set",
+                {"taskId": task["id"], "pushNotificationConfig": config},
+            ),
+        ]
+        for version, method, params in asked:
+            assert (await served.rpc(method, params, version))["error"]["code"] == -32003
+        card = (await served.http.get("/.well-known/agent-card.json")).json()
+        assert card["capabilities"].get("pushNotifications") in (None, False)
+
+
 async def test_a_burst_leaves_nothing_in_working() -> None:
     async with serving(store=MemoryRunStore()) as served:
         form = FORMS[0]
