@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from molecule_a2a import AgentApp, AgentRequest, Unauthenticated
+from molecule_a2a.app import Accepted
 from molecule_skill.auth import bearer_token
 from molecule_skill.auth.platform import asserted_message_id
 from molecule_skill.errors import RunRefused, SkillInvocationError, report_of
@@ -17,7 +18,7 @@ from molecule_skill.hosted.interface import Gate
 from molecule_skill.ids import new_id
 from molecule_skill.serve import messages, repetitions
 from molecule_skill.serve.asgi import Request, Send
-from molecule_skill.serve.projection import Projection, begun, failure_metadata
+from molecule_skill.serve.projection import ASKING, Projection, begun, failure_metadata
 from molecule_skill.serve.repetitions import KnownBy
 from molecule_skill.store.records import RequestState, RunRecord
 from molecule_wire import JSONObject, assertions
@@ -36,13 +37,13 @@ log = logging.getLogger("molecule_skill")
 
 
 class _Call:
-    """What is known of the request at work: who calls, and the address it used."""
+    """The request at work, and who calls."""
 
-    __slots__ = ("base_url", "by", "identified")
+    __slots__ = ("by", "identified", "request")
 
-    def __init__(self, identified: tuple[Any, Answerer], base_url: str) -> None:
+    def __init__(self, identified: tuple[Any, Answerer], request: Request) -> None:
         self.identified, self.by = identified, identified[1]
-        self.base_url = base_url
+        self.request = request
 
 
 _call: ContextVar[_Call] = ContextVar("molecule_skill_a2a_call")
@@ -50,6 +51,11 @@ _call: ContextVar[_Call] = ContextVar("molecule_skill_a2a_call")
 
 class RunApp(AgentApp):
     """The A2A server of an agent whose tasks are kept as runs."""
+
+    async def accept(self, request: AgentRequest) -> Accepted:
+        """The caller is known by now; the body is read, and bounded, as that of any other request is."""
+        call = _call.get()
+        return Accepted(call.by.principal, await call.request.body())
 
     def remembers(self, known_by: KnownBy) -> bool:
         """Whether a message came before, in this process. Raises A2AError for another under the same key."""
@@ -79,7 +85,6 @@ class A2ATransport:
             agent.card().to_a2a(),
             url="http://localhost/",
             agent_id=agent.name,
-            authenticate=self._authenticate,
             check_message=self._check_message,
             admit=self._admit,
             interrupt=self._interrupt,
@@ -94,7 +99,7 @@ class A2ATransport:
     async def __call__(self, request: Request, send: Send) -> None:
         """Answer one request. Raises AuthError."""
         identified = await self._gate.identify(bearer_token(request.headers), request.headers)
-        _call.set(_Call(identified, request.base_url))
+        _call.set(_Call(identified, request))
         scope = {**request.scope, "path": request.path, "root_path": ""} if request.root else request.scope
         await self._app(scope, request.receive, send)
 
@@ -106,9 +111,6 @@ class A2ATransport:
         await self._app.stop(0.1)
 
     # Callbacks of the app
-
-    async def _authenticate(self, request: AgentRequest) -> str:
-        return _call.get().by.principal
 
     def _check_message(self, message_id: str) -> None:
         named = asserted_message_id.get()
@@ -156,7 +158,7 @@ class A2ATransport:
             )
         except Exception as problem:  # noqa: BLE001 - every refusal is the outcome of the message
             return _refuse(turn, problem)
-        projection = self._open[run_id] = Projection(turn.log, call.base_url, turn)
+        projection = self._open[run_id] = Projection(turn.log, call.request.base_url, turn)
         return await self._follow(projection, call.by.principal)
 
     async def _follow(self, projection: Projection, principal: str) -> None:
@@ -168,7 +170,11 @@ class A2ATransport:
                 if event.kind == "interaction_closed" and (held := self._answering.get(run_id)) is not None:
                     await held.wait()
                 projection.apply(event)
-                if projection.waits and asyncio.current_task() not in self._followers:
+                if (
+                    event.kind in ASKING
+                    and projection.waits
+                    and asyncio.current_task() not in self._followers
+                ):
                     self._watch_cancel(projection, principal)
                     return self._spawn(self._follow(projection, principal))
             if projection.log.is_over or told[-1].kind == "run_finished":
@@ -278,7 +284,7 @@ class A2ATransport:
         made = TaskLog(run_id, record.new.session_id or run_id, Owner(principal, tenant))
         made.merges_chunks = False
         made.append(begun(record, made))
-        projection = Projection(made, _call.get().base_url)
+        projection = Projection(made, _call.get().request.base_url)
         reader = self._gate.reader(run_id, principal)
         while projection.seq < record.last_seq:
             page = await reader.events(after=projection.seq)

@@ -7,7 +7,7 @@ the platform is good for one use.
 import functools
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from molecule_skill.auth import NoAuthResolver
 from molecule_skill.errors import AuthError
-from molecule_skill.identity import AuthResolver, resolved
+from molecule_skill.identity import AuthResolver
 from molecule_skill.serve.asgi import Request
 from molecule_wire.callers import is_loopback
 
@@ -61,12 +61,22 @@ class OncePerRequest:
     def __init__(self, inner: AuthResolver) -> None:
         self.inner = inner
 
-    async def resolve(self, token: str | None, *, headers: Mapping[str, str], agent: str) -> BaseModel:
+    def resolve(
+        self, token: str | None, *, headers: Mapping[str, str], agent: str
+    ) -> BaseModel | Awaitable[BaseModel]:
         """The caller of this request. Raises AuthError."""
         model = _resolved.get()
-        if model is None:
-            model = await resolved(self.inner, token, headers, agent)
-            _resolved.set(model)
+        if model is not None:
+            return model
+        found = self.inner.resolve(token, headers=headers, agent=agent)
+        if not isinstance(found, BaseModel):
+            return self._awaited(found)
+        _resolved.set(found)
+        return found
+
+    async def _awaited(self, finding: Awaitable[BaseModel]) -> BaseModel:
+        model = await finding
+        _resolved.set(model)
         return model
 
     def principal_id(self, model: BaseModel) -> str:

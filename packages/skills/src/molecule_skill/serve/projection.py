@@ -18,7 +18,8 @@ from molecule_wire.a2a.server.turns import Turn, new_status
 from molecule_wire.a2a.tasks import TaskState
 
 RESULT = "result"
-_ASKING = frozenset({"question", "input_request", "scope_request"})
+ASKING = frozenset({"question", "input_request", "scope_request"})
+"""Events with which a run waits for somebody."""
 
 
 def _now() -> datetime:
@@ -49,9 +50,9 @@ class Projection:
     def apply(self, event: StoredEvent) -> None:
         """Tell one event."""
         self.seq = event.seq
-        if self.log.is_over:
-            return
         kind, payload = event.kind, event.payload
+        if kind == "run_finished" or self.log.is_over:
+            return
         if kind == "run_started":
             self._status(at=event.at)
         elif kind == "progress":
@@ -60,7 +61,7 @@ class Projection:
             self._delta(str(payload.get("text", "")))
         elif kind == "artifact":
             self._file(payload)
-        elif kind in _ASKING:
+        elif kind in ASKING:
             self._ask(kind, payload)
         elif kind == "interaction_closed":
             self._go_on(event.at)
