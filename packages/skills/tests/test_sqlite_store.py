@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,12 @@ async def test_a_locked_file_refuses_the_write_after_a_second(tmp_path: Path) ->
     await store.open_run(new_run())
     other = sqlite3.connect(tmp_path / "runs.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreUnavailable, match="locked"):
-        await store.set_state("run_1", 1, RunState.RUNNING)
+    began = time.monotonic()
+    writes = [store.set_state("run_1", 1, RunState.RUNNING) for _ in range(4)]
+    refused = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(one) for one in refused] == [StoreUnavailable] * 4
+    assert "locked" in str(refused[0])
+    assert time.monotonic() - began < 3.0  # they wait together
     assert (await store.run("run_1")).state == "queued"  # type: ignore[union-attr]
     other.execute("ROLLBACK")
     other.close()

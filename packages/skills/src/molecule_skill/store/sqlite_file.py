@@ -73,9 +73,12 @@ class SqliteFile:
         try:
             outcomes = self._transacted(jobs)
         except Exception as problem:  # noqa: BLE001 - told to whoever asked
-            alone = [(None, self._told(problem))]
-            # One of several jobs failed after it had written: it must take nothing of the others with it.
-            outcomes = alone if len(jobs) == 1 else [self._alone(job) for job in jobs]
+            if len(jobs) == 1 or isinstance(problem, sqlite3.OperationalError):
+                # Locked, full or gone: that concerns them all, and to wait again for each would take long.
+                outcomes: list[Outcome] = [(None, self._told(problem)) for _ in jobs]
+            else:
+                # One of them failed after it had written: it must take nothing of the others with it.
+                outcomes = [self._alone(job) for job in jobs]
         for (_, done), (value, problem) in zip(waiting, outcomes, strict=True):
             if done.done():
                 continue
