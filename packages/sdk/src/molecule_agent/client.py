@@ -174,6 +174,7 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
         if living.CLIENTS.get(self.workspace_id) is self:
             del living.CLIENTS[self.workspace_id]
         self._async_runner.close()
+        self._worker_file.close()
         if isinstance(self._session, sessions.PlatformSession):
             self._session.close()
 

@@ -1,7 +1,6 @@
 """`InboxDelivery`: messages by lease. None is lost, whatever dies; one may be handled twice."""
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -59,7 +58,7 @@ class InboxDelivery:
         self._limit = limit
         self._concurrency = concurrency
         self._pace = Pace(max(interval, IDLE_INTERVAL), wait, eager=interval)
-        self._worker = os.urandom(8).hex()
+        self._worker = ""
         self._stopped = threading.Event()
         self._running = threading.Lock()
         self._runner = 0
@@ -111,6 +110,7 @@ class InboxDelivery:
         return self._fallback.run_once(handler)
 
     def _lease_messages(self) -> list[InboundMessage]:
+        self._worker = self._worker or self._client._worker_file.take_name()
         request = inbox.lease(
             self._client.workspace_id,
             limit=self._limit,

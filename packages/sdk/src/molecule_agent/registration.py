@@ -141,6 +141,7 @@ def _request(client: "RemoteAgentClient", *, recovery_secret: str = "", enrolmen
         recovery_secret=recovery_secret,
         enrolment_token=enrolment_token,
         dispatch_secret=client._dispatch_secret,
+        replaces_worker=client._worker_file.predecessor(),
     )
 
 

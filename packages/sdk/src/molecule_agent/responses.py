@@ -72,7 +72,6 @@ def _head_of(response: requests.Response) -> tuple[values.Reply, requests.HTTPEr
     reply = values.Reply(
         status=_status_of(response, refusal),
         headers={name: value for name in _HEADERS if (value := header(response, name))},
-        readable=False,
         accepted=refusal is None and not _is_redirect(response),
     )
     return reply, refusal
@@ -89,10 +88,12 @@ def _is_redirect(response: object) -> bool:
 
 
 def _json_of(response: requests.Response) -> tuple[JSON, bool]:
+    """The body, and whether what there is of it is JSON; a double may have no body to look at."""
     try:
         return cast(JSON, response.json()), True
     except (ValueError, AttributeError):
-        return None, False
+        content: object = getattr(response, "content", b"")
+        return None, not (isinstance(content, bytes | str) and content.strip())
 
 
 def _explained(failure: values.CallFailed, refusal: requests.HTTPError | None) -> values.CallFailed:

@@ -13,6 +13,8 @@ import requests
 from molecule_agent import RemoteAgentClient, RetryPolicy, errors, make_idempotency_key
 from molecule_agent.handlers import LoopThread
 from molecule_agent.session import PlatformSession, origin_of, traceparent
+from molecule_agent.testing import FakeResponse
+from molecule_wire import JSON
 from molecule_wire.calls import InboundMessage, Lease, plugins, workspaces
 
 if TYPE_CHECKING:
@@ -440,3 +442,29 @@ def test_one_client_serves_many_threads_at_once(
         list(pool.map(work, range(32)))
     assert client.token_file.read_text() == client.load_token()
     assert len(platform.seen) == 4 * 32
+
+
+@pytest.mark.parametrize(
+    "call", ["pull_secrets", "heartbeat", "get_peers", "poll_state", "register", "notify"]
+)
+def test_a_page_that_is_not_the_platform_s_is_an_error_though_it_says_200(call: str, tmp_path: Path) -> None:
+    page = FakeResponse(200, text="<html>sign in</html>")
+    session = MagicMock()
+    session.get.return_value = session.post.return_value = page
+    client = RemoteAgentClient("w", "https://platform.test", token_dir=tmp_path, session=session)
+    client.save_token("t")
+    with pytest.raises(errors.ApiError, match="200: the answer is not JSON: is this the address of the plat"):
+        getattr(client, call)(*(["done"] if call == "notify" else []))
+
+
+def test_secrets_that_are_no_object_are_an_error_and_none_are_none(tmp_path: Path) -> None:
+    session, wrong = MagicMock(), list[JSON]([[], "text", 4])
+    client = RemoteAgentClient("w", "https://platform.test", token_dir=tmp_path, session=session)
+    for body in wrong:
+        session.get.return_value = FakeResponse(200, json_body=body)
+        with pytest.raises(errors.ApiError, match="no JSON object"):
+            client.pull_secrets()
+    session.get.return_value = FakeResponse(200, json_body={})
+    assert client.pull_secrets() == {}
+    session.get.return_value = FakeResponse(200, content=b"")
+    assert client.pull_secrets() == {}

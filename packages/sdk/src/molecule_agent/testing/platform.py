@@ -16,7 +16,7 @@ from molecule_agent.testing.plugins import Shelf
 from molecule_agent.testing.responses import FakeSession
 from molecule_agent.testing.routes import Routes
 from molecule_agent.testing.web import Answered, Asked, Refused, SeenRequest
-from molecule_wire import JSON
+from molecule_wire import JSON, JSONObject
 
 if TYPE_CHECKING:
     from molecule_plugin.keys import SigningKey
@@ -117,6 +117,23 @@ class FakePlatform:
         """A new workspace, unclaimed; returns its id."""
         with self.clock.changed:
             return self._organisation.create(name, parent, role, external).id
+
+    def connection(self, workspace_id: str) -> JSONObject:
+        """What the creator of a workspace gets, with a new token, for `RemoteAgentClient.from_connection`.
+
+        Its address is the served one, or one that a session of this platform answers for.
+        """
+        with self.clock.changed:
+            workspace = self._organisation.living(workspace_id)
+            claimed = workspace.claimed
+            token, _ = self._organisation.mint(workspace)
+            workspace.claimed = claimed  # by its first use, not by its making
+        return {
+            "workspace_id": workspace.id,
+            "name": workspace.name,
+            "platform_url": self._origin or "https://molecule.test",
+            "auth_token": token,
+        }
 
     def set_secret(self, workspace_id: str, key: str, value: str) -> None:
         """Give a workspace a secret."""

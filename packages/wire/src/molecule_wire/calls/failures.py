@@ -8,9 +8,28 @@ _ENVELOPE = frozenset({"jsonrpc", "id"})
 
 
 def check(reply: values.Reply) -> None:
-    """Raise `CallFailed` unless the reply was accepted."""
+    """Raise `CallFailed` unless the reply was accepted, and is the platform's.
+
+    A page of a proxy, or of another program at that address, is often a 200 too.
+    """
     if not reply.ok:
         raise failure(reply)
+    if not reply.readable:
+        raise unreadable(reply, "not JSON")
+
+
+def check_object(reply: values.Reply) -> JSONObject:
+    """The body of an accepted reply, which is an object or nothing at all."""
+    check(reply)
+    if isinstance(reply.body, list | str | int | float):
+        raise unreadable(reply, "no JSON object")
+    return reply.object
+
+
+def unreadable(reply: values.Reply, what: str) -> values.CallFailed:
+    """The failure of a reply that says that all is well and cannot be the platform's."""
+    sentence = f"the answer is {what}: is this the address of the platform?"
+    return values.CallFailed(reply.status, message=sentence, request_id=_request_id(reply, {}))
 
 
 def failure(reply: values.Reply) -> values.CallFailed:

@@ -36,7 +36,8 @@ def download(workspace_id: str, name: str, source: str | None = None) -> values.
 
 def read_delivered(reply: values.Reply) -> Delivered:
     """Read what the answer to `download` says of itself; its body is an archive, not JSON."""
-    failures.check(reply)
+    if not reply.ok:
+        raise failures.failure(reply)
     return Delivered(**{name: reply.header(header) for name, header in HEADERS.items()})
 
 

@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """One answer. `readable` is false when the body was not JSON; `body` is then `None`.
+    """One answer. `readable` is false when there is a body that is not JSON; `body` is then `None`.
 
     `accepted` carries the transport's own verdict where it has one; `None` leaves it to the status.
     """

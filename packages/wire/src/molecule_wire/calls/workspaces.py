@@ -54,8 +54,8 @@ def secrets(workspace_id: str) -> values.Request:
 
 def read_secrets(reply: values.Reply) -> dict[str, str]:
     """Read the answer to `secrets`: name to value; an empty body is no secret."""
-    failures.check(reply)
-    return {key: value for key, value in reply.object.items() if isinstance(value, str)}
+    found = failures.check_object(reply)
+    return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
 def show(workspace_id: str) -> values.Request:
@@ -100,8 +100,7 @@ def read_instructions(reply: values.Reply) -> str:
 
 def read_object(reply: values.Reply) -> JSONObject:
     """Read an answer that is a JSON object and nothing more particular."""
-    failures.check(reply)
-    return reply.object
+    return failures.check_object(reply)
 
 
 def read_nothing(reply: values.Reply) -> None:
