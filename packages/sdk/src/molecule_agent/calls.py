@@ -51,6 +51,10 @@ class PlatformCalls(ABC):
         """Write the token to disk if it has vanished from there."""
 
     @abstractmethod
+    def _idempotency_key(self, task: str) -> str:
+        """The key of a delegation for which the caller gives none."""
+
+    @abstractmethod
     def proxy_url(self, target_id: str) -> str:
         """The URL at which the platform takes messages for a workspace."""
 
@@ -175,7 +179,7 @@ class PlatformCalls(ABC):
 
         The same key and task again are the same delegation; without a key that holds within one minute.
         """
-        key = idempotency_key or delegations.minute_key(task, self._clock.time())
+        key = idempotency_key or self._idempotency_key(task)
 
         def call(peer: str) -> JSONObject:
             request = delegations.delegate(

@@ -4,7 +4,6 @@ import logging
 import os
 import random
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -39,7 +38,7 @@ T = TypeVar("T")
 _WORKSPACE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 __all__ = [
     "DEFAULT_GET_MAX_RETRIES",
@@ -121,7 +120,7 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
         self.org_id = org_id
         self.origin = _origin(self.platform_url) if origin == "" else origin
         super().__init__(_token_dir(token_dir, workspace_id))
-        self._session: responses.SessionLike = sessions.PlatformSession() if session is None else session
+        self._session: responses.SessionLike = sessions.new_session() if session is None else session
         self._retry = retry or RetryPolicy()
         self._plugin_policy = plugin_policy
         self._clock = clock or _ModuleClock()
@@ -310,9 +309,9 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
             raise RuntimeError(f"{self!r} runs already: stop() ends it, another program needs its own client")
         try:
             self.register()
-            _say(f"connected as {self.agent_card.get('name')}, waiting")
+            loops.say(f"connected as {self.agent_card.get('name')}, waiting")
             chosen = inbox.InboxDelivery(self) if delivery is None else delivery
-            contact = loops.Contact(self.platform_url, _say)
+            contact = loops.Contact(self.platform_url, loops.say)
             loop = loops.Loop(self, None, handler, chosen, stop_event=stop_event, contact=contact)
             return loop.run()
         except KeyboardInterrupt:
@@ -340,6 +339,11 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
     def _request_headers(self, **extra: str) -> dict[str, str]:
         return self._auth_headers() | self._tenant_headers() | extra
 
+    def _idempotency_key(self, task: str) -> str:
+        if not isinstance(self._clock, _ModuleClock):
+            return delegations.minute_key(task, self._clock.time())
+        return make_idempotency_key(task)  # looked up at each call: programs patch it
+
     def _wait_before(self, repeat: int, refused: requests.Response | None) -> float:
         names = ("Retry-After", "Date")
         told, date = ("" if refused is None else responses.header(refused, name) for name in names)
@@ -362,11 +366,6 @@ def strip_a2a_boundary(text: T) -> T | str:
     if not (opened and closed):
         return text
     return before + inside.removeprefix("\n").removesuffix("\n") + after
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
 
 
 def _checked_id(workspace_id: str) -> str:

@@ -16,7 +16,7 @@ Source: TypeAlias = str | Path | Mapping[str, object]
 
 VARIABLE = "MOLECULE_CONNECTION"
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class Connection(NamedTuple):

@@ -27,7 +27,7 @@ T = TypeVar("T")
 message_in_hand: ContextVar[str] = ContextVar("molecule_message_in_hand", default="")
 """The platform's id of the message that is handled here: what is sent meanwhile is sent for it."""
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 _Result: TypeAlias = "str | Answer | None"
 _Handled: TypeAlias = "_Result | Awaitable[_Result] | Iterator[str] | AsyncIterator[str]"

@@ -3,8 +3,10 @@
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from molecule_agent import handlers
 from molecule_agent.errors import CursorLostError, NeedInput
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_POLL_INTERVAL = 5.0
 REMEMBERED_ROWS = 1000
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 __all__ = [
     "DEFAULT_POLL_INTERVAL",
@@ -76,7 +78,8 @@ class PollDelivery:
         self._wait = wait
         self._pace = Pace(interval, wait)
         self._cursor_file = Path(cursor_file) if cursor_file else None
-        self._cursor: str | None = self._read_cursor()
+        self._cursor: str | None = None
+        self._cursor = self._load_cursor() or self._cursor
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._stopped = threading.Event()
         self._running = threading.Lock()
@@ -135,24 +138,21 @@ class PollDelivery:
 
     def _dispatch(self, message: InboundMessage, handler: MessageHandler) -> None:
         """Run the handler and tell the outcome; nothing that goes wrong stops the rows that follow."""
-        workspace_id = self._client.workspace_id
         try:
             answer = handlers.call(handler, message, self._client)
         except NeedInput as question:
             if not message.message_id:
                 return self._reply(message, question.prompt)
-            state, prompt = "input-required", question.prompt
-            request = inbox.answer(workspace_id, message.message_id, text=prompt, state=state)
-            return self._report(message, request)
+            prompt, state = question.prompt, "input-required"
+            return self._report(message, lambda me, it: inbox.answer(me, it, text=prompt, state=state))
         except Exception as error:  # noqa: BLE001 - the cursor moves on whatever a handler does
             # Nor is one that asks for it tried again: the cursor is past it.
             reason = handlers.failure_of(message, error).text
-            request = inbox.fail(workspace_id, message.message_id, error=reason, retryable=False)
-            return self._report(message, request)
+            return self._report(message, lambda me, it: inbox.fail(me, it, error=reason, retryable=False))
         if answer is None or message.is_reply or not (answer.all_parts or answer.artifacts):
-            return self._report(message, inbox.ack(workspace_id, message.message_id))
+            return self._report(message, inbox.ack)
         if message.message_id and (answer.parts or answer.artifacts):
-            return self._report(message, inbox.answer_with(workspace_id, message.message_id, answer))
+            return self._report(message, lambda me, it: inbox.answer_with(me, it, answer))
         words = text.text_of_message({"parts": answer.all_parts}) if answer.parts else answer.text
         return self._reply(message, words)
 
@@ -162,12 +162,13 @@ class PollDelivery:
         except Exception as error:  # noqa: BLE001 - at most once: a lost reply must not stop the others
             log.warning("the reply to %s could not be sent: %s", message.activity_id, error)
 
-    def _report(self, message: InboundMessage, outcome: Request) -> None:
+    def _report(self, message: InboundMessage, outcome: Callable[[str, str], Request]) -> None:
         """Tell the platform how it ended, where the sender waits for an outcome."""
         if not message.message_id:
             return
         try:
-            self._client._perform(outcome, workspaces.read_nothing)
+            request = outcome(self._client.workspace_id, message.message_id)
+            self._client._perform(request, workspaces.read_nothing)
         except Exception as trouble:  # noqa: BLE001 - best effort; the deadline of the message remains
             log.warning("the outcome of %s could not be reported: %s", message.activity_id, trouble)
 
@@ -176,13 +177,22 @@ class PollDelivery:
         if len(self._seen) > REMEMBERED_ROWS:
             self._seen.popitem(last=False)
 
-    def _read_cursor(self) -> str | None:
+    # Programs of the first generation override these two to keep the cursor elsewhere.
+
+    def _load_cursor(self) -> str | None:
         if self._cursor_file is None or not self._cursor_file.exists():
             return None
         return self._cursor_file.read_text(encoding="utf-8").strip() or None
 
     def _move_cursor(self, cursor: str | None) -> None:
         self._cursor = cursor
+        save = cast("Callable[..., object]", self._save_cursor)
+        if signature(save).parameters:
+            save(cursor)
+        else:  # an override that looks at `_cursor`
+            save()
+
+    def _save_cursor(self, cursor: str | None) -> None:
         if self._cursor_file is None:
             return
         if cursor is None:

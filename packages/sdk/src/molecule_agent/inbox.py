@@ -27,7 +27,7 @@ _REFUSALS = (errors.BadRequestError, errors.PayloadTooLargeError, errors.Unproce
 
 _Turn: TypeAlias = Callable[[leases.Held], bool]
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class InboxDelivery:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TICK = 0.5
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class Held:

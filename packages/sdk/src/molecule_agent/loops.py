@@ -1,6 +1,7 @@
 """The run loop: heartbeat, handle what came in, look whether to stop, sleep, again; whatever goes wrong."""
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,7 +18,7 @@ REPEAT_LOG_AFTER = 60.0
 TROUBLE_MOST = 5.0
 _REMEMBERED_LOGS = 100
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class Loop:
@@ -222,6 +223,12 @@ class Complaints:
             self._said.clear()
         self._said[cause] = now
         log.warning("%s", text)
+
+
+def say(line: str) -> None:
+    """Tell the person at the terminal something."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _whole(value: object) -> int:

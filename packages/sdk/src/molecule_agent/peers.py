@@ -18,7 +18,7 @@ CALL_TIMEOUT = 30.0
 
 T = TypeVar("T")
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 def resolve(client: "PlatformCalls", peer: str) -> str:

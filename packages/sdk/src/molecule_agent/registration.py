@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PAUSE_FIRST, PAUSE_MOST = 60.0, 900.0
 PREFIX = 8
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 def register(client: "RemoteAgentClient") -> str:

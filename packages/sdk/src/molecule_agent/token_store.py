@@ -15,7 +15,7 @@ LOCK_WAIT = 2.0
 _RETRY_LOCK_EVERY = 0.02
 _WIDER_THAN_OWNER = stat.S_IRWXG | stat.S_IRWXO
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class TokenStore:

@@ -15,7 +15,7 @@ from molecule_wire import file_locks
 _NAME = re.compile(r"[0-9a-f]{16}")
 _LENGTH = 16
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class WorkerFile:

@@ -152,9 +152,9 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def walk_files(root: Path) -> list[Path]:
-    """Kept for programs of the first generation: the files below a directory."""
-    return [Path(root, file.path) for file in list_files(Path(root))]
+def walk_files(root: Path) -> list[str]:
+    """Kept for programs of the first generation: the paths of the files below a directory, sorted."""
+    return sorted(file.path for file in list_files(Path(root)))
 
 
 def sha256_file(path: Path) -> str:

@@ -28,9 +28,9 @@ class Node:
     value: object
 
 
-def validate_org_template(template_dir: Path | str) -> list[ValidationError]:
+def validate_org_template(path: Path | str) -> list[ValidationError]:
     """What is wrong with an org template; empty when nothing is."""
-    return validation_errors(org_findings(Path(template_dir)))
+    return validation_errors(org_findings(Path(path)))
 
 
 def org_findings(template_dir: Path) -> list[Finding]:

@@ -18,13 +18,13 @@ from molecule_plugin.text_reading import Unreadable, read_text
 _SIGNATURE = "plugin.sig"
 
 
-def validate_plugin(plugin_dir: Path | str) -> dict[str, list[str]]:
+def validate_plugin(path: Path | str) -> dict[str, list[str]]:
     """What is wrong with a plugin: the part (`plugin.yaml`, `skills/<name>`, a file) → its faults.
 
     An empty mapping is a valid plugin.
     """
     faults: dict[str, list[str]] = {}
-    for finding in found.errors(plugin_findings(Path(plugin_dir))):
+    for finding in found.errors(plugin_findings(Path(path))):
         faults.setdefault(_part(finding.file), []).append(finding.message)
     return faults
 

@@ -36,9 +36,9 @@ def parse_skill_md(path: Path | str) -> tuple[dict[str, object], str, list[str]]
     return named(skill.document.value), skill.body, []
 
 
-def validate_skill(skill_dir: Path | str) -> list[str]:
+def validate_skill(path: Path | str) -> list[str]:
     """What is wrong with a skill's directory; empty when nothing is."""
-    return [finding.message for finding in found.errors(skill_findings(Path(skill_dir)))]
+    return [finding.message for finding in found.errors(skill_findings(Path(path)))]
 
 
 def skill_findings(skill_dir: Path) -> list[Finding]:

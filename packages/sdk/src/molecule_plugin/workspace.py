@@ -23,9 +23,9 @@ __all__ = [
 CONFIG = "config.yaml"
 
 
-def validate_workspace_template(template_dir: Path | str) -> list[ValidationError]:
+def validate_workspace_template(path: Path | str) -> list[ValidationError]:
     """What is wrong with a workspace template; empty when nothing is."""
-    return validation_errors(template_findings(Path(template_dir)))
+    return validation_errors(template_findings(Path(path)))
 
 
 def template_findings(template_dir: Path) -> list[Finding]:

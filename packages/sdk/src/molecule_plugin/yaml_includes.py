@@ -13,51 +13,56 @@ _MOST = 1000
 
 
 class Includes:
-    """The files that one template may include: only below its root, not too many, not too deep."""
+    """The files that one template may include: only below its root, not too many, not too deep.
+
+    A name is relative to the file that it stands in.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._left = _MOST
 
-    def expand(self, node: yaml.Node, depth: int = 0) -> yaml.Node:
-        """The tree with each `!include` in it replaced."""
-        top = self._one(node, depth)
+    def expand(self, node: yaml.Node, depth: int = 0, folder: Path | None = None) -> yaml.Node:
+        """The tree of a file in a folder, by default the root, with each `!include` in it replaced."""
+        folder = folder or self._root
+        top = self._one(node, depth, folder)
         seen: set[int] = set()
         waiting = [top] if top is node else []
         while waiting:
             here = waiting.pop()
             if id(here) not in seen:
                 seen.add(id(here))
-                waiting += self._children(here, depth)
+                waiting += self._children(here, depth, folder)
         return top
 
-    def _children(self, node: yaml.Node, depth: int) -> list[yaml.Node]:
+    def _children(self, node: yaml.Node, depth: int, folder: Path) -> list[yaml.Node]:
         if isinstance(node, yaml.SequenceNode):
-            node.value = [self._one(child, depth) for child in node.value]
+            node.value = [self._one(child, depth, folder) for child in node.value]
             return list(node.value)
         if isinstance(node, yaml.MappingNode):
-            node.value = [(key, self._one(child, depth)) for key, child in node.value]
+            node.value = [(key, self._one(child, depth, folder)) for key, child in node.value]
             return [child for _, child in node.value]
         return []
 
-    def _one(self, node: yaml.Node, depth: int) -> yaml.Node:
+    def _one(self, node: yaml.Node, depth: int, folder: Path) -> yaml.Node:
         if node.tag != TAG:
             return node
         name = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
         try:
-            child = yaml.SafeLoader(self._text(name, depth)).get_single_node()
+            path = self._path(folder, name, depth)
+            child = yaml.SafeLoader(read_text(path, LARGEST_TEMPLATE)).get_single_node()
         except (Unreadable, OSError, ValueError, yaml.YAMLError) as problem:
             reason = " ".join(str(problem).split())[:200]
             raise Unreadable(f"{TAG} {name!r}: {reason}", node.start_mark.line + 1) from None
         if child is None:
             return yaml.ScalarNode("tag:yaml.org,2002:null", "", node.start_mark, node.end_mark)
-        return self.expand(child, depth + 1)
+        return self.expand(child, depth + 1, path.parent)
 
-    def _text(self, name: str, depth: int) -> str:
+    def _path(self, folder: Path, name: str, depth: int) -> Path:
         self._left -= 1
         if depth == _DEEPEST or self._left < 0:
             raise Unreadable(f"at most {_MOST} files, {_DEEPEST} deep")
-        path = (self._root / name).resolve()
+        path = (folder / name).resolve()
         if not path.is_relative_to(self._root.resolve()):
             raise Unreadable("leaves the template")
-        return read_text(path, LARGEST_TEMPLATE)
+        return path

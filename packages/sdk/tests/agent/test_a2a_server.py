@@ -164,6 +164,7 @@ def test_what_the_handler_of_a_message_gets(serve: MakeServer) -> None:
     task = post(server, body, X_Molecule_Message_Id="row-1").json()["result"]
     assert got == [
         {
+            **{name: body[name] for name in ("jsonrpc", "id", "method", "params")},
             "task_id": task["id"],
             "sender": "workspace:peer-1",
             "message": "hi",

@@ -9,10 +9,10 @@ from unittest.mock import MagicMock, patch
 import pytest
 import requests
 
-from molecule_agent import A2AServer, RemoteAgentClient, errors
+from molecule_agent import A2AServer, InboundMessage, PollDelivery, RemoteAgentClient, errors
 from molecule_agent import client as client_module
 from molecule_agent import inbound as inbound_module
-from molecule_agent.testing import make_tarball
+from molecule_agent.testing import FakeResponse, make_tarball
 
 
 class Bare:
@@ -144,7 +144,7 @@ def test_plugin_names_of_the_original_are_there(tmp_path: Path) -> None:
     digest = "e869ce07cf8aad51109fad329f5f6a0c367d579b326f70442d260dadaa185641"
     original: Any = client_module
     assert original.verify_plugin_sha256(tmp_path / "demo", digest)
-    assert original._walk_files(tmp_path / "demo") == [tmp_path / "demo" / "a.txt"]
+    assert original._walk_files(tmp_path / "demo") == ["a.txt"]
     assert original._sha256_file(tmp_path / "demo" / "a.txt") == (
         "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"
     )
@@ -168,3 +168,62 @@ def test_private_parts_of_the_deliveries_and_the_server_can_be_read(client: Remo
         server.start_in_background()
         assert server._server is not None
         assert server._server.server_address == ("127.0.0.1", server.port)
+
+
+# Names that programs of the first generation patch and override
+
+
+def test_a_key_and_a_session_are_patched_where_they_were(tmp_path: Path) -> None:
+    with patch("molecule_agent.client.requests.Session") as made:
+        client = RemoteAgentClient("w", "https://platform.test", token_dir=tmp_path)
+        assert client._session is made.return_value
+        made.return_value.post.return_value = FakeResponse(200, json_body={"delegation_id": "d"})
+        with patch("molecule_agent.client.make_idempotency_key", return_value="patched"):
+            client.delegate("a task", "peer-1")
+    assert made.return_value.post.call_args.kwargs["json"]["idempotency_key"] == "patched"
+
+
+@pytest.mark.parametrize("takes_it", [True, False])
+def test_a_cursor_may_be_kept_elsewhere(takes_it: bool) -> None:
+    kept: list[str | None] = []
+
+    class Elsewhere(PollDelivery):
+        def _load_cursor(self) -> str | None:
+            return "row-0"
+
+    class Given(Elsewhere):
+        def _save_cursor(self, cursor: str | None) -> None:
+            kept.append(cursor)
+
+    class Looking(Elsewhere):
+        def _save_cursor(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            kept.append(self._cursor)
+
+    client = MagicMock(stopping=False)
+    client.fetch_inbound.return_value = [InboundMessage("row-1", "canvas_user", "user", "hi")]
+    delivery = (Given if takes_it else Looking)(client)
+    assert delivery.cursor == "row-0"
+    delivery.run_once(lambda message, client: None)
+    assert client.fetch_inbound.call_args.kwargs["since_id"] == "row-0"
+    assert kept == ["row-1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "stripped"),
+    [
+        ("[A2A_RESULT_FROM_PEER]\nhello\n[/A2A_RESULT_FROM_PEER]", "hello"),
+        ("[A2A_RESULT_FROM_PEER]hello[/A2A_RESULT_FROM_PEER]", "hello"),
+        ("so: [A2A_RESULT_FROM_PEER]\n\nhello\n[/A2A_RESULT_FROM_PEER] end", "so: \nhello end"),
+        ("[A2A_RESULT_FROM_PEER]\nhello", "[A2A_RESULT_FROM_PEER]\nhello"),
+        ("hello", "hello"),
+        ("", ""),
+        (None, None),
+    ],
+)
+def test_the_marks_around_a_peer_s_answer_are_taken_off(text: str | None, stripped: str | None) -> None:
+    assert client_module.strip_a2a_boundary(text) == stripped
+
+
+def test_each_module_has_a_logger_of_its_own_below_the_sdk_s() -> None:
+    assert client_module.log.name == "molecule_agent.client"
+    assert client_module.log.parent is not None

@@ -11,6 +11,8 @@ import pytest
 
 from molecule_agent import InboxDelivery, RemoteAgentClient
 from molecule_agent.testing import FakePlatform
+from molecule_wire import JSONObject
+from molecule_wire.calls import values
 
 AGENT = """
 import sys
@@ -30,12 +32,12 @@ def platform() -> FakePlatform:
     return FakePlatform()
 
 
+def bodies(platform: FakePlatform, place: str) -> list[JSONObject]:
+    return [values.object_of(body) for _, path, _, body in platform.requests if path.endswith(place)]
+
+
 def registrations(platform: FakePlatform) -> list[str]:
-    return [
-        (body or {}).get("replaces_worker", "")  # type: ignore[union-attr]
-        for _, path, _, body in platform.requests
-        if path == "/registry/register"
-    ]
+    return [str(body.get("replaces_worker", "")) for body in bodies(platform, "/registry/register")]
 
 
 def test_who_starts_after_a_kill_gets_the_message_of_the_dead_at_once(
@@ -86,8 +88,7 @@ def test_two_deliveries_of_one_client_are_two_workers(platform: FakePlatform, tm
     ) as client:
         for _ in range(2):
             InboxDelivery(client, wait=0).run_once(lambda message: None)
-    leases = [body for _, path, _, body in platform.requests if path.endswith("/inbox/lease")]
-    names = {str(body["worker"]) for body in leases if body}
+    names = {str(body["worker"]) for body in bodies(platform, "/inbox/lease")}
     assert len(names) == 2
     assert (tmp_path / ".worker").read_text() in names
 

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import molecule_plugin
+
 SHARED = [
     "archive",
     "digest",
@@ -31,3 +33,15 @@ def test_a_shared_part_loads_without_yaml_and_cryptography(module: str) -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_published_adaptors_find_the_names_they_import() -> None:
+    import plugins_registry
+    from plugins_registry.builtins import AgentskillsAdaptor, MCPServerAdaptor, RawDropAdaptor
+    from plugins_registry.protocol import InstallContext
+    from plugins_registry.raw_drop import RawDropAdaptor as Same
+
+    assert plugins_registry.InstallContext is InstallContext is molecule_plugin.InstallContext
+    assert RawDropAdaptor is Same is molecule_plugin.RawDropAdaptor
+    assert AgentskillsAdaptor is molecule_plugin.AgentskillsAdaptor
+    assert MCPServerAdaptor is molecule_plugin.MCPServerAdaptor

@@ -12,8 +12,10 @@ from molecule_plugin import (
     ValidationError,
     validate_channel_config,
     validate_channel_file,
+    validate_manifest,
     validate_org_template,
     validate_plugin,
+    validate_skill,
     validate_workspace_template,
 )
 from molecule_plugin.channel import channel_findings
@@ -243,6 +245,22 @@ def test_included_files_are_looked_at_and_stay_inside(tmp_path: Path) -> None:
         [error] = validate_org_template(folder)
         assert fragment in error.message
         assert error.line == 3
+
+
+def test_an_included_file_names_others_as_it_sees_them(tmp_path: Path) -> None:
+    (tmp_path / "teams" / "deep").mkdir(parents=True)
+    (tmp_path / "org.yaml").write_text("name: A\nworkspaces:\n- !include teams/dev.yaml\n")
+    (tmp_path / "teams" / "dev.yaml").write_text("name: Dev\nchildren:\n- !include deep/one.yaml\n")
+    (tmp_path / "teams" / "deep" / "one.yaml").write_text("!include ../../two.yaml\n")
+    (tmp_path / "two.yaml").write_text("name: Two\ntier: 9\n")
+    assert [error.message for error in validate_org_template(path=tmp_path)] == [
+        "workspaces[0:Dev].children[0:Two]: tier must be 1, 2, or 3; got 9"
+    ]
+
+
+def test_every_validator_takes_its_path_by_name(tmp_path: Path) -> None:
+    for validate in (validate_workspace_template, validate_plugin, validate_skill, validate_manifest):
+        assert validate(path=tmp_path / "nowhere")
 
 
 def test_an_org_that_loops_or_explodes_is_answered(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ _EXTRA = "molecule-ai-sdk[crypto]"
 _NAME_IT = "name the platform, with platform_url=, client= or MOLECULE_PLATFORM_URL"
 _REMEDY = f"{_NAME_IT}, so that its calls can be checked, or pass verify_callers=False"
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

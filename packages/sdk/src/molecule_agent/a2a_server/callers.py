@@ -16,7 +16,7 @@ from molecule_wire.caller_keys import KeyCache, VerificationKeys
 # Who waits for another's fetch is woken by its end; this only bounds how long a lost wake-up could last.
 WAKE_SECONDS = 1.0
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class KeysUnavailable(Exception):

@@ -31,7 +31,7 @@ _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in http.HTTPStatus
 }
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class Application(Protocol):

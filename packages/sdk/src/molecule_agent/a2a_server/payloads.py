@@ -13,6 +13,8 @@ from molecule_wire.calls import values
 Payload: TypeAlias = dict[str, Any]
 Respond: TypeAlias = Callable[[Payload, web.Incoming], Any]
 
+# What handlers of the first generation read, who got the envelope as it came.
+_ENVELOPE = ("jsonrpc", "id", "method", "params")
 _TEXT_KEYS = ("text", "message", "result")
 
 
@@ -21,6 +23,7 @@ def of_message(asked: envelopes.Request, request: web.Incoming, turn: Turn) -> P
     message = turn.message
     envelope = values.object_of(jsontext.decode(asked.body))
     return {
+        **{name: envelope[name] for name in _ENVELOPE if name in envelope},
         "task_id": turn.log.id,
         "sender": request.principal or values.text_of(envelope.get("sender")),
         "message": text.text_of_message(message),

@@ -34,7 +34,7 @@ Run: TypeAlias = Callable[[], list[JSON] | None]
 Answer: TypeAlias = Response | Iterator[bytes]
 """A whole response, or the frames of an event stream."""
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 class TurnInHand:

@@ -21,7 +21,7 @@ from molecule_agent.inbox import InboxDelivery
 if TYPE_CHECKING:
     from molecule_agent.client import RemoteAgentClient
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 def resolve_handler(spec: str) -> handlers.MessageHandler:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 64 * 1024
 CACHE_FILE = ".revocations"
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

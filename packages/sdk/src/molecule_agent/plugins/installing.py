@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LOCK_WAIT = 30.0
 RUNTIME = "external"
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

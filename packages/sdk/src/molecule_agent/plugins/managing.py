@@ -21,7 +21,7 @@ from molecule_wire.calls import plugins, workspaces
 if TYPE_CHECKING:
     from molecule_agent.client import RemoteAgentClient
 
-log = logging.getLogger("molecule_agent")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
