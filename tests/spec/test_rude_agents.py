@@ -153,6 +153,32 @@ def test_an_answer_that_is_too_large_is_refused_and_not_asked_for_twice(
     assert len(agent.seen) == 1
 
 
+def test_a_stream_that_is_too_large_ends_with_a_last_event_and_is_not_joined_again(
+    configured: Start, agent: RudeAgent
+) -> None:
+    platform = configured(MOLECULE_A2A_MAX_RESPONSE_BYTES=4 * 1024 * 1024)
+    client = joined(platform, agent)
+    agent.huge_bytes = 12 * 1024 * 1024
+    agent.script.append("flood")
+    frames = streamed(platform, client.workspace_id)
+    assert "TASK_STATE_FAILED" in frames.splitlines()[-2]
+    assert "larger than 4194304 bytes" in frames.splitlines()[-2]
+    ended = row(platform, client.workspace_id)
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "invalid-agent-response")
+    assert len(agent.seen) == 1
+
+
+def test_an_answer_of_too_many_values_is_refused_before_it_is_read(
+    platform: Platform, agent: RudeAgent
+) -> None:
+    client = joined(platform, agent)
+    agent.script.append("many-values")
+    answer = sent(platform, client.workspace_id)
+    assert (answer.status_code, answer.json()["code"]) == (502, "invalid-agent-response")
+    assert "more than 100000 values" in answer.json()["error"]["message"]
+    assert len(agent.seen) == 1
+
+
 @pytest.mark.parametrize("manner", ["half-frame", "cut"])
 def test_a_stream_that_breaks_off_is_joined_again_and_its_reader_notices_nothing(
     platform: Platform, agent: RudeAgent, manner: str

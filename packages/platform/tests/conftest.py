@@ -173,7 +173,7 @@ class Knock(Exchange):
     async def gone(self) -> None:
         await self.leaves.wait()
 
-    async def body(self, most: int) -> bytes:
+    async def body(self, most: int, count: Callable[[int], bool] | None = None) -> bytes:
         if len(self.content) > most:
             raise TooLarge
         return self.content

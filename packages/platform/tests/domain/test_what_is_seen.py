@@ -138,7 +138,9 @@ def test_each_caller_has_a_source_that_its_reader_understands(
 @pytest.mark.parametrize("dialect", ["0.3", "1.0"])
 def test_a_received_row_tells_the_words_and_who_said_them(make_message: MakeMessage, dialect: str) -> None:
     message = make_message(caller="workspace:w1", dialect=dialect, said="add two and two")
-    data = inbox.received_data(message, "act", Peer("Ada", "maths"), "http://p", False)
+    data = inbox.received_data(
+        message, inbox.received(message).text, "act", Peer("Ada", "maths"), "http://p", False
+    )
     assert (data["text"], data["message"]) == ("add two and two", "add two and two")
     assert (data["peer_id"], data["peer_name"], data["peer_role"]) == ("w1", "Ada", "maths")
     assert data["agent_card_url"] == "http://p/registry/discover/w1"
@@ -146,7 +148,7 @@ def test_a_received_row_tells_the_words_and_who_said_them(make_message: MakeMess
 
 
 def test_a_person_has_no_peer_members(make_message: MakeMessage) -> None:
-    data = inbox.received_data(make_message(), "act", None, "http://p", False)
+    data = inbox.received_data(make_message(), "hello", "act", None, "http://p", False)
     assert (data["peer_id"], data["peer_name"], data["agent_card_url"]) == ("", "", "")
 
 
@@ -154,8 +156,9 @@ def test_an_inbox_item_carries_its_lease_only_for_the_one_who_took_it(make_messa
     message = make_message(
         status="leased", lease_epoch=3, attempts=2, lease_expires_at=NOW + timedelta(seconds=60)
     )
-    row = {"id": "act", "data": inbox.received_data(message, "act", None, "http://p", False)}
-    taken, peeked = inbox.inbox_item(message, row, "token"), inbox.inbox_item(message, row, None)
+    row = {"id": "act", "data": inbox.received_data(message, "hello", "act", None, "http://p", False)}
+    received = inbox.received_message(message)
+    taken, peeked = (inbox.inbox_item(message, received, row, token) for token in ("token", None))
     assert "lease" not in peeked
     assert taken["lease"] == {
         "token": "token",

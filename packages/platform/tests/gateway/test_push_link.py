@@ -17,7 +17,7 @@ from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.gateway.links import events, replies, speech
 from molecule_platform.gateway.links.push import PushLink
-from molecule_platform.ports.links import Answered, Dispatch, Said, Unanswered, Working
+from molecule_platform.ports.links import Answered, AnswerTooLong, Dispatch, Said, Unanswered, Working
 from molecule_platform.testing import servers
 from molecule_wire.a2a import text
 from molecule_wire.a2a.tasks import EventRefused
@@ -417,9 +417,8 @@ async def test_a_stream_that_said_nothing_is_tried_again(agent: MisbehavingAgent
 
 async def test_a_frame_over_the_limit_ends_its_stream(agent: MisbehavingAgent, deliver: Deliver) -> None:
     agent.answers.append(stream() + b"data: " + b"x" * (MOST_BYTES + 1))
-    answer = await deliver()
-    assert isinstance(answer, Unanswered)
-    assert not answer.retryable
+    with pytest.raises(AnswerTooLong):
+        await deliver()
 
 
 # What the agent is sent

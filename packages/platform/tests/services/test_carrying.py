@@ -66,7 +66,7 @@ async def ended(rig: Rig, message_id: str) -> Message:
 
 async def log(rig: Rig, target: Workspace, task_id: str) -> list[TaskEvent]:
     key = TaskKey(target.id, "", task_id)
-    return await rig.storage.read(lambda tx: task_log.events_after(tx, key, 0))
+    return await rig.storage.read(lambda tx: list(task_log.events_after(tx, key, 0)))
 
 
 async def kept(rig: Rig, target: Workspace, task_id: str) -> Task:

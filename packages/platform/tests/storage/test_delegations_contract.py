@@ -91,7 +91,7 @@ async def test_a_page_holds_the_newest_of_a_role_first(store: Store) -> None:
         tx.delegations.insert(made(store, "m", seq=3, source_id=bob, target_id=ada))
 
         def names(*wanted: Any) -> list[str]:
-            return [one.id for one in tx.delegations.page(*wanted)]
+            return [one.id for one in tx.delegations.page(*wanted)[0]]
 
         return [
             names(ada, "source", None, None, 10),

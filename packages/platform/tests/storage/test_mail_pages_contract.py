@@ -12,7 +12,7 @@ from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.ports.mailbox import InboxFilter, MailFilter
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.storage import mailbox_pages
+from molecule_platform.storage import page_sizes
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
@@ -88,7 +88,7 @@ async def test_every_filter_narrows_the_page(box: Box) -> None:
 async def test_a_page_leaves_bodies_out_and_is_shorter_where_results_are_large(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mailbox_pages, "PAGE_MOST_BYTES", 100)
+    monkeypatch.setattr(page_sizes, "PAGE_MAX_BYTES", 100)
     for _ in range(3):
         await box.settle(await box.put(), Outcome("answered", b'"' + b"x" * 60 + b'"', "completed"))
     asked = MailFilter(box.store.ada.id)

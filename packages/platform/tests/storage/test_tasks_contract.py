@@ -106,7 +106,9 @@ async def test_pages_hold_every_task_once_newest_status_first(store: Store) -> N
         await store.storage.write(lambda tx, one=one: tx.tasks.insert(one))
     wanted = TaskFilter(store.ada.id, owner="user:admin")
     seen: list[Task] = []
-    while page := await store.storage.read(lambda tx: tx.tasks.page(wanted, 3)):  # noqa: B023
+    more = True
+    while more:
+        page, more = await store.storage.read(lambda tx: tx.tasks.page(wanted, 3))  # noqa: B023
         seen += page
         wanted = replace(wanted, before=(page[-1].status_at, page[-1].id))
     assert [one.id for one in seen] == ["t6", "t5", "t4", "t3", "t2", "t1", "t0"]
@@ -114,7 +116,10 @@ async def test_pages_hold_every_task_once_newest_status_first(store: Store) -> N
     assert await store.storage.read(lambda tx: tx.tasks.count(everything)) == 7
     few = replace(everything, context_id="c1", states=("submitted",), status_after=made[1].status_at)
     assert await store.storage.read(lambda tx: tx.tasks.count(few)) == 2
-    assert await store.storage.read(lambda tx: tx.tasks.page(TaskFilter(store.ada.id, "user:x"), 9)) == []
+    assert await store.storage.read(lambda tx: tx.tasks.page(TaskFilter(store.ada.id, "user:x"), 9)) == (
+        [],
+        False,
+    )
 
 
 async def test_what_is_due_and_what_was_abandoned_is_found(store: Store) -> None:

@@ -12,6 +12,7 @@ from molecule_platform.api.exchange import Incoming
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
 from molecule_wire.ids import random_word
+from molecule_wire.jsonlimits import DEFAULT_LIMITS, JSONLimits
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -32,6 +33,9 @@ class Edge:
     max_body_bytes: int = 1024 * 1024
     a2a_max_body_bytes: int = 16 * 1024 * 1024
     plugin_max_body_bytes: int = 64 * 1024
+    json: JSONLimits = DEFAULT_LIMITS
+    work_max_bytes: int = 64 * 1024 * 1024
+    principal_work_max_bytes: int = 32 * 1024 * 1024
     external_url: str | None = None
     cors_origins: frozenset[str] = frozenset()
     trusted_proxies: tuple[Network, ...] = ()

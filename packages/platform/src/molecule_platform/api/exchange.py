@@ -16,6 +16,10 @@ class TooLarge(Exception):
     """The body is larger than it may be."""
 
 
+class Overloaded(Exception):
+    """There is no room for more of the body now."""
+
+
 class Incoming:
     """What came before any body: the line and the headers of a request, and how it came."""
 
@@ -113,8 +117,11 @@ class Exchange(Incoming):
         """Ends when the caller has hung up."""
 
     @abstractmethod
-    async def body(self, most: int) -> bytes:
-        """The whole body. Raises `TooLarge` or `Gone`."""
+    async def body(self, most: int, count: Callable[[int], bool] | None = None) -> bytes:
+        """The whole body; `count` is told of what came and says whether there is room for it.
+
+        Raises `TooLarge`, `Overloaded` or `Gone`.
+        """
 
     @abstractmethod
     def whole_body(self, most: int) -> bytes | None:

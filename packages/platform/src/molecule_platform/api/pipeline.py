@@ -3,14 +3,16 @@
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from molecule_platform.api import errors, queries, replies
 from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit
 from molecule_platform.api.arrival import Arrival, Edge
+from molecule_platform.api.bodies import Bodies, WorkAccount, aside, too_large
 from molecule_platform.api.calls import Call, Handler, Reply, decode
 from molecule_platform.api.context import REQUEST
-from molecule_platform.api.exchange import Exchange, Gone, TooLarge
+from molecule_platform.api.exchange import Exchange
 from molecule_platform.api.router import Match, Router
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import refusals
@@ -46,6 +48,7 @@ class _Passage(Visit):
     """A visit over HTTP; its body is still to be received."""
 
     exchange: Exchange = field(kw_only=True)
+    work: WorkAccount | None = None
 
     @property
     def path(self) -> str:
@@ -92,6 +95,7 @@ class Pipeline:
         self._door = Doorkeeper(gate, edge)
         self._log = log
         self._edge = edge
+        self._bodies = Bodies(edge)
         self._fallback = fallback
         self._observer = observer
         self._router = Router([route for route in TABLE if route.path != LIVE])
@@ -101,7 +105,11 @@ class Pipeline:
         began = time.perf_counter()
         passage = _Passage(Arrival(exchange, self._edge), exchange=exchange)
         REQUEST.set(passage.arrival)
-        reply = await self._answer(passage)
+        try:
+            reply = await self._answer(passage)
+        finally:
+            if passage.work is not None:
+                passage.work.close()
         lines = self._head(passage, reply)
         seen = _Seen(self, passage, reply.status, began)
         stream = reply.stream
@@ -186,10 +194,18 @@ class Pipeline:
         if route.query is not None:
             call.asked = queries.read(route.query, arrival.query)
         if route.takes_body:
-            call.raw = exchange.whole_body(most) or await _received(exchange, most)
-            call.body = None if route.body is None else decode(route.body, call.raw)
+            call.raw = exchange.whole_body(most) or await self._received(passage, most)
+            if self._edge.json.needs_scan(call.raw):
+                await self._bodies.scan(call.raw)
+            if route.body is not None:
+                call.body = await aside(len(call.raw), partial(decode, route.body, call.raw))
         handler = self._handlers[route.name]
         return await (self._gate.keyed.once(call, handler) if route.creates else handler(call))
+
+    async def _received(self, passage: _Passage, most: int) -> bytes:
+        caller = passage.caller
+        passage.work = self._bodies.account(caller.text if caller else f"address {passage.arrival.address}")
+        return await self._bodies.received(passage.exchange, most, passage.work)
 
     # Who calls, and whether they may
 
@@ -225,24 +241,9 @@ def _check_announced(arrival: Arrival, most: int) -> None:
         raise too_large(most)
 
 
-async def _received(exchange: Exchange, most: int) -> bytes:
-    """A body that was not whole when somebody first looked."""
-    try:
-        return await exchange.body(most)
-    except TooLarge as problem:
-        raise too_large(most) from problem
-    except Gone as problem:
-        raise Refusal("invalid-request", "the connection closed before the body was whole") from problem
-
-
 def _shows_credential(arrival: Arrival) -> bool:
     """Whether a visit to a route that needs no credential shows one; a cookie counts for reading alone."""
     return arrival.bearer is not None or (arrival.method in ("GET", "HEAD") and arrival.session is not None)
-
-
-def too_large(most: int) -> Refusal:
-    """The body is over its limit."""
-    return Refusal("payload-too-large", f"the body is larger than {most} bytes", limit_bytes=most)
 
 
 def _refused(passage: _Passage, refusal: Refusal) -> Reply:

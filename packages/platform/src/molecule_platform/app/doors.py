@@ -111,7 +111,7 @@ def _mail(ground: Ground, staff: Staff, directory: Directory, followers: Followe
         ).handlers(),
         **MessageEventDoors(delivery, tasks, message_streams, followers).handlers(),
         **ActivityDoors(Activity(storage, bells, clock), replies, logbook).handlers(),
-        **InboxDoors(inbox, progress, messages, staff.metrics, clock).handlers(),
+        **InboxDoors(inbox, progress, messages, staff.metrics, clock, ground.settings.json_limits).handlers(),
         **DelegationRoutes(delegating, staff.delegations, clock).handlers(),
     }
 
@@ -126,7 +126,9 @@ def _a2a(
     served = TaskOperations(tasks, pages, frames, staff.cancelling, staff.push_configs, staff.cards)
     blocking = ground.settings.a2a_blocking_max_seconds
     return {
-        **A2aDoor(staff.authority, sending, served, replies, staff.relaying, blocking).handlers(),
+        **A2aDoor(
+            staff.authority, sending, served, replies, staff.relaying, blocking, ground.settings.json_limits
+        ).handlers(),
     }
 
 
@@ -186,6 +188,9 @@ def edge(settings: Settings) -> Edge:
         max_body_bytes=settings.max_body_bytes,
         a2a_max_body_bytes=settings.a2a_max_body_bytes,
         plugin_max_body_bytes=settings.plugin_install_body_max_bytes,
+        json=settings.json_limits,
+        work_max_bytes=settings.work_max_bytes,
+        principal_work_max_bytes=settings.principal_work_max_bytes,
         external_url=settings.external_platform_url,
         cors_origins=settings.cors_origins or frozenset(),
         trusted_proxies=settings.trusted_proxies or (),

@@ -93,7 +93,7 @@ def hire(
     keys = LivingKeys(storage, ground.bells, clock, ground.log, sealers.for_signing(ground.keyring))
     assertions = CallerAssertions(keys, issuer(ground.settings))
     most_bytes = ground.settings.a2a_max_response_bytes
-    link = PushLink(outbound, most_bytes, clock.now, assertions.sign)
+    link = PushLink(outbound, most_bytes, clock.now, assertions.sign, ground.settings.json_limits)
     streams, desk = TaskStreams(storage, ground.bells), Desk(ground.bells)
     carrier = _carrier(ground, link, streams, desk)
     courier = Courier(storage, ground.bells, clock, carrier, ground.replica_id, metrics)
@@ -157,7 +157,7 @@ def _carrier(ground: Ground, link: PushLink, streams: TaskStreams, desk: Desk) -
         link,
         streams,
         desk,
-        Bounds(settings.a2a_idle_timeout_seconds, random.random),
+        Bounds(settings.a2a_idle_timeout_seconds, random.random, max_bytes=settings.a2a_max_response_bytes),
         partial(sealers.dispatch_secret, ground.keyring),
     )
 

@@ -17,7 +17,7 @@ def outcome_of(message: Message) -> dict[str, Any]:
         "duration_ms": duration_ms(message),
         "error_detail": ""
         if message.error is None
-        else redaction.redacted_text(str(message.error["message"])),
+        else redaction.redacted_beginning(str(message.error["message"]), redaction.ERROR_LONGEST),
     }
 
 

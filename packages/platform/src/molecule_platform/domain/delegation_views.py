@@ -57,7 +57,7 @@ def progress(event: dict[str, Any]) -> dict[str, Any] | None:
     words = text.text_of_message(status.get("message"))
     if status.get("state") not in _ON_THE_WAY or not words:
         return None
-    return {"text": redaction.redacted_text(words)[:PROGRESS_LONGEST]}
+    return {"text": redaction.redacted_beginning(words, PROGRESS_LONGEST)}
 
 
 def whole(delegation: Delegation, evidence: Sequence[Evidence]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def told(delegation: Delegation, **more: Any) -> dict[str, Any]:
     if delegation.missing:
         payload |= {"incomplete": True, "missing": delegation.missing}
     if delegation.error is not None:
-        sentence = redaction.redacted_text(str(delegation.error["message"]))
+        sentence = redaction.redacted_beginning(str(delegation.error["message"]), redaction.ERROR_LONGEST)
         payload["error"] = {"code": delegation.error["code"], "message": sentence}
     return payload | more
 

@@ -1,7 +1,7 @@
 """How a received message looks to the agent that receives it: the activity row and the inbox item."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from molecule_platform.domain.messages import Message
 from molecule_wire import jsontext, times
@@ -35,11 +35,23 @@ def received_message(message: Message) -> dict[str, Any]:
     return dict(inner) if isinstance(inner, dict) else {}
 
 
+class Received(NamedTuple):
+    """What a stored request holds. A body may be large, so whoever needs more of it reads it once."""
+
+    message: dict[str, Any]
+    text: str
+
+
+def received(message: Message) -> Received:
+    """The A2A message inside a stored request, and its words."""
+    content = received_message(message)
+    return Received(content, text.text_of_message(content))
+
+
 def received_data(
-    message: Message, activity_id: str, peer: Peer | None, base_url: str, original_client: bool
+    message: Message, said: str, activity_id: str, peer: Peer | None, base_url: str, original_client: bool
 ) -> dict[str, Any]:
-    """The `data` member of an activity row."""
-    said = text.text_of_message(received_message(message))
+    """The `data` member of an activity row; `said` are the words of the message."""
     source = source_of(message.caller, original_client=original_client)
     peer_id = peer_of(message.caller)
     return {
@@ -89,9 +101,11 @@ def _texts(value: Any) -> list[str]:
     return [one for one in listed if isinstance(one, str)]
 
 
-def inbox_item(message: Message, row: dict[str, Any], lease_token: str | None) -> dict[str, Any]:
+def inbox_item(
+    message: Message, received: dict[str, Any], row: dict[str, Any], lease_token: str | None
+) -> dict[str, Any]:
     """The activity row of a message with what an inbox adds, and its lease when one was taken."""
-    data, received = row["data"], received_message(message)
+    data = row["data"]
     item = row | {
         "message_id": message.id,
         "activity_id": message.activity_id,

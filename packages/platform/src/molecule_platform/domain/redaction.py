@@ -16,6 +16,8 @@ from molecule_wire import jsontext
 TOO_DEEP = "[nested too deeply]"
 DEEPEST = 64
 BODY_MOST_BYTES = 64 * 1024
+LARGEST_SECRET = 600
+ERROR_LONGEST = 4000
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PASSWORDS = ("passcode", "passphrase", "passwd", "password", "pwd")
@@ -203,6 +205,11 @@ def redacted_text(text: str) -> str:
         if text == before:
             break
     return text
+
+
+def redacted_beginning(text: str, longest: int) -> str:
+    """The first words, with no secret among them and no half of one at the end; the rest costs nothing."""
+    return redacted_text(text[: longest + LARGEST_SECRET])[:longest]
 
 
 def _passed_over(text: str) -> str:

@@ -32,8 +32,11 @@ class Delegations(Protocol):
 
     def page(
         self, workspace_id: str, role: str, statuses: Collection[str] | None, before: int | None, limit: int
-    ) -> list[Delegation]:
-        """Delegations of a workspace in a role, newest first: those with a lower `seq` than `before`."""
+    ) -> tuple[list[Delegation], bool]:
+        """Delegations of a workspace in a role, newest first, and whether there are more.
+
+        Only those with a lower `seq` than `before`; a page has fewer than asked for where they are large.
+        """
         ...
 
     def open_children(self, delegation_id: str) -> list[Delegation]:

@@ -82,11 +82,19 @@ class Unanswered:
         return self.delivery_confirmed or (self.agent_status is not None and self.code != "peer-busy")
 
 
+class AnswerTooLong(Exception):
+    """An agent said more than one answer may hold. The message ends: a second stream would say the same."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
 class AgentLink(Protocol):
     """A way to reach an agent.
 
-    Every fault of the agent or the network comes back as `Unanswered`; only cancellation, and what `tell`
-    raises, is raised. The caller's credential is not known here and so cannot be sent.
+    Every fault of the agent or the network comes back as `Unanswered`; only cancellation, `AnswerTooLong` and
+    what `tell` raises, is raised. The caller's credential is not known here and so cannot be sent.
     """
 
     async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:

@@ -222,11 +222,11 @@ class Mailbox(Protocol):
         ...
 
     def overdue(self, now: datetime, limit: int) -> list[Message]:
-        """Open messages whose deadline has passed."""
+        """Open messages whose deadline has passed, without their bodies."""
         ...
 
     def lapsed(self, now: datetime, limit: int) -> list[Message]:
-        """Messages whose inbox lease ran out."""
+        """Messages whose inbox lease ran out, without their bodies."""
         ...
 
     def orphaned(self, alive: Collection[str], limit: int) -> list[Held]:
@@ -238,7 +238,10 @@ class Mailbox(Protocol):
         ...
 
     def inbox(self, target_id: str, limit: int, wanted: InboxFilter = WHAT_IS_OPEN) -> list[Message]:
-        """Open messages in the order they would be handed out, or dead letters, the newest first."""
+        """Open messages in the order they would be handed out, or dead letters, the newest first.
+
+        There are fewer than asked for where they are large.
+        """
         ...
 
     def page(self, wanted: MailFilter, limit: int) -> tuple[list[Message], bool]:

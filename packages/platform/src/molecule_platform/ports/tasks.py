@@ -70,8 +70,8 @@ class Tasks(Protocol):
         """The first number still kept."""
         ...
 
-    def page(self, wanted: TaskFilter, limit: int) -> list[Task]:
-        """Tasks, the newest status first."""
+    def page(self, wanted: TaskFilter, limit: int) -> tuple[list[Task], bool]:
+        """Tasks, the newest status first, and whether there are more; fewer than asked for if large."""
         ...
 
     def count(self, wanted: TaskFilter) -> int:

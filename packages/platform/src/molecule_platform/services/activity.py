@@ -149,8 +149,13 @@ def peers_of(tx: Transaction, callers: list[str]) -> dict[str, Peer]:
     return found
 
 
-def wire_row(row: ActivityRow, peer: Peer | None, base_url: str, original_client: bool) -> dict[str, Any]:
-    """An activity row with the members of both generations of clients."""
+def wire_row(
+    row: ActivityRow, peer: Peer | None, base_url: str, original_client: bool, said: str | None = None
+) -> dict[str, Any]:
+    """An activity row with the members of both generations of clients.
+
+    Who has read the words of its message already spares us reading them again.
+    """
     at = times.format_time(row.created_at)
     shown: dict[str, Any] = {
         "id": row.id,
@@ -177,7 +182,14 @@ def wire_row(row: ActivityRow, peer: Peer | None, base_url: str, original_client
     if row.message is not None:
         shown |= {
             "kind": row.message.kind,
-            "data": inbox.received_data(row.message, row.id, peer, base_url, original_client),
+            "data": inbox.received_data(
+                row.message,
+                inbox.received(row.message).text if said is None else said,
+                row.id,
+                peer,
+                base_url,
+                original_client,
+            ),
             **_answer(row.message),
         }
     return shown

@@ -15,6 +15,7 @@ from typing import Any, cast
 from molecule_platform.domain import dispatch, messages, tasks
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports import links
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Said, Tell, Unanswered, Working
 from molecule_platform.ports.log import Log
@@ -40,12 +41,13 @@ Reply = Answered | Unanswered
 
 @dataclass(frozen=True)
 class Bounds:
-    """What limits one attempt."""
+    """What limits one attempt; `max_bytes` is what the agent may say in it, over however many streams."""
 
     idle_seconds: int
     chance: Callable[[], float]
     # For how long an agent is heard that has not said a word when its message ends otherwise.
     listen_seconds: float = LISTEN_SECONDS
+    max_bytes: int = 64 * 1024 * 1024
 
 
 class Carrier:
@@ -101,7 +103,7 @@ class Carrier:
                 "the task of the message was over, or read by another message, before the agent was done"
             )
             return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
-        except EventRefused as refused:
+        except (EventRefused, links.AnswerTooLong) as refused:
             return Unanswered("invalid-agent-response", refused.sentence, False, delivery_confirmed=True)
         except Exception as problem:  # noqa: BLE001 - a fault of ours must not leave the message leased for ever
             self._log.error("a message could not be handed over", message_id=message.id, exc_info=problem)
@@ -213,6 +215,7 @@ class Carrier:
     async def _record(self, heard: Hearing, said: Sequence[Said]) -> bool:
         """Write what was said; whether anything of it was new."""
         now = self._clock.now()
+        heard.count(said, self._bounds.max_bytes)
 
         def work(tx: Transaction) -> Recorded:
             recorded = heard.record(tx, said, now)

@@ -88,11 +88,10 @@ class DelegationDesk:
             raise invalid("status", f"status is one of {', '.join(rules.STATUSES)}")
         statuses = None if status is None else {status}
         before = None if cursor is None else _place(cursor)
-        found = await self._storage.read(
-            lambda tx: tx.delegations.page(workspace.id, role, statuses, before, limit + 1)
+        found, more = await self._storage.read(
+            lambda tx: tx.delegations.page(workspace.id, role, statuses, before, limit)
         )
-        more = len(found) > limit
-        return found[:limit], cursors.written(str(found[limit - 1].seq)) if more else None
+        return found, cursors.written(str(found[-1].seq)) if more else None
 
     # Closing
 

@@ -8,7 +8,6 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, logbook
-from molecule_wire.a2a import text
 
 # How exactly it is known when a workspace last did something.
 NOTICED_EVERY = timedelta(seconds=1)
@@ -68,4 +67,4 @@ def _row(
 
 def said_in(message: Message) -> str:
     """The words of a stored message, as far as a log keeps them."""
-    return text.text_of_message(inbox.received_message(message))
+    return inbox.received(message).text

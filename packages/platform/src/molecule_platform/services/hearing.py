@@ -8,7 +8,7 @@ from typing import Any, cast
 from molecule_platform.domain import folding, naming, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
-from molecule_platform.ports.links import Said
+from molecule_platform.ports.links import AnswerTooLong, Said
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import conclusions, delegations, task_log
 from molecule_platform.services.task_log import Fenced
@@ -35,6 +35,8 @@ class Hearing:
         self.outlives_lease = False
         # How many events this reader has written.
         self.written = 0
+        # How many bytes it was told, over all streams.
+        self._size = 0
         self._heard = _Heard(message, message.agent_task_id, resumed=message.agent_task_id is not None)
 
     @property
@@ -61,6 +63,12 @@ class Hearing:
     def is_over(self) -> bool:
         """Whether nothing can follow."""
         return self.bare is not None or self.state in tasks.TERMINAL
+
+    def count(self, said: Sequence[Said], max_bytes: int) -> None:
+        """Count what is said to this message. Raises `AnswerTooLong`."""
+        self._size += sum([len(one.payload) for one in said])
+        if self._size > max_bytes:
+            raise AnswerTooLong(f"the agent said more than {max_bytes} bytes to one message")
 
     def record(self, tx: Transaction, said: Sequence[Said], now: datetime) -> "Recorded":
         """Write what was said, numbered. Raises `Fenced`, or `EventRefused` when it breaks the order."""

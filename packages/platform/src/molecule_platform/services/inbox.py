@@ -10,7 +10,7 @@ from molecule_platform.domain.messages import Message, Outcome, Waiting
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter
-from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.ports.storage import PAGE_MAX_BYTES, Storage, Transaction
 from molecule_platform.services import (
     bells,
     choosing,
@@ -22,8 +22,6 @@ from molecule_platform.services import (
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.inbox_answers import Answer
 from molecule_wire import times
-
-PAGE_MOST_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,14 @@ class Inbox:
             return tx.mailbox.inbox(workspace_id, limit, wanted)
         waiting = (one for one in tx.mailbox.waiting(workspace_id) if _is_wanted(one, wanted))
         chosen = messages.in_order(waiting, self._clock.now())[:limit]
-        found = (tx.mailbox.get(one.id) for one in chosen)
-        return [message for message in found if message is not None]
+        page: list[Message] = []
+        size = 0
+        for message in filter(None, (tx.mailbox.get(one.id) for one in chosen)):
+            size += len(message.body)
+            if page and size > PAGE_MAX_BYTES:
+                break
+            page.append(message)
+        return page
 
     async def lease(
         self, workspace: Workspace, base_url: str, wish: LeaseWish, wait: float, left: Callable[[], bool]
@@ -133,13 +137,14 @@ class Inbox:
         leased: list[tuple[Message, str | None]] = []
         size = 0
         for message_id in self._chosen(tx, workspace.id, wish):
+            message = tx.mailbox.get(message_id)
+            size += 0 if message is None else len(message.body)
+            if leased and size > PAGE_MAX_BYTES:
+                break
             token = credentials.new_token()
-            taken = _take(tx, message_id, wish, token, now)
+            taken = message and _take(tx, message, wish, token, now)
             if taken is not None:
                 leased.append((taken, token))
-                size += len(taken.body)
-            if size > PAGE_MOST_BYTES:
-                break
         tx.signal(bells.EVENTS)
         return inbox_items.shown(tx, workspace, base_url, leased) if leased else None
 
@@ -251,10 +256,9 @@ class Inbox:
         return await self._storage.write(work)
 
 
-def _take(tx: Transaction, message_id: str, wish: LeaseWish, token: str, now: datetime) -> Message | None:
-    message = tx.mailbox.get(message_id)
-    taken = message and tx.mailbox.lease(
-        message_id,
+def _take(tx: Transaction, message: Message, wish: LeaseWish, token: str, now: datetime) -> Message | None:
+    taken = tx.mailbox.lease(
+        message.id,
         kind="inbox",
         at=now,
         deadline_at=messages.running_deadline(message, now),

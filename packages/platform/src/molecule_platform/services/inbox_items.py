@@ -10,7 +10,6 @@ from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import logbook
 from molecule_platform.services.activity import peers_of, wire_row
-from molecule_platform.services.filing import said_in
 from molecule_wire import times
 
 
@@ -19,16 +18,19 @@ def shown(
 ) -> dict[str, Any]:
     """Messages, each with the token of its lease if one was taken now, and how many more there are."""
     peers = peers_of(tx, [message.caller for message, _ in found])
-    items = [
-        _item(tx, message, wire_row(_row_of(message), peers.get(message.caller), base_url, False), token)
-        for message, token in found
-    ]
+    items: list[dict[str, Any]] = []
+    for message, token in found:
+        received, said = inbox.received(message)
+        row = wire_row(_row_of(message, said), peers.get(message.caller), base_url, False, said)
+        items.append(_item(tx, message, received, row, token))
     accepted, leased, dead = tx.mailbox.counts(workspace.id)
     return {"messages": items, "pending": accepted, "leased": leased, "dead": dead}
 
 
-def _item(tx: Transaction, message: Message, row: dict[str, Any], token: str | None) -> dict[str, Any]:
-    item = inbox.inbox_item(message, row, token) | {"delegation": _delegation_of(tx, message)}
+def _item(
+    tx: Transaction, message: Message, received: dict[str, Any], row: dict[str, Any], token: str | None
+) -> dict[str, Any]:
+    item = inbox.inbox_item(message, received, row, token) | {"delegation": _delegation_of(tx, message)}
     if message.finished_at is not None:
         item |= {"error": message.error, "finished_at": times.format_time(message.finished_at)}
     return item
@@ -47,7 +49,7 @@ def _delegation_of(tx: Transaction, message: Message) -> dict[str, Any] | None:
     }
 
 
-def _row_of(message: Message) -> ActivityRow:
+def _row_of(message: Message, said: str) -> ActivityRow:
     problem = str((message.error or {}).get("message", "")) if message.dead_letter else ""
     return ActivityRow(
         id=message.activity_id,
@@ -60,9 +62,9 @@ def _row_of(message: Message) -> ActivityRow:
         source_id=inbox.peer_of(message.caller),
         target_id=message.target_id,
         method=message.method,
-        summary=logbook.beginning(said_in(message)),
+        summary=logbook.beginning(said),
         status="error" if message.dead_letter else "pending",
-        error_detail=redaction.redacted_text(problem),
+        error_detail=redaction.redacted_beginning(problem, redaction.ERROR_LONGEST),
         message_id=message.id,
         message=message,
     )

@@ -25,7 +25,6 @@ AGENT_TYPES = (
 )
 BY_AGENT = "agent"
 SHORT, LONG = 200, 4000
-LARGEST_SECRET = 600
 DURATION_MOST_MS = 2**53
 
 
@@ -45,8 +44,8 @@ def write(tx: Transaction, row: ActivityRow, summary_longest: int = SHORT) -> Ac
 
 
 def beginning(said: str, longest: int = SHORT) -> str:
-    """The first words, with no secret among them and no half of one at the end."""
-    return redaction.redacted_text(said[: longest + LARGEST_SECRET])[:longest]
+    """The first words as a log keeps them."""
+    return redaction.redacted_beginning(said, longest)
 
 
 @dataclass(frozen=True)

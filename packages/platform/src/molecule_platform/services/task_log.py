@@ -5,20 +5,21 @@ agent that has none of its own. Either way an event is on disk, with its number,
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import folding, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import EventKind, Task, TaskEvent, TaskKey
-from molecule_platform.ports.storage import Transaction
+from molecule_platform.ports.storage import PAGE_MAX_BYTES, Transaction
 from molecule_platform.services import bells, outbox
 from molecule_wire import jsontext, times
 from molecule_wire.a2a import convert
 from molecule_wire.a2a import tasks as machine
 
 PAGE = 1000
+FIRST_PAGE = 16
 
 _MEMBER_OF: dict[EventKind, str] = {
     "task": "task",
@@ -70,7 +71,7 @@ def folded(tx: Transaction, task: Task) -> dict[str, Any]:
     return current
 
 
-def readable(events: Sequence[TaskEvent]) -> Iterator[Any]:
+def readable(events: Iterable[TaskEvent]) -> Iterator[Any]:
     """The events as 1.0 has them, without what nobody could read."""
     for event in events:
         with contextlib.suppress(jsontext.NotJSON):
@@ -78,13 +79,14 @@ def readable(events: Sequence[TaskEvent]) -> Iterator[Any]:
                 yield value
 
 
-def events_after(tx: Transaction, key: TaskKey, after: int) -> list[TaskEvent]:
-    """Every event after a number."""
-    found: list[TaskEvent] = []
-    while page := tx.tasks.events(key, after, PAGE):
-        found += page
+def events_after(tx: Transaction, key: TaskKey, after: int) -> Iterator[TaskEvent]:
+    """Every event after a number, a page at a time: pages of large events are short."""
+    limit = FIRST_PAGE
+    while page := tx.tasks.events(key, after, limit):
+        yield from page
         after = page[-1].seq
-    return found
+        size = sum(len(event.payload) for event in page)
+        limit = min(PAGE, max(FIRST_PAGE, len(page) * PAGE_MAX_BYTES // max(size, 1)))
 
 
 def state_in(event: TaskEvent) -> str:

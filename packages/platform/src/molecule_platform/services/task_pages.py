@@ -39,10 +39,9 @@ class TaskPages:
         wanted = _filter(asking, query)
 
         def work(tx: Transaction) -> TaskPage:
-            found = tx.tasks.page(wanted, query.limit + 1)
-            shown = found[: query.limit]
+            shown, more = tx.tasks.page(wanted, query.limit)
             token = ""
-            if len(found) > query.limit:
+            if more:
                 last = shown[-1].status_at.isoformat(), shown[-1].id
                 token = paging.next_token(last, query, self._seal.seal)
             whole = [task_log.folded(tx, task) for task in shown]

@@ -11,6 +11,7 @@ from typing import Any
 
 from molecule_platform.settings import parsers, table
 from molecule_platform.settings.setting import Setting
+from molecule_wire.jsonlimits import JSONLimits
 
 FILE_NAME = "molecule.toml"
 _DATA_DIR = "MOLECULE_DATA_DIR"
@@ -42,6 +43,11 @@ class Settings:
     max_body_bytes: int
     a2a_max_body_bytes: int
     a2a_max_response_bytes: int
+    json_max_values: int
+    json_max_depth: int
+    message_max_parts: int
+    work_max_bytes: int
+    principal_work_max_bytes: int
     allow_private_urls: tuple[str, ...]
     card_jku_hosts: frozenset[str] | None
     push_allow_private: bool
@@ -77,6 +83,11 @@ class Settings:
     plugin_install_fetch_timeout: float
     plugin_install_max_dir_bytes: int
     secrets_encryption_key: str | None = field(repr=False)
+
+    @property
+    def json_limits(self) -> JSONLimits:
+        """How much one JSON text may hold, whoever sends it."""
+        return JSONLimits(self.json_max_values, self.json_max_depth, self.message_max_parts)
 
     @property
     def unpinned_policy(self) -> str:

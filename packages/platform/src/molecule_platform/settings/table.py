@@ -1,6 +1,6 @@
 """The table of settings, and the names that belong to other parts of the house."""
 
-from molecule_platform.settings import parsers, plugins
+from molecule_platform.settings import limits, parsers, plugins
 from molecule_platform.settings.setting import Setting
 
 _MEBIBYTE = 1024 * 1024
@@ -153,6 +153,7 @@ SETTINGS: tuple[Setting, ...] = (
         str(64 * _MEBIBYTE),
         "Largest reply accepted from an agent.",
     ),
+    *limits.SETTINGS,
     Setting(
         "MOLECULE_ALLOW_PRIVATE_URLS",
         "allow_private_urls",

@@ -1,24 +1,27 @@
 """The activity log in SQL, each row with the message it stands for."""
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, insert, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Text, cast, func, insert, literal, select
 
 from molecule_platform.domain import activity
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
 from molecule_platform.storage import counters
 from molecule_platform.storage.mailbox import message_from
+from molecule_platform.storage.page_sizes import fitting
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import activity_logs, messages
 
-PAGE_MOST_BYTES = 8 * 1024 * 1024
 _COLUMNS = [f.name for f in fields(ActivityRow) if f.name != "message"]
 _OWN = [activity_logs.c[name].label(f"row_{name}") for name in _COLUMNS]
-_BODIES = ("row_request_body", "row_response_body")
+_KEPT = [messages.c.body, messages.c.result]
+_KEPT += [
+    cast(activity_logs.c[name], Text) for name in ("request_body", "response_body", "tool_trace", "metadata")
+]
+_SIZE = sum((func.coalesce(func.length(kept), 0) for kept in _KEPT), start=literal(0))
 _INSERT = Prepared(insert(activity_logs), names=_COLUMNS)
 
 
@@ -41,31 +44,21 @@ class SqlActivityLog:
         """Rows with their messages."""
         joined = activity_logs.outerjoin(messages, messages.c.id == activity_logs.c.message_id)
         order = activity_logs.c.seq.asc() if wanted.oldest_first else activity_logs.c.seq.desc()
-        statement = (
-            select(*_OWN, *messages.c)
+        sized = (
+            select(activity_logs.c.seq, _SIZE.label("size"))
             .select_from(joined)
             .where(activity_logs.c.workspace_id == workspace_id, *_conditions(wanted))
-            .order_by(order)
-            .limit(wanted.limit)
         )
-        return _page(self._connection.execute(statement).mappings())
+        rows = self._connection.execute(sized.order_by(order).limit(wanted.limit)).all()
+        if not rows:
+            return []
+        shown = [row.seq for row in rows[: fitting(row.size for row in rows)]]
+        every = select(*_OWN, *messages.c).select_from(joined).where(activity_logs.c.seq.in_(shown))
+        return [_row(mapping) for mapping in self._connection.execute(every.order_by(order)).mappings()]
 
     def next_seq(self) -> int:
         """The next number."""
         return counters.draw(self._connection)
-
-
-def _page(rows: Iterable[RowMapping]) -> list[ActivityRow]:
-    """Rows until their bodies fill a page; always at least one."""
-    page: list[ActivityRow] = []
-    size = 0
-    for mapping in rows:
-        page.append(_row(mapping))
-        size += len(mapping["body"] or b"") + len(mapping["result"] or b"")
-        size += sum(len(json.dumps(mapping[body])) for body in _BODIES if mapping[body] is not None)
-        if size > PAGE_MOST_BYTES:
-            break
-    return page
 
 
 def _row(mapping: RowMapping) -> ActivityRow:

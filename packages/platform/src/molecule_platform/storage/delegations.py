@@ -5,13 +5,15 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Text, cast, func, insert, or_, select, update
 
 from molecule_platform.domain.delegations import OPEN, Delegation, Evidence
+from molecule_platform.storage.page_sizes import fitting
 from molecule_platform.storage.tables import delegation_evidence, delegations
 
 column = delegations.c
 _ALL = [column[field.name] for field in fields(Delegation)]
+_SIZE = func.length(column.task) + func.coalesce(func.length(cast(column.result, Text)), 0)
 _IS_OPEN = column.status.in_(sorted(OPEN))
 
 
@@ -47,15 +49,19 @@ class SqlDelegations:
 
     def page(
         self, workspace_id: str, role: str, statuses: Collection[str] | None, before: int | None, limit: int
-    ) -> list[Delegation]:
-        """Delegations of a workspace in a role, newest first."""
+    ) -> tuple[list[Delegation], bool]:
+        """Delegations of a workspace in a role, newest first, and whether there are more."""
         wanted = [_whose(workspace_id, role)]
         if statuses is not None:
             wanted.append(column.status.in_(sorted(statuses)))
         if before is not None:
             wanted.append(column.seq < before)
-        rows = select(*_ALL).where(*wanted).order_by(column.seq.desc()).limit(limit)
-        return [Delegation(**row) for row in self._connection.execute(rows).mappings()]
+        newest = select(column.id, _SIZE.label("size")).where(*wanted).order_by(column.seq.desc())
+        rows = self._connection.execute(newest.limit(limit + 1)).all()
+        shown = [row.id for row in rows[: min(fitting(row.size for row in rows), limit)]]
+        every = select(*_ALL).where(column.id.in_(shown)).order_by(column.seq.desc())
+        found = [Delegation(**row) for row in self._connection.execute(every).mappings()]
+        return found, len(rows) > len(shown)
 
     def open_children(self, delegation_id: str) -> list[Delegation]:
         """Open delegations that came of this one."""

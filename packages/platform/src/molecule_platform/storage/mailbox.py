@@ -330,7 +330,7 @@ class SqlMailbox:
 
     def inbox(self, target_id: str, limit: int, wanted: InboxFilter = WHAT_IS_OPEN) -> list[Message]:
         """Open messages, or dead letters."""
-        found = self._connection.execute(mailbox_pages.inbox(target_id, limit, wanted)).mappings()
+        found = mailbox_pages.inbox(self._connection, target_id, limit, wanted)
         return [message_from(row) for row in found]
 
     def page(self, wanted: MailFilter, limit: int) -> tuple[list[Message], bool]:

@@ -1,7 +1,6 @@
 """Lists of messages: each page is a few short index scans, however long the mailbox is."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select, union_all
@@ -12,23 +11,28 @@ from molecule_platform.domain.messages import OPEN, STATUSES, Message
 from molecule_platform.ports.mailbox import InboxFilter, MailFilter
 from molecule_platform.storage import mailbox_sql as sql
 from molecule_platform.storage.mail_tables import IS_DEAD
+from molecule_platform.storage.page_sizes import fitting
 from molecule_platform.storage.tables import messages
 
-# What one page may weigh; a single message may weigh more.
-PAGE_MOST_BYTES = 8 * 1024 * 1024
 
-
-def inbox(target_id: str, limit: int, wanted: InboxFilter) -> Select[*tuple[Any, ...]]:
-    """The items of an inbox, all columns."""
+def inbox(
+    connection: Connection, target_id: str, limit: int, wanted: InboxFilter
+) -> Sequence[Mapping[Any, Any]]:
+    """The first items of an inbox that fit into one page, all columns."""
     column = messages.c
     conditions = [column.target_id == target_id, *_given(kind=wanted.kind, caller=wanted.caller)]
     conditions += _given(context_id=wanted.context_id)
-    every = select(*(column[name] for name in sql.COLUMNS))
     if wanted.status == "dead":
-        dead = (column.status == "failed") & IS_DEAD
-        return every.where(*conditions, dead).order_by(column.seq.desc()).limit(limit)
-    waiting = column.status.in_(sorted(OPEN))
-    return every.where(*conditions, waiting).order_by(column.priority.desc(), column.seq).limit(limit)
+        conditions += [column.status == "failed", IS_DEAD]
+        order = [column.seq.desc()]
+    else:
+        conditions.append(column.status.in_(sorted(OPEN)))
+        order = [column.priority.desc(), column.seq.asc()]
+    sized = select(column.id, func.length(column.body).label("size")).where(*conditions)
+    rows = connection.execute(sized.order_by(*order).limit(limit)).all()
+    shown = [row.id for row in rows[: fitting(row.size for row in rows)]]
+    every = select(*(column[name] for name in sql.COLUMNS)).where(column.id.in_(shown)).order_by(*order)
+    return connection.execute(every).mappings().all()
 
 
 def page(connection: Connection, wanted: MailFilter, limit: int) -> tuple[Sequence[Mapping[Any, Any]], bool]:
@@ -37,9 +41,7 @@ def page(connection: Connection, wanted: MailFilter, limit: int) -> tuple[Sequen
     found = union_all(*(select(scan.subquery()) for scan in scans)).subquery()
     newest = select(found.c.id, found.c.seq, found.c.size).distinct().order_by(found.c.seq.desc())
     rows = connection.execute(newest.limit(limit + 1)).all()
-    weights = accumulate(row.size for row in rows)
-    fitting = sum(1 for place, weight in enumerate(weights) if place == 0 or weight <= PAGE_MOST_BYTES)
-    shown = [row.id for row in rows[: min(fitting, limit)]]
+    shown = [row.id for row in rows[: min(fitting(row.size for row in rows), limit)]]
     every = select(*sql.WITHOUT_BODY).where(messages.c.id.in_(shown)).order_by(messages.c.seq.desc())
     return connection.execute(every).mappings().all(), len(rows) > len(shown)
 

@@ -150,12 +150,12 @@ FIRST = Prepared(
     _WAITING,
 )
 OVERDUE = _messages(
-    select(*_ALL)
+    select(*WITHOUT_BODY)
     .where(_IS_OPEN, IS_UNFINISHED, column.deadline_at <= bindparam("now"))
     .limit(bindparam("most"))
 )
 LAPSED = _messages(
-    select(*_ALL)
+    select(*WITHOUT_BODY)
     .where(
         column.status == "leased",
         IS_UNFINISHED,

@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from molecule_platform.domain.tasks import INTERRUPTED, TERMINAL, Task, TaskEvent, TaskKey
 from molecule_platform.ports.tasks import TaskFilter
+from molecule_platform.storage.page_sizes import fitting
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import message_events, messages, tasks
 
@@ -199,16 +200,21 @@ class SqlTasks:
         oldest = select(func.min(column.seq)).where(mine, column.tenant == key.tenant)
         return self._connection.execute(oldest).scalar_one_or_none()
 
-    def page(self, wanted: TaskFilter, limit: int) -> list[Task]:
-        """Tasks, the newest status first."""
-        ordered = (
-            select(*_ALL).where(*_conditions(wanted)).order_by(tasks.c.status_at.desc(), tasks.c.id.desc())
-        )
+    def page(self, wanted: TaskFilter, limit: int) -> tuple[list[Task], bool]:
+        """Tasks, the newest status first, and whether there are more."""
+        conditions = _conditions(wanted)
         if wanted.before is not None:
             at, task_id = wanted.before
             same = (tasks.c.status_at == at) & (tasks.c.id < task_id)
-            ordered = ordered.where(or_(tasks.c.status_at < at, same))
-        return self._tasks(ordered.limit(limit))
+            conditions.append(or_(tasks.c.status_at < at, same))
+        order = tasks.c.status_at.desc(), tasks.c.id.desc()
+        size = func.coalesce(func.length(tasks.c.snapshot), 0).label("size")
+        rows = self._connection.execute(
+            select(size).where(*conditions).order_by(*order).limit(limit + 1)
+        ).all()
+        shown = min(fitting(row.size for row in rows), limit)
+        found = self._tasks(select(*_ALL).where(*conditions).order_by(*order).limit(shown))
+        return found, len(rows) > shown
 
     def count(self, wanted: TaskFilter) -> int:
         """How many there are on all pages."""

@@ -228,6 +228,25 @@ async def _huge(agent: RudeAgent, exchange: Exchange) -> None:
     await exchange.write(end)
 
 
+async def _flood(agent: RudeAgent, exchange: Exchange) -> None:
+    """A stream of `huge_bytes`, in events of a mebibyte, that ends well for whoever hears it out."""
+    task = agent.begin(exchange)
+    await exchange.begin_stream()
+    await exchange.event(1, {"task": task.snapshot()})
+    piece = task.artifact("x" * len(HUGE_PIECE))
+    count = agent.huge_bytes // len(HUGE_PIECE)
+    for number in range(count):
+        await exchange.event(number + 2, piece)
+    task.ended = TaskState.COMPLETED
+    await exchange.event(count + 2, task.update())
+    await exchange.end_stream()
+
+
+async def _many_values(agent: RudeAgent, exchange: Exchange) -> None:
+    """An answer of far more values than anybody reads."""
+    await exchange.result({"message": rude_exchange.said("many", "c") | {"metadata": {"n": [0] * 200_000}}})
+
+
 async def _trickle(agent: RudeAgent, exchange: Exchange) -> None:
     """A blank now and then, and never the answer."""
     await exchange.reply(200, b"", Content_Length="1000000")
@@ -256,6 +275,8 @@ MANNERS: Mapping[str, Manner] = MappingProxyType(
         "silent": _silent,
         "reset": _reset,
         "huge": _huge,
+        "flood": _flood,
+        "many-values": _many_values,
         "trickle": _trickle,
     }
 )

@@ -112,9 +112,9 @@ class RudeTask:
         update: JSONObject = {"taskId": self.id, "contextId": self.context_id, "status": self._status()}
         return {"statusUpdate": update}
 
-    def artifact(self) -> JSONObject:
-        """Its words as an event."""
-        artifact: JSONObject = {"artifactId": "out", "parts": [{"text": f"re: {self.words}"}]}
+    def artifact(self, words: str | None = None) -> JSONObject:
+        """Its words, or others, as an event."""
+        artifact: JSONObject = {"artifactId": "out", "parts": [{"text": words or f"re: {self.words}"}]}
         return {"artifactUpdate": {"taskId": self.id, "contextId": self.context_id, "artifact": artifact}}
 
     def _status(self) -> JSONObject:

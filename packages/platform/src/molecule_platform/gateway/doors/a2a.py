@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from molecule_platform.api import bodies
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns.a2a import BINDINGS, SENDERS
 from molecule_platform.domain import authorisation
@@ -32,6 +33,7 @@ from molecule_wire.a2a.errors import A2AError
 from molecule_wire.a2a.server import requests
 from molecule_wire.a2a.server.bindings import JsonRpcBinding, RestBinding
 from molecule_wire.a2a.server.requests import SENDS, Invocation, RestPath
+from molecule_wire.jsonlimits import JSONLimits
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class A2aDoor:
     replies: Replies
     relaying: Relaying
     blocking_seconds: float
+    json_limits: JSONLimits
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by route."""
@@ -90,6 +93,8 @@ class A2aDoor:
 
     async def _perform(self, call: Call, invocation: Invocation, framing: Framing, lenient: bool) -> Reply:
         request = invocation.request
+        if request.message is not None:
+            bodies.check_parts(request.message.get("parts"), self.json_limits)
         if lenient and request.operation in SENDS and replies.is_reply(call.principal, request.role):
             return await self._reply(call, request, framing)
         if lenient and request.operation is None:

@@ -1,9 +1,9 @@
 """What a caller asks for: its request, read and checked, and the wishes in its headers."""
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping
 
+from molecule_platform.api.bodies import aside
 from molecule_platform.api.calls import Call
 from molecule_platform.api.nouns.a2a import who_may
 from molecule_platform.domain.workspaces import Workspace, invalid
@@ -19,7 +19,6 @@ from molecule_wire.values import value
 
 HOLD_MOST_SECONDS = 1800.0
 TIMEOUT_MOST_SECONDS = 86_400
-READ_ON_LOOP_BYTES = 256 * 1024
 _PRINTABLE = re.compile(r"[\x20-\x7e]{1,255}")
 _WISHED = frozenset({"x-timeout", "prefer", "idempotency-key", "x-molecule-queue"})
 _WAIT = re.compile(r"wait=(\d{1,5})")
@@ -80,7 +79,7 @@ async def read(authority: Authority, call: Call, reading: Callable[[], Invocatio
     Whoever may not know of an agent is not told what is wrong with a request to it either.
     """
     try:
-        return reading() if len(call.raw) <= READ_ON_LOOP_BYTES else await asyncio.to_thread(reading)
+        return await aside(len(call.raw), reading)
     except A2AError:
         await authority.same_org(call.principal, call.path["id"])
         raise

@@ -15,6 +15,7 @@ from molecule_platform.services.inbox import Inbox, LeaseWish
 from molecule_platform.services.inbox_progress import InboxProgress
 from molecule_platform.services.messages import Messages
 from molecule_wire import errors, times
+from molecule_wire.jsonlimits import JSONLimits
 
 WAIT_MOST_SECONDS = 60.0
 LEASE_SHORTEST, LEASE_LONGEST = 10.0, 3600.0
@@ -27,13 +28,20 @@ class InboxDoors:
     """Serves /workspaces/{id}/inbox and what is below it."""
 
     def __init__(
-        self, inbox: Inbox, progress: InboxProgress, mail: Messages, measures: Measures, clock: Clock
+        self,
+        inbox: Inbox,
+        progress: InboxProgress,
+        mail: Messages,
+        measures: Measures,
+        clock: Clock,
+        limits: JSONLimits,
     ) -> None:
         self._inbox = inbox
         self._progress = progress
         self._mail = mail
         self._measures = measures
         self._clock = clock
+        self._limits = limits
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by route."""
@@ -93,6 +101,7 @@ class InboxDoors:
     async def progress(self, call: Call) -> Reply:
         """Tell whoever follows how the work goes on."""
         body: shapes.ReportProgress = call.body
+        inbox_bodies.check_parts(body, self._limits)
         report = inbox_bodies.report_of(body)
         reported = await self._progress.report(call.workspace, _name(call), body.lease_token, report)
         return Reply({"seq": reported.seq, "cancel_requested": reported.cancel_requested})
@@ -100,6 +109,7 @@ class InboxDoors:
     async def answer(self, call: Call) -> Reply:
         """Settle with what the agent said."""
         body: shapes.AnswerMessage = call.body
+        inbox_bodies.check_parts(body, self._limits)
         answer = inbox_bodies.answer_of(body)
         message = await self._inbox.answer(call.workspace, _name(call), body.lease_token, answer)
         self._measures.attempt("answered")

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
+from molecule_platform.api import bodies
 from molecule_platform.api.nouns import inbox as shapes
 from molecule_platform.domain import results
 from molecule_platform.domain.workspaces import invalid
@@ -12,10 +13,25 @@ from molecule_platform.services.delegated import Shown
 from molecule_platform.services.inbox_answers import Answer
 from molecule_platform.services.inbox_progress import Report
 from molecule_wire.a2a import convert
+from molecule_wire.jsonlimits import JSONLimits
 
 # An answer is told under the names that its sender knows, whatever the agent calls its task and its message.
 _OF_TASK = frozenset({"id", "contextId", "status", "artifacts", "kind"})
 _OF_MESSAGE = frozenset({"parts", "role", "taskId", "contextId", "kind"})
+
+
+def check_parts(body: shapes.ReportProgress | shapes.AnswerMessage, limits: JSONLimits) -> None:
+    """Refuse more parts than one message or artifact may have, before anything is made of them."""
+    if isinstance(body, shapes.ReportProgress):
+        holders: list[Any] = [body.artifact]
+    else:
+        task = _object(body.task)
+        status = _object(task.get("status"))
+        holders = [{"parts": body.parts}, body.message, status.get("message"), *body.artifacts]
+        for name in ("artifacts", "history"):
+            holders += task[name] if isinstance(task.get(name), list) else ()
+    for holder in holders:
+        bodies.check_parts(_object(holder).get("parts"), limits)
 
 
 def report_of(body: shapes.ReportProgress) -> Report:

@@ -3,19 +3,23 @@
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
+from molecule_platform.api.bodies import aside
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.egress import exchange, guard, streaming
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.gateway.links import events, replies, speech
 from molecule_platform.gateway.links.stream_reader import StreamReader
-from molecule_platform.ports.links import Answered, Dispatch, Said, Tell, Unanswered, Working
+from molecule_platform.ports.links import Answered, AnswerTooLong, Dispatch, Said, Tell, Unanswered, Working
 from molecule_wire import JSONObject, times
 from molecule_wire.a2a import errors, operations
 from molecule_wire.a2a.operations import Dialect, Operation
 from molecule_wire.a2a.sse_reading import StreamTooLarge
+from molecule_wire.jsonlimits import DEFAULT_LIMITS, JSONLimits, TooMuch
 
+Result = TypeVar("Result")
 SHORT_SECONDS = 15.0
 # An agent that lets a subscriber wait until it has something to say is asked for its task instead.
 SUBSCRIBE_SECONDS = 5.0
@@ -30,18 +34,20 @@ class PushLink:
         most_bytes: int,
         now: Callable[[], datetime],
         assert_caller: Callable[[Message, Workspace, datetime], str],
+        limits: JSONLimits = DEFAULT_LIMITS,
     ) -> None:
         self._outbound = outbound
         self._most_bytes = most_bytes
         self._now = now
         self._assert_caller = assert_caller
+        self._limits = limits
 
     async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:
         """POST to the registered URL exactly as registered, and read the answer, whole or as it comes."""
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
         body = speech.body_for(dispatch.target, dispatch.message, spoken, dispatch.task_id)
         continues = dispatch.message.task_id != dispatch.message.id
-        reader = StreamReader(spoken, tell, self._most_bytes, continues=continues)
+        reader = StreamReader(spoken, tell, self._most_bytes, self._limits, continues=continues)
         return await self._heard(dispatch, spoken, body, tell, reader)
 
     async def follow(self, dispatch: Dispatch, task_id: str, tell: Tell) -> Answered | Working | Unanswered:
@@ -50,7 +56,8 @@ class PushLink:
             return Unanswered("invalid-agent-response", "the agent does not stream", True, True)
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
         body = speech.ask(operations.SUBSCRIBE, spoken, task_id, dispatch.message.tenant)
-        reader = StreamReader(spoken, tell, self._most_bytes, look=partial(self.look, dispatch, task_id))
+        look = partial(self.look, dispatch, task_id)
+        reader = StreamReader(spoken, tell, self._most_bytes, self._limits, look=look)
         return await self._heard(dispatch, spoken, body, tell, reader, SUBSCRIBE_SECONDS)
 
     async def look(self, dispatch: Dispatch, task_id: str) -> Said | Unanswered:
@@ -110,8 +117,15 @@ class PushLink:
                 seconds=seconds,
                 most_bytes=self._most_bytes,
             )
-            return events.frame(answer.body)
-        except (guard.UnsafeUrl, exchange.NoAnswer, exchange.AnswerTooLarge, errors.A2AError) as problem:
+            read = partial(events.frame, answer.body)
+            return await aside(len(answer.body), partial(self._within_limits, answer.body, read))
+        except (
+            guard.UnsafeUrl,
+            exchange.NoAnswer,
+            exchange.AnswerTooLarge,
+            TooMuch,
+            errors.A2AError,
+        ) as problem:
             return Unanswered("peer-unreachable", f"{dispatch.target.name}: {problem}", True, True)
 
     async def _heard(
@@ -137,12 +151,16 @@ class PushLink:
                 if answer.is_stream and answer.status < 300:
                     return await reader.read(answer)
                 whole = await answer.body()
-                found = replies.read(answer.status, answer.headers, whole, dispatch.message, spoken)
+                read = partial(replies.read, answer.status, answer.headers, whole, dispatch.message, spoken)
+                found = await aside(len(whole), partial(self._within_limits, whole, read))
         except guard.UnsafeUrl as problem:
             return Unanswered("unsafe-url", str(problem), retryable=False)
         except exchange.NoAnswer as problem:
             return reader.broke_off(f"{target.name}: {problem}", problem.sent)
-        except (exchange.AnswerTooLarge, StreamTooLarge) as problem:
+        except StreamTooLarge as problem:
+            # There is no use in joining it again: it has told all that one answer may hold.
+            raise AnswerTooLong(str(problem)) from problem
+        except (exchange.AnswerTooLarge, TooMuch) as problem:
             return Unanswered(
                 "invalid-agent-response", str(problem), retryable=False, delivery_confirmed=True
             )
@@ -150,6 +168,11 @@ class PushLink:
             await tell([found])
             return Working(found.task_id)
         return found
+
+    def _within_limits(self, body: bytes, read: Callable[[], Result]) -> Result:
+        if self._limits.needs_scan(body):
+            self._limits.scan(body)
+        return read()
 
     def _headers(self, dispatch: Dispatch, dialect: Dialect) -> dict[str, str]:
         message, now = dispatch.message, self._now()

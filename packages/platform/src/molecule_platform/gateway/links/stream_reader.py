@@ -11,6 +11,7 @@ from molecule_wire.a2a import differences
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.sse_reading import Frames, StreamTooLarge
 from molecule_wire.a2a.tasks import EventRefused
+from molecule_wire.jsonlimits import JSONLimits, TooMuch
 
 # What an agent says while its task is read comes on another connection, perhaps a little later than the task.
 OVERLAP_SECONDS = 0.05
@@ -37,13 +38,15 @@ class StreamReader:
         spoken: Dialect,
         tell: Tell,
         most_bytes: int,
+        limits: JSONLimits,
         *,
         continues: bool = False,
         look: Look | None = None,
     ) -> None:
         self._spoken: Dialect = spoken
         self._tell = tell
-        self._left = most_bytes
+        self._most_bytes = self._left = most_bytes
+        self._limits = limits
         self._continues = continues
         self._look = look
         self._task_id: str | None = None
@@ -73,7 +76,7 @@ class StreamReader:
                 break
             self._left -= len(chunk)
             if self._left < 0:
-                raise StreamTooLarge("the agent's stream is larger than an answer may be")
+                raise StreamTooLarge(f"the agent's stream is larger than {self._most_bytes} bytes")
             ended = await self._heard(frames.feed(chunk))
             if ended is not None:
                 return ended
@@ -94,6 +97,7 @@ class StreamReader:
         refused: EventRefused | None = None
         for data in frames:
             try:
+                self._check(data)
                 frame = events.frame(data)
                 if frame.result is None:
                     error = frame.error or b"{}"
@@ -110,6 +114,13 @@ class StreamReader:
         if refused is not None:
             raise refused
         return None if error is None else replies.failed(error)
+
+    def _check(self, data: bytes) -> None:
+        try:
+            if self._limits.needs_scan(data):
+                self._limits.scan(data)
+        except TooMuch as problem:
+            raise EventRefused("malformed-event", f"an event is too much to read: {problem}") from problem
 
     async def _tell_events(self, said: list[Said]) -> Answered | None:
         """Tell what came; the answer if nothing follows."""

@@ -5,13 +5,17 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
-from molecule_platform.api.exchange import Exchange, Gone, Stream, TooLarge
+from molecule_platform.api.exchange import Exchange, Gone, Overloaded, Stream, TooLarge
 from molecule_platform.http.transport.telling import Telling
 
 if TYPE_CHECKING:
     from molecule_platform.http.transport.connection import Connection
 
 UNREAD_MOST_BYTES = 64 * 1024
+
+# An answer above this is written piece by piece: a transport keeps copies of what it cannot send at once.
+LARGE_BYTES = 1024 * 1024
+PIECE_BYTES = 256 * 1024
 
 _CLOSE = b"connection: close\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -21,13 +25,41 @@ _WITHOUT_BODY: Final = (204, 304)
 _NO_HEADERS: dict[str, str] = {}
 
 
+class _Pieces(Stream):
+    """A whole answer as a stream of its pieces."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = memoryview(content)
+
+    def begin(self, call: Callable[[], None]) -> None:
+        """See `Stream`; everything there is to say is there already."""
+
+    def ready(self) -> bytes | None:
+        """See `Stream`."""
+        piece, self._content = bytes(self._content[:PIECE_BYTES]), self._content[PIECE_BYTES:]
+        return piece or None
+
+    async def next(self) -> bytes | None:
+        """See `Stream`; nothing comes after the last piece."""
+
+    def close(self) -> None:
+        """See `Stream`."""
+        self._content = memoryview(b"")
+
+
+def _nothing() -> None:
+    """What there is to do when a large answer is sent."""
+
+
 class Request(Exchange):
     """See `Exchange`."""
 
     __slots__ = (
         "_body",
         "_connection",
+        "_count",
         "_is_broken",
+        "_is_refused",
         "_is_started",
         "_is_whole",
         "_left",
@@ -66,6 +98,9 @@ class Request(Exchange):
         self._body: bytes | bytearray = b""
         # How much of the body somebody wants to read; nobody yet.
         self._most: int | None = None
+        # Who counts it, and has said that there is no room.
+        self._count: Callable[[int], bool] | None = None
+        self._is_refused = False
         self._is_whole = self._is_broken = self._is_started = False
         self.is_begun = self.is_over = False
         # Whoever waits for more of the body, for room to write, or for the end of the connection.
@@ -86,7 +121,9 @@ class Request(Exchange):
             self._body = bytearray(self._body) + body
         else:
             self._body += body
-        if len(self._body) > (UNREAD_MOST_BYTES if self._most is None else self._most):
+        if self._count is not None and not self._count(len(body)):
+            self._is_refused = True
+        if self._is_refused or len(self._body) > (UNREAD_MOST_BYTES if self._most is None else self._most):
             self._connection.pause_reading()
             self._wake()
 
@@ -149,19 +186,25 @@ class Request(Exchange):
         """See `Exchange`."""
         return bytes(self._body) if self._is_whole and len(self._body) <= most else None
 
-    async def body(self, most: int) -> bytes:
+    async def body(self, most: int, count: Callable[[int], bool] | None = None) -> bytes:
         """See `Exchange`."""
-        self._most = most
+        self._most, self._count = most, count
+        if count is not None and not count(len(self._body)):
+            raise Overloaded
         if not self._is_whole and self.headers.get("expect", "").lower() == "100-continue":
             self._connection.transport.write(_CONTINUE)
-        while not self._is_whole and not self._is_broken and len(self._body) <= most:
+        while not (self._is_whole or self._is_broken or self._is_refused) and len(self._body) <= most:
             self._connection.resume_reading()
             await self._more()
         if len(self._body) > most:
             raise TooLarge
+        if self._is_refused:
+            raise Overloaded
         if not self._is_whole:
             raise Gone
-        return bytes(self._body)
+        # A large body is not kept twice.
+        body, self._body = bytes(self._body), b""
+        return body
 
     # Being answered
 
@@ -218,8 +261,16 @@ class Request(Exchange):
         else:
             end = b"content-length: %d\r\n%b" % (len(body), end)
         content = b"" if self.method == "HEAD" else body
-        connection.transport.write(b"".join((connection.front.head(status), lines, end, content)))
-        self._finish()
+        head = b"".join((connection.front.head(status), lines, end))
+        if len(content) <= LARGE_BYTES:
+            connection.transport.write(head + content)
+            self._finish()
+            return
+        # Its length is known, so its pieces need no frames; the client takes them as fast as it can.
+        self.is_modern = False
+        connection.transport.write(head)
+        self._telling = Telling(self, connection, _Pieces(content), _nothing)
+        self._telling.begin()
 
     async def tell(
         self, status: int, lines: bytes, chunks: AsyncGenerator[bytes], length: int | None = None

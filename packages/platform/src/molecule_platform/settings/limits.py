@@ -1,0 +1,45 @@
+"""The settings that bound the work of one request, and of one caller."""
+
+from molecule_platform.settings import parsers
+from molecule_platform.settings.setting import Setting
+
+_MEBIBYTE = 1024 * 1024
+_bytes = parsers.whole(1024, 1024 * 1024 * _MEBIBYTE)
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "MOLECULE_JSON_MAX_VALUES",
+        "json_max_values",
+        parsers.whole(100, 100_000_000),
+        "100000",
+        "How many values one JSON body may have.",
+    ),
+    Setting(
+        "MOLECULE_JSON_MAX_DEPTH",
+        "json_max_depth",
+        parsers.whole(8, 200),
+        "64",
+        "How deep the values of one JSON body may nest.",
+    ),
+    Setting(
+        "MOLECULE_MESSAGE_MAX_PARTS",
+        "message_max_parts",
+        parsers.whole(1, 1_000_000),
+        "1000",
+        "How many parts one message or artifact may have.",
+    ),
+    Setting(
+        "MOLECULE_WORK_MAX_BYTES",
+        "work_max_bytes",
+        _bytes,
+        str(64 * _MEBIBYTE),
+        "Bytes of large bodies that this process reads or works on at the same time.",
+    ),
+    Setting(
+        "MOLECULE_PRINCIPAL_WORK_MAX_BYTES",
+        "principal_work_max_bytes",
+        _bytes,
+        str(32 * _MEBIBYTE),
+        "Bytes of large bodies of one principal that are read or worked on at the same time.",
+    ),
+)
