@@ -25,7 +25,13 @@ CLIENT_HEAD = {
     "A2A_Version": "1.0",
 }
 # The echo agents send no heartbeats, however long a figure takes.
-SETTINGS = {"RATE_LIMIT": "0", "RATE_LIMIT_ANON": "0", "REMOTE_LIVENESS_STALE_AFTER": "3600"}
+SETTINGS = {
+    "RATE_LIMIT": "0",
+    "RATE_LIMIT_ANON": "0",
+    "MOLECULE_MAX_CONNECTIONS": "0",
+    "MOLECULE_MAX_OPEN_REQUESTS": "0",
+    "REMOTE_LIVENESS_STALE_AFTER": "3600",
+}
 
 
 @dataclass(frozen=True)

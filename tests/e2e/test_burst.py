@@ -118,6 +118,8 @@ async def test_a_burst_wedges_nothing_and_the_heartbeat_answers(
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     process.environment["MOLECULE_PUSH_ALLOW_PRIVATE"] = "true"
+    # All of them come from one address, and from one person.
+    process.environment |= {"MOLECULE_MAX_CONNECTIONS": "0", "MOLECULE_MAX_OPEN_REQUESTS": "0"}
     await asyncio.to_thread(process.start)
     joined = [await asyncio.to_thread(join, process, agent_url, f"agent-{n}") for n in range(AGENTS)]
     targets = [workspace_id for workspace_id, _ in joined]

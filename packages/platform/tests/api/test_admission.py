@@ -10,6 +10,7 @@ from molecule_platform.api.admission import Doorkeeper, Gate, Visit
 from molecule_platform.api.arrival import Arrival, Edge
 from molecule_platform.api.exchange import Incoming
 from molecule_platform.api.limits import Limits
+from molecule_platform.api.open_requests import OpenRequests
 from molecule_platform.api.route import Route
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain.principals import Principal
@@ -29,7 +30,9 @@ class Porch:
         self.visit = visit
         limits = Limits(16, 16, lambda: 1, lambda: 0.0)
         staff, gate = visit.house._staff, visit.house._pipeline._gate
-        self.door = Doorkeeper(Gate(staff.identity, staff.authority, limits, gate.keyed), Edge())
+        self.door = Doorkeeper(
+            Gate(staff.identity, staff.authority, limits, gate.keyed, OpenRequests(0)), Edge()
+        )
 
     async def come(
         self, *more: tuple[str, str], route: Route = LISTING, query: str = "", **headers: str

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from molecule_platform.api.arrival import Edge
 from molecule_platform.api.exchange import Exchange
 from molecule_platform.cli import serving
 from molecule_platform.testing import servers
@@ -22,6 +23,7 @@ class OpenHouse:
     """Keeps every WebSocket open, and answers nothing else."""
 
     log: Any = None
+    edge = Edge()
 
     def at_once(self, exchange: Exchange) -> bool:
         return False

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from molecule_platform.api.arrival import Edge
 from molecule_platform.api.exchange import Exchange, Gone, TooLarge
 from molecule_platform.cli import serving
 from molecule_platform.http.transport import connection, front
@@ -66,11 +67,21 @@ class Ticker:
         self.call()
 
 
+LARGE = 3 * 1024 * 1024
+UPGRADE = (
+    b"Connection: Upgrade",
+    b"Upgrade: websocket",
+    b"Sec-WebSocket-Version: 13",
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+
+
 class House:
     """Answers by the path of the request."""
 
     def __init__(self) -> None:
         self.log = Log()
+        self.edge = Edge(max_connections=1000)
         self.forget()
 
     def forget(self) -> None:
@@ -119,6 +130,9 @@ class House:
     async def _slow(self, exchange: Exchange) -> None:
         await asyncio.sleep(0.05)
         exchange.answer(200, PLAIN, b"slow")
+
+    async def _large(self, exchange: Exchange) -> None:
+        exchange.answer(200, PLAIN, b"l" * LARGE)
 
     async def _empty(self, exchange: Exchange) -> None:
         exchange.answer(204, b"", b"")
@@ -467,6 +481,65 @@ async def test_a_body_that_comes_slowly_may_take_its_time(
     async with asyncio.timeout(SECONDS):
         assert b"10 bytes" in await reader.read()
     writer.close()
+
+
+async def test_a_body_has_one_deadline_however_it_trickles(
+    own_web: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "UPLOAD_SECONDS", 0.2)
+    reader, writer = await own_web.connect()
+    writer.write(get("/body", b"Content-Length: 10000", method="POST"))
+    async with asyncio.timeout(SECONDS):
+        with contextlib.suppress(ConnectionError):
+            while not reader.at_eof():
+                writer.write(b"x")
+                await asyncio.sleep(0.01)
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (get("/one", b"Host: y"), b"one Host header"),
+        (get("/one", b"Authorization: Bearer a", b"authorization: Bearer b"), b"one Authorization header"),
+        (b"GET /one HTTP/1.1\r\n\r\n", b"has a Host header"),
+        (get("/ws", *UPGRADE, b"Content-Length: 5"), b"has no body"),
+        (get("/ws", *UPGRADE, b"Transfer-Encoding: chunked"), b"has no body"),
+    ],
+    ids=["two hosts", "two credentials", "no host", "socket with a length", "socket with chunks"],
+)
+async def test_what_two_readers_could_understand_differently_is_refused(
+    web: Running, request_: bytes, sentence: bytes
+) -> None:
+    came = await web.said(request_)
+    assert (statuses(came), sentence in came) == ([400], True)
+    assert web.house.seen == []
+
+
+async def test_an_old_client_needs_no_host(web: Running) -> None:
+    assert statuses(await web.said(b"GET /one HTTP/1.0\r\n\r\n")) == [200]
+
+
+async def test_connections_of_one_address_have_a_cap_and_its_refusal_says_so(own_web: Running) -> None:
+    own_web.house.edge = Edge(max_connections=3)
+    held = [await own_web.connect() for _ in range(3)]
+    for _reader, writer in held:
+        writer.write(get("/hold"))
+    came = await own_web.said()
+    assert (statuses(came), b"has 3 connections" in came) == ([429], True)
+    held[0][1].close()
+    async with asyncio.timeout(SECONDS):
+        await own_web.house.left.wait()
+        while statuses(await own_web.said(get("/one", CLOSE))) != [200]:
+            """The server has not seen yet that the connection is closed."""
+
+
+async def test_a_large_answer_is_written_as_fast_as_it_is_taken(web: Running) -> None:
+    came = await web.said(get("/large") + get("/one", CLOSE))
+    assert statuses(came) == [200, 200]
+    assert came.count(b"l") >= LARGE
+    assert b"content-length: %d" % LARGE in came
 
 
 async def test_a_connection_that_rests_is_closed(own_web: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+import pytest
+
+from molecule_platform.services import waits as module
 from molecule_platform.services.waits import TOGETHER_SECONDS, Waits
 
 SECONDS = 0.1
@@ -34,6 +38,26 @@ async def test_each_is_given_up_after_its_own_time_and_in_order() -> None:
         await both.wait()
     assert given_up == ["three", "one"]
     assert loop.time() - later >= SECONDS - TOGETHER_SECONDS
+
+
+async def test_a_loop_that_was_blocked_itself_gives_nobody_up_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCKED_SECONDS", 0.2)
+    given_up: list[str] = []
+    over = asyncio.Event()
+
+    def give_up(who: str) -> None:
+        given_up.append(who)
+        over.set()
+
+    waits: Waits[str] = Waits(lambda: SECONDS, give_up)
+    waits.begin("one")
+    time.sleep(SECONDS + 0.3)  # noqa: ASYNC251 - nobody else may run
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert given_up == []
+    async with asyncio.timeout(30):
+        await over.wait()
+    assert given_up == ["one"]
 
 
 async def test_who_is_given_up_may_begin_again() -> None:

@@ -55,6 +55,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         message_max_parts=1000,
         work_max_bytes=67108864,
         principal_work_max_bytes=33554432,
+        max_connections=2000,
+        max_open_requests=1000,
         allow_private_urls=("loopback",),
         card_jku_hosts=None,
         push_allow_private=False,

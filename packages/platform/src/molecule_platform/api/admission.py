@@ -6,6 +6,7 @@ from molecule_platform.api import arrival as arrivals
 from molecule_platform.api.arrival import Arrival, Edge
 from molecule_platform.api.keyed import Keyed
 from molecule_platform.api.limits import FAILED_LOGIN_COSTS, Budget, Limits
+from molecule_platform.api.open_requests import OpenRequest, OpenRequests
 from molecule_platform.api.route import Route
 from molecule_platform.domain import credentials
 from molecule_platform.domain.principals import Principal
@@ -28,6 +29,7 @@ class Gate:
     authority: Authority
     limits: Limits
     keyed: Keyed
+    open_requests: OpenRequests
 
 
 @dataclass(slots=True)
@@ -38,6 +40,13 @@ class Visit:
     route: Route | None = None
     caller: Principal | None = None
     budget: Budget | None = None
+    # Its place among the open requests, which it leaves when it is over.
+    place: OpenRequest | None = None
+
+    def over(self) -> None:
+        """It is answered, or its stream or socket has ended."""
+        if self.place is not None:
+            self.place.leave()
 
 
 class Doorkeeper:
@@ -97,6 +106,10 @@ class Doorkeeper:
         visit.budget = self._gate.limits.take(key, known=True, own=route.rate)
         if visit.budget is not None:
             visit.budget.check()
+        arrival = visit.arrival
+        # The connections of an address are counted where they are made, but for these.
+        by_address = (f"address {arrival.address}",) if route.path == LIVE or arrival.is_proxied else ()
+        visit.place = self._gate.open_requests.enter(caller.text, *by_address)
 
     def count_stranger(self, visit: Visit, cost: int = 1) -> None:
         """One more visit that shows no credential, or a wrong one, or finds nothing."""

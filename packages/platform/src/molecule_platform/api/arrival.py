@@ -39,6 +39,13 @@ class Edge:
     external_url: str | None = None
     cors_origins: frozenset[str] = frozenset()
     trusted_proxies: tuple[Network, ...] = ()
+    # Of one address, and requests of one principal or address that are not answered yet; 0 means no cap.
+    max_connections: int = 2000
+    max_open_requests: int = 1000
+
+    def is_proxy(self, address: str) -> bool:
+        """Whether what comes from there comes from many."""
+        return _is_trusted(address, self.trusted_proxies)
 
     def most_bytes(self, limit: Literal["api", "a2a", "plugin"]) -> int:
         """The largest body of a kind of route."""
@@ -71,7 +78,8 @@ class Arrival:
         self.headers, self.query = _NOTHING.headers, _NO_QUERY
 
     @property
-    def _proxied(self) -> bool:
+    def is_proxied(self) -> bool:
+        """Whether a trusted proxy brought it."""
         trusted = self._edge.trusted_proxies
         return bool(trusted) and _is_trusted(self._incoming.peer, trusted)
 
@@ -79,12 +87,12 @@ class Arrival:
     def address(self) -> str:
         """Where the caller is; what a proxy says of it counts only when the proxy is trusted."""
         peer = self._incoming.peer
-        return _client(peer, self.headers, self._edge.trusted_proxies) if self._proxied else peer
+        return _client(peer, self.headers, self._edge.trusted_proxies) if self.is_proxied else peer
 
     @property
     def base_url(self) -> str:
         """The origin that the caller used, or the one that the operator says is ours."""
-        return self._edge.external_url or base_url(self._incoming, proxied=self._proxied)
+        return self._edge.external_url or base_url(self._incoming, proxied=self.is_proxied)
 
     @property
     def is_secure(self) -> bool:

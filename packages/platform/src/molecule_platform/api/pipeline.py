@@ -13,6 +13,7 @@ from molecule_platform.api.bodies import Bodies, WorkAccount, aside, too_large
 from molecule_platform.api.calls import Call, Handler, Reply, decode
 from molecule_platform.api.context import REQUEST
 from molecule_platform.api.exchange import Exchange
+from molecule_platform.api.log_sampling import LogSampler
 from molecule_platform.api.router import Match, Router
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import refusals
@@ -59,12 +60,13 @@ class _Passage(Visit):
 class _Seen:
     """What is told of a request once it is answered. An answer may take hours, so it holds little."""
 
-    __slots__ = ("_pipeline", "arrival", "began", "is_quiet", "path", "principal", "status")
+    __slots__ = ("_pipeline", "arrival", "began", "is_quiet", "path", "place", "principal", "status")
 
     def __init__(self, pipeline: "Pipeline", passage: _Passage, status: int, began: float) -> None:
         self._pipeline = pipeline
         self.arrival = passage.arrival
         self.path = passage.path
+        self.place = passage.place
         self.status = status
         self.principal = passage.caller.text if passage.caller else ""
         self.is_quiet = status < 400 and (passage.route is None or passage.route.quiet)
@@ -72,6 +74,8 @@ class _Seen:
 
     def over(self) -> None:
         """A stream has ended, which has no duration."""
+        if self.place is not None:
+            self.place.leave()
         self._pipeline.observe(self, None)
 
 
@@ -96,6 +100,7 @@ class Pipeline:
         self._log = log
         self._edge = edge
         self._bodies = Bodies(edge)
+        self._refusals = LogSampler()
         self._fallback = fallback
         self._observer = observer
         self._router = Router([route for route in TABLE if route.path != LIVE])
@@ -107,6 +112,9 @@ class Pipeline:
         REQUEST.set(passage.arrival)
         try:
             reply = await self._answer(passage)
+        except BaseException:
+            passage.over()
+            raise
         finally:
             if passage.work is not None:
                 passage.work.close()
@@ -114,6 +122,7 @@ class Pipeline:
         seen = _Seen(self, passage, reply.status, began)
         stream = reply.stream
         if stream is None:
+            passage.over()
             exchange.answer(reply.status, lines, reply.encoded())
             self.observe(seen, time.perf_counter() - began)
             return
@@ -122,8 +131,10 @@ class Pipeline:
         if not isinstance(stream, AsyncGenerator):
             exchange.follow(reply.status, lines, stream, seen.over)
             return
-        await exchange.tell(reply.status, lines, stream, reply.length)
-        seen.over()
+        try:
+            await exchange.tell(reply.status, lines, stream, reply.length)
+        finally:
+            seen.over()
 
     def _head(self, passage: _Passage, reply: Reply) -> bytes:
         arrival = passage.arrival
@@ -138,7 +149,14 @@ class Pipeline:
         self._observer.request(method, seen.path, seen.status, seconds)
         if seen.is_quiet:
             return
-        facts = {"method": method, "path": seen.path, "status": seen.status, "principal": seen.principal}
+        facts: dict[str, Any] = {"method": method, "path": seen.path, "status": seen.status}
+        facts["principal"] = seen.principal
+        if seen.status >= 400 and (not seen.principal or seen.status == 429):
+            # Refusing costs nothing; writing a line about each would.
+            left_out = self._refusals.take()
+            if left_out is None:
+                return
+            facts |= {"left_out": left_out} if left_out else {}
         took = time.perf_counter() - seen.began if seconds is None else seconds
         # A stream may end in a place where another request is served, or none.
         token = REQUEST.set(seen.arrival)

@@ -191,6 +191,8 @@ def edge(settings: Settings) -> Edge:
         json=settings.json_limits,
         work_max_bytes=settings.work_max_bytes,
         principal_work_max_bytes=settings.principal_work_max_bytes,
+        max_connections=settings.max_connections,
+        max_open_requests=settings.max_open_requests,
         external_url=settings.external_platform_url,
         cors_origins=settings.cors_origins or frozenset(),
         trusted_proxies=settings.trusted_proxies or (),

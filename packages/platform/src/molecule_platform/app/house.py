@@ -8,6 +8,7 @@ from molecule_platform.api.admission import Gate
 from molecule_platform.api.exchange import Exchange, Scope
 from molecule_platform.api.keyed import Keyed
 from molecule_platform.api.limits import Limits
+from molecule_platform.api.open_requests import OpenRequests
 from molecule_platform.api.pipeline import Pipeline
 from molecule_platform.app import doors, ground
 from molecule_platform.app.ground import Ground, StartProblem
@@ -46,6 +47,8 @@ class House:
         )
         handlers = doors.handlers(ground, staff, self._health, followers)
         gate, edge = _gate(ground, staff), doors.edge(ground.settings)
+        # What the operator says about the outer wall; the transport knows it too.
+        self.edge = edge
         self._pipeline = Pipeline(handlers, gate, ground.log, edge, doors.PAGES, staff.metrics)
         self._pulse = PulseDoor(staff.identity, staff.heartbeats, gate.limits, staff.metrics)
         self._live = LiveDoor(gate, followers, edge)
@@ -138,4 +141,5 @@ def _gate(ground: Ground, staff: Staff) -> Gate:
     )
     repeats = Repeats(ground.storage, ground.bells, ground.clock, sealer, ground.replica_id)
     limits = Limits(settings.rate_limit, settings.rate_limit_anon, lambda: staff.sweeps.living)
-    return Gate(staff.identity, staff.authority, limits, Keyed(repeats))
+    open_requests = OpenRequests(settings.max_open_requests)
+    return Gate(staff.identity, staff.authority, limits, Keyed(repeats), open_requests)

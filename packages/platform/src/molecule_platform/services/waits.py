@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 
 # Those that are due almost together are given up together.
 TOGETHER_SECONDS = 0.02
+# An event loop that runs a timer so late was blocked.
+BLOCKED_SECONDS = 0.5
 
 Who = TypeVar("Who")
 
@@ -41,6 +43,11 @@ class Waits(Generic[Who]):
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
+        late = loop.time() - (self._timer.when() if self._timer is not None else loop.time())
+        if late > BLOCKED_SECONDS:
+            # It was us who kept them waiting: what they sent meanwhile is only read now.
+            more = late + min(late, self._seconds())
+            self._since = {who: since + more for who, since in self._since.items()}
         latest = loop.time() - self._seconds() + TOGETHER_SECONDS
         due: list[Who] = []
         self._timer = None

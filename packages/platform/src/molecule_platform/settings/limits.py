@@ -42,4 +42,19 @@ SETTINGS: tuple[Setting, ...] = (
         str(32 * _MEBIBYTE),
         "Bytes of large bodies of one principal that are read or worked on at the same time.",
     ),
+    Setting(
+        "MOLECULE_MAX_CONNECTIONS",
+        "max_connections",
+        parsers.whole(0, 1_000_000),
+        "2000",
+        "Connections of one address at the same time; 0 means no limit.",
+    ),
+    Setting(
+        "MOLECULE_MAX_OPEN_REQUESTS",
+        "max_open_requests",
+        parsers.whole(0, 1_000_000),
+        "1000",
+        "Requests of one principal, streams, WebSockets and long polls among them, that are open at the same "
+        "time; 0 means no limit.",
+    ),
 )

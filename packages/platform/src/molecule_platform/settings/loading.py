@@ -48,6 +48,8 @@ class Settings:
     message_max_parts: int
     work_max_bytes: int
     principal_work_max_bytes: int
+    max_connections: int
+    max_open_requests: int
     allow_private_urls: tuple[str, ...]
     card_jku_hosts: frozenset[str] | None
     push_allow_private: bool

@@ -43,8 +43,9 @@ class LiveDoor:
         """Serve one WebSocket."""
         await receive()
         came = Arrival(exchange.of_socket(scope), self._edge)
+        visit = Visit(came)
         try:
-            listener, since = await self._admit(came)
+            listener, since = await self._admit(visit)
         except Refusal as refusal:
             code = UNAUTHENTICATED if refusal.status == 401 else FORBIDDEN
             await _turn_away(send, code, refusal.code)
@@ -52,10 +53,12 @@ class LiveDoor:
             await _turn_away(send, CLOSING[End.UNAVAILABLE], "platform-unavailable")
         else:
             await self._serve(listener, since, receive, send)
+        finally:
+            visit.over()
 
-    async def _admit(self, came: Arrival) -> tuple[Listener, int | None]:
+    async def _admit(self, visit: Visit) -> tuple[Listener, int | None]:
+        came = visit.arrival
         came.check_text()
-        visit = Visit(came)
         if came.path.rstrip("/") != LIVE:
             self._door.count_stranger(visit)
             raise Refusal("not-found", f"the only WebSocket is {LIVE}")

@@ -20,6 +20,7 @@ _USUAL = """
     host idempotency-key last-event-id origin prefer referer traceparent transfer-encoding user-agent
     x-request-id x-timeout x-workspace-id a2a-version a2a-extensions
 """
+_ONCE = frozenset({"host", "authorization"})
 _NAMES = {spelled.encode(): name for name in _USUAL.split() for spelled in (name, name.title())}
 
 
@@ -94,11 +95,15 @@ class Connection(asyncio.Protocol):
         self.peer = _ends(transport, "peername")[0]
         self.front.state.connections.add(self)
         self._wait(self.front.asking)
+        if not self.front.addresses.enter(self.peer):
+            self._refuse(_Refused(429, self.front.addresses.sentence))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         self.front.state.connections.discard(self)
+        self.front.addresses.leave(self.peer)
         self.front.stalled.end(self)
+        self.front.uploading.end(self)
         self._wait(None)
         self.is_gone = self._is_deaf = True
         # The parser holds our methods: without this, only the collector of garbage would free the two.
@@ -182,8 +187,14 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; what looks like one behind a body is none."""
-        if self._headers is not None:
-            self._headers[_NAMES.get(name) or name.lower().decode("latin-1")] = value.decode("latin-1")
+        headers = self._headers
+        if headers is None:
+            return
+        known = _NAMES.get(name) or name.lower().decode("latin-1")
+        if known in headers and known in _ONCE:
+            # Whoever stands before us may go by the first, and we by the last.
+            raise _Refused(400, f"A request has one {known.title()} header.")
+        headers[known] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """The head is whole: somebody can begin to answer."""
@@ -192,14 +203,18 @@ class Connection(asyncio.Protocol):
         assert headers is not None
         if self._fed + self._chunk > HEAD_MOST_BYTES or len(headers) > HEADERS_MOST:
             self._check_size(headers)
+        is_modern = parser.get_http_version() == "1.1"
+        if is_modern and "host" not in headers:
+            raise _Refused(400, "A request has a Host header.")
         wants_other = "upgrade" in headers and parser.should_upgrade()
         if wants_other and headers["upgrade"].lower() == "websocket":
+            if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+                raise _Refused(400, "A request for a WebSocket has no body.")
             return
         self._headers = None
         self._progress = True
         method = parser.get_method().decode("ascii")
         path, query = _target(self._url)
-        is_modern = parser.get_http_version() == "1.1"
         keeps = is_modern and not wants_other and method != "CONNECT" and parser.should_keep_alive()
         server = "" if "host" in headers else "{}:{}".format(*_ends(self.transport, "sockname"))
         self._line_up(Request(self, method, path, query, headers, server, is_modern, keeps))
@@ -216,6 +231,7 @@ class Connection(asyncio.Protocol):
         self._fed = 0
         request, self._coming = self._coming, None
         if request is not None:
+            self.front.uploading.end(self)
             request.took_all()
             # Whoever wants no further answer is not listened to.
             self._is_deaf = not request.keeps
@@ -253,6 +269,10 @@ class Connection(asyncio.Protocol):
             self._waiting.append(request)
             self.pause_reading()
         self._coming = request
+
+    def began_upload(self) -> None:
+        """Somebody reads a body that has not come yet: all of it has one deadline, however it trickles."""
+        self.front.uploading.begin(self)
 
     def _wait(self, waits: Waits["Connection"] | None) -> None:
         """What the client may keep us waiting for now."""
@@ -320,6 +340,8 @@ class Connection(asyncio.Protocol):
         self._is_deaf = True
         self._wait(None)
         self.front.state.connections.discard(self)
+        # From here on its door counts it.
+        self.front.addresses.leave(self.peer)
         socket = self.front.socket()
         socket.connection_made(self.transport)
         self.transport.set_protocol(socket)

@@ -2,9 +2,11 @@
 
 import asyncio
 import http
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from molecule_platform.api.arrival import Edge
 from molecule_platform.api.exchange import Exchange
 from molecule_platform.ports.log import Log
 from molecule_platform.services.waits import Waits
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 # A connection that rests between two requests, that is slow to say what it wants, or that takes nothing.
 REST_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
+# All of a body, however large it is.
+UPLOAD_SECONDS = 300.0
 STALLED_SECONDS = 60.0
 
 STATUS_LINES = {
@@ -28,6 +32,11 @@ class House(Protocol):
     @property
     def log(self) -> Log:
         """Where faults are told."""
+        ...
+
+    @property
+    def edge(self) -> Edge:
+        """What the operator says about the outer wall."""
         ...
 
     def at_once(self, exchange: Exchange) -> bool:
@@ -47,12 +56,35 @@ class ServerState(Protocol):
     default_headers: list[tuple[bytes, bytes]]
 
 
+class AddressCounts:
+    """How many connections each address has; a trusted proxy stands for many clients, and has no cap."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+        self._maximum = edge.max_connections
+        self.sentence = f"Your address has {edge.max_connections} connections: close some first."
+        self._counts: Counter[str] = Counter()
+
+    def enter(self, address: str) -> bool:
+        """One more; whether it may stay. Each one leaves again, also one that may not."""
+        self._counts[address] += 1
+        within = self._counts[address] <= self._maximum or not self._maximum or not address
+        return within or self._edge.is_proxy(address)
+
+    def leave(self, address: str) -> None:
+        """One less."""
+        self._counts[address] -= 1
+        if self._counts[address] <= 0:
+            del self._counts[address]
+
+
 class Front:
     """One per server."""
 
     __slots__ = (
         "_added",
         "_lines",
+        "addresses",
         "asking",
         "house",
         "log",
@@ -61,6 +93,7 @@ class Front:
         "socket",
         "stalled",
         "state",
+        "uploading",
     )
 
     def __init__(
@@ -78,6 +111,8 @@ class Front:
         self.loop = loop
         self.resting: Waits[Connection] = Waits(lambda: REST_SECONDS, _close)
         self.asking: Waits[Connection] = Waits(lambda: REQUEST_SECONDS, _close)
+        self.uploading: Waits[Connection] = Waits(lambda: UPLOAD_SECONDS, _close)
+        self.addresses = AddressCounts(house.edge)
         self.stalled: Waits[Connection] = Waits(lambda: STALLED_SECONDS, _look_at_stalled)
         self._added: list[tuple[bytes, bytes]] = []
         self._lines = b""

@@ -189,6 +189,8 @@ class Request(Exchange):
     async def body(self, most: int, count: Callable[[int], bool] | None = None) -> bytes:
         """See `Exchange`."""
         self._most, self._count = most, count
+        if not self._is_whole:
+            self._connection.began_upload()
         if count is not None and not count(len(self._body)):
             raise Overloaded
         if not self._is_whole and self.headers.get("expect", "").lower() == "100-continue":

@@ -1,0 +1,49 @@
+"""A cap on the open requests of one principal or address: streams, sockets, long polls and all others."""
+
+from collections import Counter
+
+from molecule_platform.domain.refusals import Refusal
+
+RETRY_AFTER_SECONDS = 5
+
+
+class OpenRequest:
+    """A place among the open requests. Harmless when it is left twice."""
+
+    __slots__ = ("_keys", "_open")
+
+    def __init__(self, open_requests: "OpenRequests", keys: tuple[str, ...]) -> None:
+        self._open = open_requests
+        self._keys = keys
+
+    def leave(self) -> None:
+        """The request is answered, or its stream is over."""
+        keys, self._keys = self._keys, ()
+        for key in keys:
+            self._open.leave(key)
+
+
+class OpenRequests:
+    """Counts the open requests of this process."""
+
+    def __init__(self, maximum: int) -> None:
+        self._maximum = maximum
+        self._counts: Counter[str] = Counter()
+
+    def enter(self, *keys: str) -> OpenRequest:
+        """One more, of each of these. Raises 429 when one of them has too many."""
+        counts = self._counts
+        for key in keys:
+            if 0 < self._maximum <= counts[key]:
+                sentence = f"you have {self._maximum} open requests: let some of them end first"
+                facts = {"limit": "open-requests", "maximum": self._maximum}
+                raise Refusal("rate-limited", sentence, retry_after=RETRY_AFTER_SECONDS, **facts)
+        for key in keys:
+            counts[key] += 1
+        return OpenRequest(self, keys)
+
+    def leave(self, key: str) -> None:
+        """One less."""
+        self._counts[key] -= 1
+        if self._counts[key] <= 0:
+            del self._counts[key]
