@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import requests
 
+from molecule_agent import RemoteAgentClient
 from tests.spec.platforms import Platform, Start
 
 TINY = {"text": ""}
@@ -104,6 +105,67 @@ def test_open_requests_of_one_principal_have_a_cap_and_others_are_served(configu
     deadline = time.monotonic() + 30
     while platform.call("GET", path.replace("30", "0"), token).status_code != 200:
         assert time.monotonic() < deadline
+
+
+def asked(
+    platform: Platform, target: str, token: str | None, number: int, size: int = 1
+) -> requests.Response:
+    body = message([{"kind": "text", "text": "x" * size}])
+    body["params"]["message"]["messageId"] = f"m{number}"
+    headers = {"Prefer": "respond-async"}
+    return platform.call("POST", f"/workspaces/{target}/a2a", token, json=body, headers=headers)
+
+
+def delegated(platform: Platform, target: str, client: RemoteAgentClient, task: str) -> requests.Response:
+    body = {"target_id": target, "task": task}
+    return platform.call(
+        "POST", f"/workspaces/{client.workspace_id}/delegate", client.load_token(), json=body
+    )
+
+
+def test_a_sender_holds_at_most_its_share_of_a_mailbox_and_those_above_always_find_room(
+    configured: Start,
+) -> None:
+    platform = configured(MAILBOX_MAX_OPEN=10, MAILBOX_SENDER_PERCENT=20, MOLECULE_A2A_HOLD_SECONDS=0)
+    lead = platform.join("lead")
+    member, *peers = (platform.join(f"member {number}", lead.workspace_id) for number in range(7))
+    target, tokens = member.workspace_id, [peer.load_token() for peer in peers]
+    for number in range(2):
+        assert asked(platform, target, tokens[0], number).status_code == 200
+    for refused in (asked(platform, target, tokens[0], 2), delegated(platform, target, peers[0], "more")):
+        assert limit_of(refused) == (503, "sender-share", 2)
+        assert refused.json()["code"] == "mailbox-full"
+        assert "Retry-After" in refused.headers
+    assert asked(platform, peers[1].workspace_id, tokens[0], 2).status_code == 200
+    for token in tokens[1:5]:
+        assert [asked(platform, target, token, number).status_code for number in range(2)] == [200, 200]
+    assert limit_of(asked(platform, target, tokens[5], 0)) == (503, "mailbox", 10)
+    assert delegated(platform, target, lead, "from above").status_code == 202
+    assert asked(platform, target, lead.load_token(), 0).status_code == 200
+    statuses = [asked(platform, target, None, number).status_code for number in range(11)]
+    assert statuses == [200] * 10 + [503]
+
+
+def test_a_mailbox_and_an_organisation_are_bounded_in_bytes(configured: Start) -> None:
+    platform = configured(
+        MAILBOX_MAX_BYTES=1_000_000,
+        MAILBOX_SENDER_PERCENT=100,
+        MOLECULE_A2A_MAX_BODY_BYTES=500_000,
+        ORG_MAX_BYTES=1_400_000,
+        MOLECULE_A2A_HOLD_SECONDS=0,
+    )
+    one, other, sender = (platform.join(name) for name in ("one", "other", "sender"))
+    token = sender.load_token()
+    assert [asked(platform, one.workspace_id, token, n, 300_000).status_code for n in range(3)] == [200] * 3
+    assert limit_of(asked(platform, one.workspace_id, token, 3, 300_000)) == (503, "mailbox-bytes", 1_000_000)
+    assert asked(platform, other.workspace_id, token, 0, 300_000).status_code == 200
+    assert limit_of(asked(platform, other.workspace_id, token, 1, 300_000)) == (503, "org-bytes", 1_400_000)
+    # What is answered needs no room any more.
+    inbox, mine = f"/workspaces/{one.workspace_id}/inbox", one.load_token()
+    for item in platform.ok("POST", f"{inbox}/lease", mine, json={})["messages"]:
+        answer = {"lease_token": item["lease"]["token"], "text": "done"}
+        platform.ok("POST", f"{inbox}/{item['message_id']}/answer", mine, json=answer)
+    assert asked(platform, one.workspace_id, token, 4, 300_000).status_code == 200
 
 
 def test_lists_that_carry_bodies_are_bounded_in_bytes(platform: Platform) -> None:

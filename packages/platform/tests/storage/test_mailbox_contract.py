@@ -13,6 +13,7 @@ from sqlalchemy import update
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Held, Message, Outcome, Waiting
 from molecule_platform.ports.activity import ActivityRow
+from molecule_platform.ports.mailbox import Usage
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage import tables
 from molecule_platform.storage.transaction import SqlTransaction
@@ -336,6 +337,23 @@ async def test_open_messages_are_counted(store: Store, make_message: MakeMessage
     assert count == 3
     assert counts == (2, 1, 1)
     assert pending == {store.ada.id: 3, store.bob.id: 1}
+
+
+async def test_what_each_sender_holds_of_a_mailbox_and_an_organisation_is_known(
+    store: Store, make_message: MakeMessage
+) -> None:
+    here, at = {"org_id": store.ada.org_id, "target_id": store.ada.id}, store.ada.created_at
+
+    def work(tx: Transaction) -> list[Any]:
+        for number, (caller, body) in enumerate((("user:a", b"12345"), ("user:a", b"123"), ("user:b", b"1"))):
+            put(tx, make_message(id=f"m{number}", caller=caller, body=body, **here))
+        before = tx.mailbox.usage(store.ada.id), tx.mailbox.open_bytes(store.ada.org_id)
+        tx.mailbox.settle("m0", Outcome("cancelled"), at)
+        return [*before, tx.mailbox.usage(store.ada.id), tx.mailbox.open_bytes(store.ada.org_id)]
+
+    held, size, held_then, size_then = await store.storage.write(work)
+    assert (held, size) == ({"user:a": Usage(2, 8), "user:b": Usage(1, 1)}, 9)
+    assert (held_then, size_then) == ({"user:a": Usage(1, 3), "user:b": Usage(1, 1)}, 4)
 
 
 async def test_what_waits_is_listed_oldest_first_and_offered_by_priority(

@@ -56,6 +56,8 @@ VERBS: dict[str, Callable[[Transaction], Any]] = {
     "load": lambda tx: tx.mailbox.load("w"),
     "counts": lambda tx: tx.mailbox.counts("w"),
     "open_count": lambda tx: tx.mailbox.open_count("w"),
+    "usage": lambda tx: tx.mailbox.usage("w"),
+    "open_bytes": lambda tx: tx.mailbox.open_bytes("o"),
     "is_anyone_waiting": lambda tx: tx.mailbox.is_anyone_waiting("w"),
     "is_context_open": lambda tx: tx.mailbox.is_context_open("w", "c"),
     "waiting": lambda tx: tx.mailbox.waiting("w"),

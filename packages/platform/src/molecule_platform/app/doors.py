@@ -45,6 +45,7 @@ from molecule_platform.services.followers import Followers
 from molecule_platform.services.inbox import Inbox
 from molecule_platform.services.inbox_progress import InboxProgress
 from molecule_platform.services.logbook import Logbook
+from molecule_platform.services.mailbox_room import RoomLimits
 from molecule_platform.services.message_streams import MessageStreams
 from molecule_platform.services.message_trees import MessageTrees
 from molecule_platform.services.messages import Messages
@@ -170,7 +171,13 @@ def _limits(settings: Settings) -> DeliveryLimits:
         hold_seconds=settings.a2a_hold_seconds,
         ttl_seconds=settings.message_ttl_seconds,
         run_seconds=settings.a2a_max_run_seconds,
-        max_open=settings.mailbox_max_open,
+        room=RoomLimits(
+            settings.mailbox_max_open,
+            settings.mailbox_sender_percent,
+            settings.mailbox_max_bytes,
+            settings.org_max_bytes,
+            settings.a2a_max_body_bytes,
+        ),
         max_attempts=settings.message_max_attempts,
         idle_seconds=settings.a2a_idle_timeout_seconds,
         delegation=context_limits(settings),

@@ -28,10 +28,20 @@ def message_not_found(message_id: str) -> Refusal:
     return Refusal("message-not-found", f"there is no message {message_id} here")
 
 
-def mailbox_full(target: Workspace) -> Refusal:
-    """The mailbox has as many open messages as it may."""
-    sentence = f"the mailbox of {target.name} is full: try again later"
-    return Refusal("mailbox-full", sentence, retry_after=FULL_RETRY_SECONDS)
+_FULL = {
+    "mailbox": "the mailbox of {name} is full: it holds {maximum} open messages",
+    "mailbox-bytes": "the mailbox of {name} is full: it holds {maximum} bytes",
+    "sender-share": "your share of the mailbox of {name} is used up: {maximum} open messages",
+    "sender-share-bytes": "your share of the mailbox of {name} is used up: {maximum} bytes",
+    "org-bytes": "the mailboxes of the organisation of {name} are full: they hold {maximum} bytes",
+}
+
+
+def mailbox_full(target: Workspace, limit: str, maximum: int) -> Refusal:
+    """There is no room for one more message; the refusal names which limit is reached, and the figure."""
+    sentence = _FULL[limit].format(name=target.name, maximum=maximum)
+    facts = {"retry_after": FULL_RETRY_SECONDS, "limit": limit, "maximum": maximum}
+    return Refusal("mailbox-full", f"{sentence}; try again later", **facts)
 
 
 def check_budget(target: Workspace) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from molecule_platform.domain.events import Transition
 from molecule_platform.domain.messages import Held, InWork, Message, Outcome, Waiting
@@ -43,6 +43,13 @@ class Load:
 
     accepted: int
     leased: int
+
+
+class Usage(NamedTuple):
+    """What somebody holds of a mailbox: open messages, and the bytes of their bodies."""
+
+    count: int
+    size: int
 
 
 @value
@@ -116,6 +123,14 @@ class Mailbox(Protocol):
 
     def load(self, target_id: str) -> Load:
         """How much a workspace has before it."""
+        ...
+
+    def usage(self, target_id: str) -> dict[str, Usage]:
+        """What each sender holds of a mailbox."""
+        ...
+
+    def open_bytes(self, org_id: str) -> int:
+        """The bytes of all open messages of an organisation."""
         ...
 
     def is_anyone_waiting(self, target_id: str) -> bool:

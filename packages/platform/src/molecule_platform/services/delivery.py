@@ -28,6 +28,7 @@ from molecule_platform.services import (
 )
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.desk import Desk, Slot
+from molecule_platform.services.mailbox_room import MailboxRoom, RoomLimits
 from molecule_platform.services.submissions import Receipt, Submission
 from molecule_wire import ids
 from molecule_wire.a2a import errors, text
@@ -42,7 +43,7 @@ class DeliveryLimits:
     ttl_seconds: int = 86_400
     run_seconds: int = 1800
     run_seconds_for_users: int = 7200
-    max_open: int = 1000
+    room: RoomLimits = field(default_factory=RoomLimits)
     max_attempts: int = 5
     idle_seconds: int = 300
     delegation: ContextLimits = field(default_factory=ContextLimits)
@@ -81,6 +82,7 @@ class Delivery:
         self._desk = desk
         self._courier = courier
         self.limits = limits
+        self.room = MailboxRoom(limits.room)
 
     async def accept(self, submission: Submission) -> Receipt:
         """Make the message durable, once: a repeat of the same request attaches to the first.
@@ -135,7 +137,9 @@ class Delivery:
         if submission.continues is not None:
             _check_goes_on(tx, submission.continues)
         correspondence.check_budget(target)
-        self._check_capacity(submission, target, load)
+        if submission.never_queue:
+            dispatch.refuse_to_wait(target, load.accepted + load.leased)
+        self.room.take(tx, target, submission.principal, len(message.body), load)
         message = self._in_context(tx, submission, message, now)
         if self._is_free(tx, submission, target, load):
             message = messages.leased_at_once(message, self._replica_id, now)
@@ -182,17 +186,6 @@ class Delivery:
         if named and tx.mailbox.is_context_open(target.id, self._context_of(submission, "")):
             return False
         return dispatch.capacity(target, load.leased) > 0
-
-    def _check_capacity(self, submission: Submission, target: Workspace, load: Load) -> None:
-        open_messages = load.accepted + load.leased
-        if submission.never_queue:
-            dispatch.refuse_to_wait(target, open_messages)
-        if open_messages >= self.limits.max_open:
-            raise correspondence.mailbox_full(target)
-
-    def has_room(self, tx: Transaction, target_id: str) -> bool:
-        """Whether a workspace's mailbox takes one more item."""
-        return tx.mailbox.open_count(target_id) < self.limits.max_open
 
     def _context_of(self, submission: Submission, otherwise: str) -> str:
         if submission.continues is not None:

@@ -60,8 +60,9 @@ class Messages:
     def _redeliver(self, tx: Transaction, workspace: Workspace, name: str, now: datetime) -> Message:
         dead = inbox_leases.addressed(tx, workspace, name)
         _check_dead(dead)
-        if not self._deliveries.has_room(tx, workspace.id):
-            raise correspondence.mailbox_full(workspace)
+        maximum = self._deliveries.limits.room.max_open
+        if tx.mailbox.open_count(workspace.id) >= maximum:
+            raise correspondence.mailbox_full(workspace, "mailbox", maximum)
         # A task that has failed stays so: whoever knows it keeps its end, and the new cycle has its own.
         task_id = dead.task_id if task_log.task_of(tx, dead) is None else ids.uuid7()
         until = now + (dead.waits_until - dead.created_at)

@@ -6,6 +6,37 @@ from molecule_platform.settings.setting import Setting
 _MEBIBYTE = 1024 * 1024
 _bytes = parsers.whole(1024, 1024 * 1024 * _MEBIBYTE)
 
+MAILBOX_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "MAILBOX_MAX_OPEN",
+        "mailbox_max_open",
+        parsers.whole(1, 1_000_000),
+        "1000",
+        "How many open messages one mailbox holds.",
+    ),
+    Setting(
+        "MAILBOX_SENDER_PERCENT",
+        "mailbox_sender_percent",
+        parsers.whole(1, 100),
+        "20",
+        "Share of a mailbox that one sender may hold; not for users, org tokens and ancestors.",
+    ),
+    Setting(
+        "MAILBOX_MAX_BYTES",
+        "mailbox_max_bytes",
+        _bytes,
+        str(256 * _MEBIBYTE),
+        "Bytes of the open messages of one mailbox.",
+    ),
+    Setting(
+        "ORG_MAX_BYTES",
+        "org_max_bytes",
+        _bytes,
+        str(4096 * _MEBIBYTE),
+        "Bytes of the open messages of one organisation.",
+    ),
+)
+
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "MOLECULE_JSON_MAX_VALUES",

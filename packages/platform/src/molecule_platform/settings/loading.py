@@ -59,6 +59,9 @@ class Settings:
     a2a_blocking_max_seconds: float
     message_ttl_seconds: int
     mailbox_max_open: int
+    mailbox_sender_percent: int
+    mailbox_max_bytes: int
+    org_max_bytes: int
     message_max_attempts: int
     message_max_releases: int
     max_delegation_depth: int

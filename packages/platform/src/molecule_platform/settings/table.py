@@ -210,13 +210,7 @@ SETTINGS: tuple[Setting, ...] = (
         str(_DAY),
         "How long a message may wait to be taken.",
     ),
-    Setting(
-        "MAILBOX_MAX_OPEN",
-        "mailbox_max_open",
-        parsers.whole(1, 1_000_000),
-        "1000",
-        "How many open messages one mailbox holds.",
-    ),
+    *limits.MAILBOX_SETTINGS,
     Setting(
         "MESSAGE_MAX_ATTEMPTS",
         "message_max_attempts",

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from molecule_platform.domain.events import Transition
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN, RAISED_AFTER, Held, InWork, Message, Outcome, Waiting
-from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter, TraceFilter
+from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter, TraceFilter, Usage
 from molecule_platform.storage import counters, mailbox_pages, responses
 from molecule_platform.storage import mailbox_sql as sql
 from molecule_platform.storage.mail_tables import IS_UNFINISHED
@@ -87,6 +87,15 @@ class SqlMailbox:
         found = sql.LOAD.first(self._connection, {"target": target_id})
         assert found is not None
         return Load(**found)
+
+    def usage(self, target_id: str) -> dict[str, Usage]:
+        """What each sender holds of a mailbox."""
+        found = sql.USAGE.rows(self._connection, {"target": target_id})
+        return {row["caller"]: Usage(row["count"], row["size"]) for row in found}
+
+    def open_bytes(self, org_id: str) -> int:
+        """The bytes of all open messages of an organisation."""
+        return sql.OPEN_BYTES.scalar(self._connection, {"org": org_id})
 
     def is_anyone_waiting(self, target_id: str) -> bool:
         """Whether the workspace has a message that nobody has taken."""

@@ -132,6 +132,16 @@ COUNTS = Prepared(
     ),
     [Column("accepted", Integer), Column("leased", Integer), Column("dead", Integer)],
 )
+_SIZE = func.coalesce(func.sum(func.length(column.body)), 0)
+USAGE = Prepared(
+    select(column.caller, func.count().label("count"), _SIZE.label("size"))
+    .where(_TARGET, _IS_OPEN)
+    .group_by(column.caller),
+    [column.caller, Column("count", Integer), Column("size", Integer)],
+)
+OPEN_BYTES = Prepared(
+    select(_SIZE).select_from(messages).where(_IS_OPEN, IS_UNFINISHED, column.org_id == bindparam("org"))
+)
 ANY_ACCEPTED = Prepared(select(column.id).where(_TARGET, column.status == "accepted").limit(1), [column.id])
 CONTEXT = Prepared(
     select(column.id).where(_TARGET, _IS_OPEN, column.context_id == bindparam("context")).limit(1),
