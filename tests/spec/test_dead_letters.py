@@ -1,5 +1,6 @@
 """Dead letters: nobody tries them again until somebody says so, and then all is as at the beginning."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -115,3 +116,31 @@ def test_only_dead_letters_and_only_by_those_who_may_send(
     assert (twice.status_code, twice.json()["code"]) == (409, "conflict")
     unknown = platform.call("POST", f"{inbox(client)}/unknown/redeliver")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "message-not-found")
+
+
+@pytest.mark.unheld
+def test_a_caller_whose_queued_message_fails_for_good_finds_that_in_its_activity(platform: Platform) -> None:
+    """The original client is told "queued" and never asks for the message again."""
+    caller, target = platform.join("caller"), platform.join("target")
+    queued = platform.send(target.workspace_id, "hi", caller.load_token()).json()
+    inbox = f"/workspaces/{target.workspace_id}/inbox"
+    [item] = platform.ok("POST", f"{inbox}/lease", target.load_token(), json={})["messages"]
+    failure = {"lease_token": item["lease"]["token"], "error": "out of order", "retryable": False}
+    platform.ok("POST", f"{inbox}/{item['message_id']}/fail", target.load_token(), json=failure)
+    activity = f"/workspaces/{caller.workspace_id}/activity"
+    [row] = platform.ok("GET", activity, caller.load_token())
+    assert (row["type"], row["status"], row["error_detail"]) == ("a2a_send", "error", "out of order")
+    assert (row["message_id"], row["target_id"]) == (queued["message_id"], target.workspace_id)
+    assert platform.ok("GET", f"{activity}?type=a2a_receive", caller.load_token()) == []
+
+
+def test_a_caller_who_is_told_of_a_failure_is_not_told_twice(patient: Platform) -> None:
+    caller, target = patient.join("caller"), patient.join("target")
+    asking = threading.Thread(target=patient.send, args=(target.workspace_id, "hi", caller.load_token()))
+    asking.start()
+    inbox = f"/workspaces/{target.workspace_id}/inbox"
+    [item] = patient.ok("POST", f"{inbox}/lease", target.load_token(), json={"wait": 30})["messages"]
+    failure = {"lease_token": item["lease"]["token"], "error": "out of order", "retryable": False}
+    patient.ok("POST", f"{inbox}/{item['message_id']}/fail", target.load_token(), json=failure)
+    asking.join(30)
+    assert patient.ok("GET", f"/workspaces/{caller.workspace_id}/activity", caller.load_token()) == []

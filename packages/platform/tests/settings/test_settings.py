@@ -408,3 +408,10 @@ def test_any_other_api_of_github_stops_the_start(url: str) -> None:
 
 def test_the_token_for_github_is_never_shown() -> None:
     assert "ghp-secret" not in repr(load({"GITHUB_TOKEN": "ghp-secret"})[0])
+
+
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_an_organisation_that_could_not_be_demanded_of_every_request_stops_the_start(where: str) -> None:
+    given = {"MOLECULE_ORG_ID": "default"}
+    with pytest.raises(settings.SettingProblem, match="MOLECULE_ORG_ID is set: .* Unset it here"):
+        settings.load({}, given if where == "environment" else {}, given if where == "file" else {})

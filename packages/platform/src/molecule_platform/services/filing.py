@@ -1,5 +1,6 @@
 """A new message in the mailbox: the row, its place in the log, and a ring for whoever takes it."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from molecule_platform.domain import inbox
@@ -8,6 +9,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, logbook
+from molecule_wire import ids
 
 # How exactly it is known when a workspace last did something.
 NOTICED_EVERY = timedelta(seconds=1)
@@ -36,6 +38,22 @@ def log_refused(tx: Transaction, message: Message, sentence: str, now: datetime)
     numbered = message.but(seq=tx.activity.next_seq())
     row = _row(numbered, "error", "error", logbook.beginning(said_in(message)), now, None, sentence)
     tx.activity.insert(row)
+
+
+def log_failed(tx: Transaction, message: Message, now: datetime) -> None:
+    """Tell a workspace in its own activity that what it sent has failed for good, when no call of it waits.
+
+    A client that was told "queued" and never asks for the message finds it there.
+    """
+    sender = inbox.peer_of(message.caller)
+    is_waited_for = message.held_until is not None and message.held_until > now
+    if not sender or message.kind != "message" or is_waited_for:
+        return
+    words = logbook.beginning(said_in(message))
+    row = _row(message, "a2a_send", "error", words, now, message.id)
+    row = replace(row, id=ids.uuid7(), seq=tx.activity.next_seq(), workspace_id=sender)
+    tx.activity.insert(row)
+    tx.signal(bells.mail(sender))
 
 
 def _row(

@@ -7,7 +7,7 @@ from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import bells, conclusions, delegations
+from molecule_platform.services import bells, conclusions, delegations, filing
 
 
 def settle(
@@ -19,6 +19,8 @@ def settle(
         return None
     conclusions.conclude(tx, message, now, told=outcome.told)
     _tell_delegation(tx, message, now)
+    if message.status in ("failed", "expired"):
+        filing.log_failed(tx, message, now)
     _ring(tx, message)
     # Its task may have got its name just now.
     return tx.mailbox.get(message_id)

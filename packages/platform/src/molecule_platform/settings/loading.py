@@ -113,6 +113,9 @@ def load(
     `toml` the file molecule.toml in the data directory is read, if there is one. Raises `SettingProblem`.
     """
     file = _file_values(toml, flags, environ)
+    for name, reason in table.REFUSED.items():
+        if environ.get(name) or file.get(name):
+            raise parsers.SettingProblem(f"{name} is set: {reason}.")
     sources = (("", flags), ("", environ), (f" in {FILE_NAME}", file))
     values = {setting.attribute: _value_of(setting, sources) for setting in table.SETTINGS}
     settings = Settings(**values)
