@@ -33,6 +33,11 @@ class PlatformProcess:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> Path:
         return self.data_dir.parent / "platform.log"
 

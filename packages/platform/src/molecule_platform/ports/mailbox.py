@@ -48,7 +48,7 @@ class Load:
 class Usage(NamedTuple):
     """What somebody holds of a mailbox: open messages, and the bytes of their bodies."""
 
-    count: int
+    messages: int
     size: int
 
 

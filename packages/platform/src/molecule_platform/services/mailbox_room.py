@@ -65,14 +65,14 @@ class MailboxRoom:
         """Count a message of that size in. Raises `mailbox-full`, which names the limit and the figure."""
         load = load or tx.mailbox.load(target.id)
         count, limits = load.accepted + load.leased, self.limits
-        is_small = count < limits.share.count and count * limits.largest_body + size <= limits.share.size
+        is_small = count < limits.share.messages and count * limits.largest_body + size <= limits.share.size
         if not is_small:
             self._check_box(tx, target, sender, size, count)
         self._check_org(tx, target, sender, size)
         known = self._boxes.get(target.id)
         if known is not None:
             held = known.senders.get(sender.text, _NOTHING)
-            known.senders[sender.text] = Usage(held.count + 1, held.size + size)
+            known.senders[sender.text] = Usage(held.messages + 1, held.size + size)
             known.size += size
         self._orgs[target.org_id].size += size
 
@@ -86,7 +86,7 @@ class MailboxRoom:
             full = (
                 ("mailbox", limits.max_open, count >= limits.max_open),
                 ("mailbox-bytes", limits.max_bytes, known.size + size > limits.max_bytes),
-                ("sender-share", limits.share.count, own.count >= limits.share.count),
+                ("sender-share", limits.share.messages, own.messages >= limits.share.messages),
                 ("sender-share-bytes", limits.share.size, own.size + size > limits.share.size),
             )
             reached = [(limit, maximum) for limit, maximum, is_reached in full if is_reached]
@@ -97,7 +97,7 @@ class MailboxRoom:
             if not _finds_room(tx, sender, target):
                 raise correspondence.mailbox_full(target, *reached[0])
             # It is in nobody's way but its own: what it holds itself may fill a mailbox, and no more.
-            if own.count >= limits.max_open:
+            if own.messages >= limits.max_open:
                 raise correspondence.mailbox_full(target, "mailbox", limits.max_open)
             if own.size + size > limits.max_bytes:
                 raise correspondence.mailbox_full(target, "mailbox-bytes", limits.max_bytes)

@@ -17,10 +17,8 @@ from molecule_platform.storage.tables import activity_logs, messages
 
 _COLUMNS = [f.name for f in fields(ActivityRow) if f.name != "message"]
 _OWN = [activity_logs.c[name].label(f"row_{name}") for name in _COLUMNS]
-_KEPT = [messages.c.body, messages.c.result]
-_KEPT += [
-    cast(activity_logs.c[name], Text) for name in ("request_body", "response_body", "tool_trace", "metadata")
-]
+_BODIES = ("request_body", "response_body", "tool_trace", "metadata")
+_KEPT = (messages.c.body, messages.c.result, *(cast(activity_logs.c[name], Text) for name in _BODIES))
 _SIZE = sum((func.coalesce(func.length(kept), 0) for kept in _KEPT), start=literal(0))
 _INSERT = Prepared(insert(activity_logs), names=_COLUMNS)
 

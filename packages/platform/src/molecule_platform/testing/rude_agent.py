@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from molecule_platform.testing import rude_exchange
 from molecule_platform.testing.rude_exchange import Arrival, Exchange, RudeTask
-from molecule_wire import JSONObject, ids, jsontext
+from molecule_wire import JSON, JSONObject, ids, jsontext
 from molecule_wire.a2a import envelopes, errors, operations, text
 from molecule_wire.a2a.tasks import TaskState
 
@@ -244,7 +244,9 @@ async def _flood(agent: RudeAgent, exchange: Exchange) -> None:
 
 async def _many_values(agent: RudeAgent, exchange: Exchange) -> None:
     """An answer of far more values than anybody reads."""
-    await exchange.result({"message": rude_exchange.said("many", "c") | {"metadata": {"n": [0] * 200_000}}})
+    many: list[JSON] = [0] * 200_000
+    metadata: JSONObject = {"many": many}
+    await exchange.result({"message": {**rude_exchange.said("many", "c"), "metadata": metadata}})
 
 
 async def _trickle(agent: RudeAgent, exchange: Exchange) -> None:
