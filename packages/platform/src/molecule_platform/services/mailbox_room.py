@@ -55,6 +55,7 @@ class MailboxRoom:
 
     def __init__(self, limits: RoomLimits, now: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
+        self._share = limits.share
         self._now = now
         self._boxes: dict[str, _Known] = {}
         self._orgs: dict[str, _Known] = {}
@@ -64,8 +65,8 @@ class MailboxRoom:
     ) -> None:
         """Count a message of that size in. Raises `mailbox-full`, which names the limit and the figure."""
         load = load or tx.mailbox.load(target.id)
-        count, limits = load.accepted + load.leased, self.limits
-        is_small = count < limits.share.messages and count * limits.largest_body + size <= limits.share.size
+        count, limits, share = load.accepted + load.leased, self.limits, self._share
+        is_small = count < share.messages and count * limits.largest_body + size <= share.size
         if not is_small:
             self._check_box(tx, target, sender, size, count)
         self._check_org(tx, target, sender, size)
@@ -79,15 +80,15 @@ class MailboxRoom:
     def _check_box(
         self, tx: Transaction, target: Workspace, sender: Principal, size: int, count: int
     ) -> None:
-        limits = self.limits
+        limits, share = self.limits, self._share
         for ask_anew in (False, True):
             known = self._box(tx, target.id, ask_anew)
             own = known.senders.get(sender.text, _NOTHING)
             full = (
                 ("mailbox", limits.max_open, count >= limits.max_open),
                 ("mailbox-bytes", limits.max_bytes, known.size + size > limits.max_bytes),
-                ("sender-share", limits.share.messages, own.messages >= limits.share.messages),
-                ("sender-share-bytes", limits.share.size, own.size + size > limits.share.size),
+                ("sender-share", share.messages, own.messages >= share.messages),
+                ("sender-share-bytes", share.size, own.size + size > share.size),
             )
             reached = [(limit, maximum) for limit, maximum, is_reached in full if is_reached]
             if not reached:
