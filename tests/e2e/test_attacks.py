@@ -4,7 +4,7 @@ import contextlib
 import http.client
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ class Scene:
         return f"{path}/{item['message_id']}", item["lease"]["token"].encode()
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[HealthProbe]:
+    def watched(self) -> Generator[HealthProbe]:
         """While somebody attacks, health is answered in time and memory stays."""
         with HealthProbe(self.process.port) as probe:
             yield probe

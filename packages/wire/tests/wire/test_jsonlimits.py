@@ -1,7 +1,7 @@
 """Limits of JSON texts are found on their bytes, exactly."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -18,15 +18,18 @@ JSONS = st.recursive(
 )
 
 
+def held(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value).values())
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
 def values(value: Any) -> int:
-    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(values(one) for one in held)
+    return 1 + sum(values(one) for one in held(value))
 
 
 def depth(value: Any) -> int:
-    if not isinstance(value, dict | list):
-        return 0
-    return 1 + max((depth(one) for one in (value.values() if isinstance(value, dict) else value)), default=0)
+    return 1 + max(map(depth, held(value)), default=0) if isinstance(value, dict | list) else 0
 
 
 def over(limits: JSONLimits, body: bytes) -> str | None:

@@ -1,6 +1,7 @@
 """Lists of messages: each page is a few short index scans, however long the mailbox is."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select, union_all
@@ -71,8 +72,8 @@ def conversation(
     newest = select(found.c.id, found.c.size).order_by(found.c.seq.desc()).limit(limit)
     rows = connection.execute(newest).all()
     weights = accumulate(row.size for row in rows)
-    fitting = [row.id for row, weight in zip(rows, weights, strict=True) if weight <= most_bytes]
-    every = select(*(column[name] for name in sql.COLUMNS)).where(column.id.in_(fitting))
+    shown = [row.id for row, weight in zip(rows, weights, strict=True) if weight <= most_bytes]
+    every = select(*(column[name] for name in sql.COLUMNS)).where(column.id.in_(shown))
     return connection.execute(every.order_by(column.seq)).mappings().all()
 
 
