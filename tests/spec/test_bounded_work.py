@@ -168,6 +168,20 @@ def test_a_mailbox_and_an_organisation_are_bounded_in_bytes(configured: Start) -
     assert asked(platform, one.workspace_id, token, 4, 300_000).status_code == 200
 
 
+def test_a_list_of_events_is_bounded_in_bytes_and_goes_on_where_it_ended(platform: Platform) -> None:
+    agent = platform.join("agent")
+    for _ in range(10):
+        body = {"message": "x" * 1_000_000}
+        platform.ok("POST", f"/workspaces/{agent.workspace_id}/notify", agent.load_token(), json=body)
+    path = f"/events/{agent.workspace_id}?type=AGENT_MESSAGE&limit=1000"
+    newest = platform.ok("GET", path)
+    assert len(newest) == 8
+    first = platform.ok("GET", f"{path}&since=0")
+    rest = platform.ok("GET", f"{path}&since={first[-1]['id']}")
+    assert (len(first), len(rest)) == (8, 2)
+    assert {event["id"] for event in newest} <= {event["id"] for event in first + rest}
+
+
 def test_lists_that_carry_bodies_are_bounded_in_bytes(platform: Platform) -> None:
     agent = platform.join("agent")
     path, token = f"/workspaces/{agent.workspace_id}", agent.load_token()

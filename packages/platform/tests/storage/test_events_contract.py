@@ -107,6 +107,27 @@ def responses_in(tx: Transaction, after: int) -> list[tuple[int, Any]]:
     ]
 
 
+async def test_the_newest_before_a_number_go_on_where_the_newest_ended(
+    store: Store, make_message: MakeMessage
+) -> None:
+    def work(tx: Transaction) -> tuple[list[int | None], list[int | None]]:
+        happen(tx, store, 0)
+        end_one(tx, store, make_message, id="one")
+        happen(tx, store, 1)
+        end_one(tx, store, make_message, id="two")
+        whole = [event.id for event in tx.events.newest(store.org.id, 100)]
+        pages: list[int | None] = []
+        last: int | None = None
+        while page := tx.events.newest(store.org.id, 1, before=last):
+            pages += [event.id for event in page]
+            last = page[-1].id
+        return whole, pages
+
+    whole, pages = await store.storage.write(work)
+    assert len(whole) == 10
+    assert pages == whole
+
+
 async def test_how_a_message_ended_is_told_right_after_its_end(
     store: Store, make_message: MakeMessage
 ) -> None:

@@ -33,8 +33,9 @@ class EventLog(Protocol):
         *,
         workspace_id: str | None = None,
         types: Collection[str] | None = None,
+        before: int | None = None,
     ) -> list[Event]:
-        """The newest events of an organisation, newest first."""
+        """The newest events of an organisation, or the newest before a number, newest first."""
         ...
 
     def last_id(self) -> int:

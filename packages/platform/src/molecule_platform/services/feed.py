@@ -7,18 +7,20 @@ number first reads history up to where the feed stands, and then follows (`servi
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from enum import Enum
 
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.log import Log
-from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.ports.storage import PAGE_MAX_BYTES, Storage, Transaction
 from molecule_platform.services.bells import EVENTS, Bells
+from molecule_wire import jsontext
 
 BUFFER = 1024
 PAGE = 500
+LISTED_AT_ONCE = 100
 LOOK_AGAIN_SECONDS = 1.0
 
 
@@ -207,21 +209,53 @@ class Feed:
     async def newest(
         self, org_id: str, limit: int, workspace_id: str | None, types: Collection[str] | None
     ) -> list[Event]:
-        """The newest events of an organisation, newest first."""
-        return await self._storage.read(
-            lambda tx: tx.events.newest(org_id, limit, workspace_id=workspace_id, types=types)
-        )
+        """The newest events of an organisation, newest first; fewer where they are large."""
+
+        async def page(last: int | None, count: int) -> list[Event]:
+            return await self._storage.read(
+                lambda tx: tx.events.newest(
+                    org_id, count, workspace_id=workspace_id, types=types, before=last
+                )
+            )
+
+        return await _bounded(page, None, limit)
 
     async def since(
         self, org_id: str, after: int, limit: int, workspace_id: str | None, types: Collection[str] | None
     ) -> list[Event]:
-        """An organisation's events after a number, oldest first. Raises 410 when some are forgotten."""
+        """An organisation's events after a number, oldest first; fewer where they are large.
 
-        def work(tx: Transaction) -> list[Event]:
+        Raises 410 when some are forgotten.
+        """
+
+        def work(tx: Transaction, place: int, count: int) -> list[Event]:
             oldest = tx.events.oldest_kept()
-            if after < oldest:
-                sentence = f"the events after {after} are no longer kept: begin again with since={oldest}"
+            if place < oldest:
+                sentence = f"the events after {place} are no longer kept: begin again with since={oldest}"
                 raise Refusal("cursor-lost", sentence, oldest_id=str(oldest))
-            return tx.events.after(after, limit, org_id=org_id, workspace_id=workspace_id, types=types)
+            return tx.events.after(place, count, org_id=org_id, workspace_id=workspace_id, types=types)
 
-        return await self._storage.read(work)
+        async def page(last: int | None, count: int) -> list[Event]:
+            return await self._storage.read(lambda tx: work(tx, last or 0, count))
+
+        return await _bounded(page, after, limit)
+
+
+async def _bounded(
+    page: Callable[[int | None, int], Awaitable[list[Event]]], last: int | None, limit: int
+) -> list[Event]:
+    """Events until there are enough of them, or their payloads fill a page: a list carries what was said."""
+    found: list[Event] = []
+    size = 0
+    while len(found) < limit and size <= PAGE_MAX_BYTES:
+        count = min(LISTED_AT_ONCE, limit - len(found))
+        more = await page(last, count)
+        if not more:
+            break
+        for event in more:
+            size += len(jsontext.encode(event.payload))
+            if found and size > PAGE_MAX_BYTES:
+                break
+            found.append(event)
+        last = more[-1].id
+    return found

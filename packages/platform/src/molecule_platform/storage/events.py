@@ -50,12 +50,19 @@ class SqlEventLog:
         *,
         workspace_id: str | None = None,
         types: Collection[str] | None = None,
+        before: int | None = None,
     ) -> list[Event]:
-        """The newest events, newest first."""
+        """The newest events, or the newest before a number, newest first."""
         plain = _filtered_events(org_id, workspace_id, types)
         steps = _filtered_steps(org_id, workspace_id, types)
+        if before is not None:
+            plain = plain.where(events.c.id < before)
+            # The step with that very number may have been two, the first under the number before.
+            steps = steps.where(message_transitions.c.event_id <= before)
         found = self._events(plain.order_by(events.c.id.desc()).limit(limit))
-        found += self._steps(steps.order_by(message_transitions.c.event_id.desc()).limit(limit), types)
+        found += self._steps(steps.order_by(message_transitions.c.event_id.desc()).limit(limit + 1), types)
+        # A step before the number may tell something under the number itself.
+        found = [event for event in found if before is None or _number(event) < before]
         return sorted(found, key=_number, reverse=True)[:limit]
 
     def last_id(self) -> int:
