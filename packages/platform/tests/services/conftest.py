@@ -40,7 +40,7 @@ from molecule_platform.services.identity import Identity
 from molecule_platform.services.inbox import Inbox, LeaseWish
 from molecule_platform.services.lives import LifeRules, Lives
 from molecule_platform.services.login import Login
-from molecule_platform.services.mailbox_room import RoomLimits
+from molecule_platform.services.mailbox_capacity import CapacityLimits
 from molecule_platform.services.provisioning import StartRules
 from molecule_platform.services.registration import Application, ClaimRules, Registration
 from molecule_platform.services.replies import Replies
@@ -186,7 +186,7 @@ class Rig:
         self.login = Login(storage, clock, self.identity)
         self.feed = Feed(storage, bells, self.log)
         self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, bells, 90)
-        self.limits = DeliveryLimits(room=RoomLimits(max_open=5, sender_percent=100), max_attempts=2)
+        self.limits = DeliveryLimits(capacity=CapacityLimits(max_open=5, sender_percent=100), max_attempts=2)
         self.streams, self.desk = TaskStreams(storage, bells), Desk(bells)
         self.courier = self.new_courier(REPLICA)
         self.delivery = Delivery(storage, bells, clock, REPLICA, self.limits, self.desk, self.courier)

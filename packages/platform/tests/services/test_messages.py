@@ -135,7 +135,7 @@ async def test_only_dead_letters_begin_anew_and_only_once(rig: Rig, mail: Messag
 async def test_a_full_mailbox_takes_no_dead_letter_back(rig: Rig, mail: Messages, refuses: Refuses) -> None:
     ada = await rig.agent()
     dead = await dead_letter(rig, ada)
-    for _ in range(rig.limits.room.max_open):
+    for _ in range(rig.limits.capacity.max_open):
         await rig.send(ada)
     refusal = await refuses(mail.redeliver(ada, dead.id), "mailbox-full")
     assert refusal.extras["retry_after"]

@@ -105,7 +105,7 @@ async def test_an_answer_that_nobody_waits_for_also_becomes_an_item_of_the_asker
 async def full_mailbox(talk: Talk) -> None:
     while (
         await talk.rig.storage.read(lambda tx: tx.mailbox.open_count(talk.ada.id))
-        < talk.rig.limits.room.max_open
+        < talk.rig.limits.capacity.max_open
     ):
         await talk.rig.send(talk.ada)
 

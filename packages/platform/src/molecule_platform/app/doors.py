@@ -45,7 +45,7 @@ from molecule_platform.services.followers import Followers
 from molecule_platform.services.inbox import Inbox
 from molecule_platform.services.inbox_progress import InboxProgress
 from molecule_platform.services.logbook import Logbook
-from molecule_platform.services.mailbox_room import RoomLimits
+from molecule_platform.services.mailbox_capacity import CapacityLimits
 from molecule_platform.services.message_streams import MessageStreams
 from molecule_platform.services.message_trees import MessageTrees
 from molecule_platform.services.messages import Messages
@@ -171,7 +171,7 @@ def _limits(settings: Settings) -> DeliveryLimits:
         hold_seconds=settings.a2a_hold_seconds,
         ttl_seconds=settings.message_ttl_seconds,
         run_seconds=settings.a2a_max_run_seconds,
-        room=RoomLimits(
+        capacity=CapacityLimits(
             settings.mailbox_max_open,
             settings.mailbox_sender_percent,
             settings.mailbox_max_bytes,

@@ -87,7 +87,7 @@ class Delegating:
         if earlier is not None and not _is_key_free(earlier, now):
             return Delegated(earlier, replayed=True)
         correspondence.check_budget(target)
-        self._deliveries.room.take(tx, target, wish.principal, len(wish.task.encode()))
+        self._deliveries.capacity.take(tx, target, wish.principal, len(wish.task.encode()))
         working = delegation_context.in_work(tx, wish.principal, now)
         made, context = self._made(tx, wish, target, ids.uuid7(), working, now, message_id=ids.uuid7())
         if earlier is not None:

@@ -28,7 +28,7 @@ from molecule_platform.services import (
 )
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.desk import Desk, Slot
-from molecule_platform.services.mailbox_room import MailboxRoom, RoomLimits
+from molecule_platform.services.mailbox_capacity import CapacityLimits, MailboxCapacity
 from molecule_platform.services.submissions import Receipt, Submission
 from molecule_wire import ids
 from molecule_wire.a2a import errors, text
@@ -43,7 +43,7 @@ class DeliveryLimits:
     ttl_seconds: int = 86_400
     run_seconds: int = 1800
     run_seconds_for_users: int = 7200
-    room: RoomLimits = field(default_factory=RoomLimits)
+    capacity: CapacityLimits = field(default_factory=CapacityLimits)
     max_attempts: int = 5
     idle_seconds: int = 300
     delegation: ContextLimits = field(default_factory=ContextLimits)
@@ -82,7 +82,7 @@ class Delivery:
         self._desk = desk
         self._courier = courier
         self.limits = limits
-        self.room = MailboxRoom(limits.room)
+        self.capacity = MailboxCapacity(limits.capacity)
 
     async def accept(self, submission: Submission) -> Receipt:
         """Make the message durable, once: a repeat of the same request attaches to the first.
@@ -139,7 +139,7 @@ class Delivery:
         correspondence.check_budget(target)
         if submission.never_queue:
             dispatch.refuse_to_wait(target, load.accepted + load.leased)
-        self.room.take(tx, target, submission.principal, len(message.body), load)
+        self.capacity.take(tx, target, submission.principal, len(message.body), load)
         message = self._in_context(tx, submission, message, now)
         if self._is_free(tx, submission, target, load):
             message = messages.leased_at_once(message, self._replica_id, now)

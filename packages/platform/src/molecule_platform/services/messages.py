@@ -60,7 +60,7 @@ class Messages:
     def _redeliver(self, tx: Transaction, workspace: Workspace, name: str, now: datetime) -> Message:
         dead = inbox_leases.addressed(tx, workspace, name)
         _check_dead(dead)
-        maximum = self._deliveries.limits.room.max_open
+        maximum = self._deliveries.limits.capacity.max_open
         if tx.mailbox.open_count(workspace.id) >= maximum:
             raise correspondence.mailbox_full(workspace, "mailbox", maximum)
         # A task that has failed stays so: whoever knows it keeps its end, and the new cycle has its own.

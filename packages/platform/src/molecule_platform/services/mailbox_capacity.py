@@ -1,4 +1,4 @@
-"""Room in a mailbox: messages and bytes of all its senders, of each one, and of its whole organisation.
+"""Capacity of a mailbox: messages and bytes of all its senders, of each one, and of its whole organisation.
 
 Nearly always there is room, and that is known without asking: a mailbox with few messages cannot be over a
 limit, and what was found once, plus what was accepted since, is at least what there is. Storage is asked
@@ -23,7 +23,7 @@ _NOTHING = Usage(0, 0)
 
 
 @dataclass(frozen=True)
-class RoomLimits:
+class CapacityLimits:
     """The bounds an operator sets. A sender has at most its share, in messages and in bytes."""
 
     max_open: int = 1000
@@ -40,7 +40,7 @@ class RoomLimits:
 
 
 @dataclass
-class _Known:
+class _LastUsage:
     """What a mailbox, or an organisation, held at most."""
 
     asked_at: float
@@ -50,15 +50,15 @@ class _Known:
     seconds: float = 0.0
 
 
-class MailboxRoom:
+class MailboxCapacity:
     """Decides whether a message is taken in. Users, org tokens and ancestors find room beside all others."""
 
-    def __init__(self, limits: RoomLimits, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: CapacityLimits, now: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._share = limits.share
         self._now = now
-        self._boxes: dict[str, _Known] = {}
-        self._orgs: dict[str, _Known] = {}
+        self._boxes: dict[str, _LastUsage] = {}
+        self._orgs: dict[str, _LastUsage] = {}
 
     def take(
         self, tx: Transaction, target: Workspace, sender: Principal, size: int, load: Load | None = None
@@ -75,7 +75,9 @@ class MailboxRoom:
             held = known.senders.get(sender.text, _NOTHING)
             known.senders[sender.text] = Usage(held.messages + 1, held.size + size)
             known.size += size
-        self._orgs[target.org_id].size += size
+        org = self._orgs.get(target.org_id)
+        if org is not None:
+            org.size += size
 
     def _check_box(
         self, tx: Transaction, target: Workspace, sender: Principal, size: int, count: int
@@ -95,7 +97,7 @@ class MailboxRoom:
                 return
             if not ask_anew:
                 continue
-            if not _finds_room(tx, sender, target):
+            if not _is_exempt(tx, sender, target):
                 raise correspondence.mailbox_full(target, *reached[0])
             # It is in nobody's way but its own: what it holds itself may fill a mailbox, and no more.
             if own.messages >= limits.max_open:
@@ -110,35 +112,35 @@ class MailboxRoom:
             return
         known = self._org(tx, target.org_id, ask_anew=True)
         # A tenth more is kept for those who can put things in order.
-        more = maximum // 10 if _finds_room(tx, sender, target) else 0
+        more = maximum // 10 if _is_exempt(tx, sender, target) else 0
         if known.size + size > maximum + more:
             raise correspondence.mailbox_full(target, "org-bytes", maximum)
 
-    def _box(self, tx: Transaction, target_id: str, ask_anew: bool) -> _Known:
+    def _box(self, tx: Transaction, target_id: str, ask_anew: bool) -> _LastUsage:
         known, now = self._boxes.get(target_id), self._now()
         if known is None or ask_anew or now - known.asked_at > USAGE_SECONDS:
             senders = tx.mailbox.usage(target_id)
-            known = _Known(now, senders, sum(held.size for held in senders.values()))
+            known = _LastUsage(now, senders, sum(held.size for held in senders.values()))
             _remember(self._boxes, target_id, known)
         return known
 
-    def _org(self, tx: Transaction, org_id: str, ask_anew: bool) -> _Known:
+    def _org(self, tx: Transaction, org_id: str, ask_anew: bool) -> _LastUsage:
         known, now = self._orgs.get(org_id), self._now()
         # The more open messages there are, the longer it takes, and the more rarely it is asked.
         patience = REPEATED_SHARE * known.seconds if known and ask_anew else ORG_SECONDS
         if known is None or now - known.asked_at > patience:
             size = tx.mailbox.open_bytes(org_id)
-            known = _Known(now, {}, size, self._now() - now)
+            known = _LastUsage(now, {}, size, self._now() - now)
             _remember(self._orgs, org_id, known)
         return known
 
 
-def _finds_room(tx: Transaction, principal: Principal, target: Workspace) -> bool:
+def _is_exempt(tx: Transaction, principal: Principal, target: Workspace) -> bool:
     """Whether other senders cannot crowd it out: users, org tokens, and ancestors of the target."""
     return principal.workspace_id is None or tx.workspaces.descends(principal.workspace_id, target.id)
 
 
-def _remember(held: dict[str, _Known], key: str, known: _Known) -> None:
+def _remember(held: dict[str, _LastUsage], key: str, known: _LastUsage) -> None:
     if len(held) >= MAX_REMEMBERED and key not in held:
         held.clear()
     held[key] = known
