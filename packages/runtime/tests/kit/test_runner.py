@@ -423,8 +423,9 @@ async def test_files_that_cannot_be_received_fail_the_turn() -> None:
     async def full(parts: list[Any]) -> list[Any]:
         raise OSError("disk full")
 
-    output = KeptOutput()
-    await TurnRunner(Engine(), TurnServices(receive_files=full)).run(request("x"), output)
+    output, asked = KeptOutput(), request("x")
+    asked.parts.append({"url": "https://example.org/report.pdf", "mediaType": "application/pdf"})
+    await TurnRunner(Engine(), TurnServices(receive_files=full)).run(asked, output)
     assert [outcome.code for outcome in output.outcomes] == ["OSError"]
     assert "disk full" not in output.outcomes[0].text
 

@@ -170,21 +170,23 @@ class AgentApp:
 
     async def _answer(self, request: AgentRequest) -> Answer:
         asked = request.scope["path"].rstrip("/") or "/"
-        endpoint = self._endpoints.get((request.method, asked))
-        if endpoint is not None:
-            return await endpoint(request)
-        target = requests.route(request.method, asked, self._rpc_paths)
-        if isinstance(target, bindings.Response):
-            return target
-        if target == requests.HEALTH_PATH:
-            return bindings.Response(200, b'{"status":"ok"}')
-        if target in operations.CARD_PATHS:
-            tag = request.fields.get("if-none-match", "")
-            return self._served_card.response(self._card, tag, datetime.now(UTC))
+        path: RestPath | None = None
+        if asked not in self._rpc_paths or request.method != "POST":
+            endpoint = self._endpoints.get((request.method, asked))
+            if endpoint is not None:
+                return await endpoint(request)
+            target = requests.route(request.method, asked, self._rpc_paths)
+            if isinstance(target, bindings.Response):
+                return target
+            if target == requests.HEALTH_PATH:
+                return bindings.Response(200, b'{"status":"ok"}')
+            if target in operations.CARD_PATHS:
+                tag = request.fields.get("if-none-match", "")
+                return self._served_card.response(self._card, tag, datetime.now(UTC))
+            path = target if isinstance(target, RestPath) else None
         accepted = await self.accept(request)
         if isinstance(accepted, bindings.Response):
             return accepted
-        path = target if isinstance(target, RestPath) else None
         query = dict(request.query_params) if request.scope["query_string"] else {}
         invocation = requests.read(path, accepted.body, request.fields, query)
         if isinstance(invocation, bindings.Response):

@@ -16,6 +16,7 @@ LIFETIME_SECONDS = 300
 MOST_CHARACTERS = 64 * 1024
 _LONGEST_ID = 256
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_PADDING = (b"", b"===", b"==", b"=")
 
 
 class AssertionRefused(Exception):
@@ -112,7 +113,7 @@ def expires_at(claims: JSONObject) -> float:
 def decoded(text: str) -> bytes:
     """Undo base64 as JOSE writes it: for URLs, without padding."""
     try:
-        padded = text.encode("ascii").translate(_URL_SAFE) + b"=" * (-len(text) % 4)
+        padded = text.encode("ascii").translate(_URL_SAFE) + _PADDING[len(text) % 4]
         return binascii.a2b_base64(padded, strict_mode=True)
     except (binascii.Error, ValueError):
         raise AssertionRefused("it is not a signed JWT") from None

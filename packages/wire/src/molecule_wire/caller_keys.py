@@ -68,6 +68,13 @@ class KeyCache:
         """Where the JWKS document is fetched."""
         return self.platform_url + KEYS_PATH
 
+    def fresh(self, kid: str, now: float) -> VerificationKeys | None:
+        """The known keys, if `look` would say to use them without any question."""
+        known = self._known
+        if known is not None and now - self._known_since < FRESH_SECONDS and kid in known.keys:
+            return known
+        return None
+
     def look(self, kid: str, now: float) -> KeyDecision:
         """Decide what to do for an assertion that names the key `kid`."""
         age = now - self._known_since

@@ -23,6 +23,7 @@ def parse_time(text: str) -> datetime:
     if not _RFC_3339.fullmatch(text):
         raise ValueError(f"not an RFC 3339 time: {text[:40]!r}; write it like 2026-01-31T10:15:30.123Z")
     try:
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+        moment = datetime.fromisoformat(text.upper())
+        return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except OverflowError as problem:
         raise ValueError(f"a time outside the years 1 to 9999: {text!r}") from problem

@@ -20,6 +20,7 @@ class MessageParts:
 
     text: str
     data: list[JSON] = field(default_factory=list[JSON])
+    has_files: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,20 @@ class NoHeartbeat:
 
 
 def read_parts(parts: list[JSON]) -> MessageParts:
-    """The texts of 1.0 parts joined by one space, and the data."""
+    """The texts of 1.0 parts joined by one space, the data, and whether there is anything else."""
     texts: list[str] = []
     data: list[JSON] = []
+    has_files = False
     for part in parts:
         if not isinstance(part, dict):
             continue
-        if isinstance(part.get("text"), str):
-            texts.append(str(part["text"]))
+        if isinstance(text := part.get("text"), str):
+            texts.append(text)
         elif "data" in part:
             data.append(part["data"])
-    return MessageParts(" ".join(texts).strip(), data)
+        else:
+            has_files = True
+    return MessageParts(" ".join(texts).strip(), data, has_files)
 
 
 def checked_result(said: object) -> TurnResult:

@@ -123,7 +123,8 @@ class TurnRunner:
             return TurnOutcome("rejected", sentence)
         services, heartbeat = self.services, self.services.heartbeat
         parts = messages.read_parts(request.parts)
-        files = await services.receive_files(request.parts) if services.receive_files else []
+        receive = services.receive_files if parts.has_files else None
+        files = await receive(request.parts) if receive else []
         if not parts.text and not files and not parts.data:
             return TurnOutcome("rejected", NO_TEXT)
         if not await self.queue.enter(queued, _left(request.deadline)):

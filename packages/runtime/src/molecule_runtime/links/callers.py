@@ -24,6 +24,7 @@ from molecule_wire.values import value
 
 CallerPolicy: TypeAlias = Literal["always", "auto", "off"]
 
+_HEADER = HEADER.lower()
 ROW_HEADER = "x-molecule-message-id"
 RETRY_SECONDS = 5
 PUBLIC_KEY_BYTES, SIGNATURE_BYTES = 32, 64
@@ -69,6 +70,10 @@ class PlatformKeys:
         self._fetch = fetch
         self._time = time_source
         self._fetching: asyncio.Task[None] | None = None
+
+    def at_hand(self, kid: str) -> VerificationKeys | None:
+        """The keys to check an assertion with, if nothing is to be fetched for it."""
+        return self._cache.fresh(kid, self._time.monotonic())
 
     async def for_key(self, kid: str) -> VerificationKeys:
         """The keys to check an assertion with. Raises `KeysUnavailable`."""
@@ -142,7 +147,7 @@ class CallerVerifier:
         An assertion that is accepted here is used up.
         """
         has_secret = self._has_dispatch_secret(headers)
-        token = headers.get(HEADER.lower(), "").strip()
+        token = headers.get(_HEADER, "").strip()
         if not token:
             if self._needs_assertion(peer_address, headers):
                 return _unverified(f"{HEADER} is missing: only the platform may call this agent")
@@ -151,7 +156,7 @@ class CallerVerifier:
             return _unverified("the dispatch secret is missing or wrong")
         try:
             assertion = assertions.parse(token)
-            keys = await self._keys.for_key(assertion.kid)
+            keys = self._keys.at_hand(assertion.kid) or await self._keys.for_key(assertion.kid)
             row = headers.get(ROW_HEADER, "")
             claims = self._check.caller(assertion, keys, self._time.time(), row=row)
         except AssertionRefused as problem:

@@ -300,8 +300,6 @@ class WorkspaceProcess:
         }
 
     async def _receive_files(self, parts: list[Any]) -> list[Any]:
-        if all(isinstance(part, dict) and ("text" in part or "data" in part) for part in parts):
-            return []
         return await asyncio.to_thread(attachments_of, parts, work=self._environment.work_dir)
 
     def _send_files(self, text: str, files: list[Any]) -> list[Any]:

@@ -72,8 +72,9 @@ class Turn:
         if self.log.is_told:
             return self.complete(parts, metadata=metadata)
         message = self._message(parts_of(parts, "a message"), "answer", metadata)
+        del message["taskId"]
         self.is_over, self.last = True, 1
-        self.log.answer_with({name: said for name, said in message.items() if name != "taskId"})
+        self.log.answer_with(message)
         return self._let_go()
 
     def ask(
