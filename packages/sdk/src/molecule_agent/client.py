@@ -127,7 +127,7 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
         self._url_cache = {}
         self._known_peers = ([], 0.0)
         self._peer_parents = {}
-        self._dispatch_secret = ""
+        self._dispatch_secret = self._announced_secret = ""
         self._ladder = registration.Ladder(
             self, enrolment_token or os.environ.get("MOLECULE_ENROLMENT_TOKEN")
         )

@@ -24,6 +24,8 @@ def register(client: "RemoteAgentClient") -> str:
         raise errors.with_advice(error, advice) from error
     except errors.AuthenticationError as error:
         return _after_refusal(client, error)
+    if answer.applied:
+        client._announced_secret = client._dispatch_secret
     if answer.auth_token:
         return accept(client, answer)
     return client.load_token() or _without_token(client) if answer.applied else _not_applied(client)
@@ -122,6 +124,7 @@ class Ladder:
         request = _request(self._client, recovery_secret=recovery_secret, enrolment_token=enrolment_token)
         response = self._client._post(request, headers=self._client._tenant_headers())
         answer = responses.read(response, registry.read_registration)
+        self._client._announced_secret = self._client._dispatch_secret
         return accept(self._client, answer) if answer.auth_token else None
 
 

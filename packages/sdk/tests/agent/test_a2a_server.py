@@ -468,7 +468,7 @@ def test_switching_the_check_off_is_told(serve: MakeServer, caplog: pytest.LogCa
 def test_which_addresses_are_this_machine(address: str, loopback: bool) -> None:
     assert is_loopback(address) is loopback
     nobody = callers.Callers("agent-1", callers.PlatformKeys())
-    rule = admission.Admission("127.0.0.1", "auto", "", nobody, lambda: "")
+    rule = admission.Admission("auto", "", nobody, lambda: "")
     request = web.Incoming("POST", "/", peer_address=address)
     assert isinstance(rule.admit(request), web.Incoming) is loopback
 

@@ -5,7 +5,9 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import requests
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from molecule_agent import A2AServer, RemoteAgentClient, errors
 from molecule_agent.a2a_server import callers
 from molecule_agent.a2a_server.callers import Callers, KeysUnavailable, PlatformKeys
+from molecule_agent.testing import FakeResponse
 from molecule_wire import assertions
 from molecule_wire.caller_keys import KEYS_PATH
 
@@ -446,9 +449,7 @@ def test_the_platform_is_found_in_the_order_of_the_contract(
 @pytest.mark.parametrize(
     ("installed", "options", "problem"),
     [
-        (False, {"host": "0.0.0.0"}, r"molecule-ai-sdk\[crypto\]"),
-        (False, {"host": "0.0.0.0", "platform_url": PLATFORM}, r"molecule-ai-sdk\[crypto\]"),
-        (False, {"host": "127.0.0.1", "verify_callers": True, "platform_url": PLATFORM}, r"crypto"),
+        (False, {"verify_callers": True, "platform_url": PLATFORM}, r"molecule-ai-sdk\[crypto\]"),
         (True, {"host": "127.0.0.1", "verify_callers": True}, "platform_url"),
     ],
 )
@@ -462,7 +463,13 @@ def test_a_server_that_could_verify_nobody_does_not_start(
 
 @pytest.mark.parametrize(
     ("installed", "options"),
-    [(False, {"platform_url": PLATFORM}), (False, {}), (True, {}), (True, {"host": "0.0.0.0"})],
+    [
+        (False, {"platform_url": PLATFORM}),
+        (False, {"platform_url": PLATFORM, "host": "0.0.0.0"}),
+        (False, {}),
+        (True, {}),
+        (True, {"host": "0.0.0.0"}),
+    ],
 )
 def test_where_assertions_cannot_be_checked_only_this_machine_is_served(
     installed: bool, options: dict[str, Any], serve: Serve, monkeypatch: pytest.MonkeyPatch
@@ -482,6 +489,41 @@ def test_a_dispatch_secret_is_asked_for_as_well(serve: Serve, jwks: str, platfor
     assert post(server, Authorization="Bearer s3cret").status_code == 401
     good = post(server, X_Molecule_Caller=token, Authorization="Bearer s3cret")
     assert good.status_code == 200, "the assertion was not used up by the request without the secret"
+
+
+def test_without_the_extra_the_dispatch_secret_proves_the_platform(
+    serve: Serve, platform: Signatory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "can_verify", lambda: False)
+    got: list[dict[str, Any]] = []
+    server = serve(got.append, platform_url=PLATFORM, dispatch_secret="s3cret", host="0.0.0.0")
+    for stranger in (post(server), post(server, Authorization="Bearer wrong")):
+        assert (stranger.status_code, stranger.json()["code"]) == (401, "caller-unverified")
+        assert "molecule-ai-sdk[crypto]" in stranger.json()["error"]
+    secret = {"Authorization": "Bearer s3cret", "X_Forwarded_For": "10.0.0.1"}
+    assert post(server, **secret).status_code == 200
+    token = platform.token(now=time.time())
+    assert post(server, X_Molecule_Caller=token, **secret).status_code == 200
+    assert got[-1]["caller"]["principal"] == got[-1]["sender"] != ""
+    again = post(server, X_Molecule_Caller=token, **secret)
+    assert (again.status_code, again.json()["code"]) == (401, "caller-assertion-invalid")
+    late = post(server, X_Molecule_Caller=platform.token(now=time.time() - 3600), **secret)
+    assert (late.status_code, late.json()["code"]) == (401, "caller-assertion-invalid")
+
+
+def test_a_server_of_a_client_has_a_secret_that_its_registration_tells(
+    tmp_path: Path, platform: Signatory
+) -> None:
+    session = MagicMock()
+    session.post.return_value = FakeResponse(200, json_body={"status": "registered", "auth_token": "t"})
+    client = RemoteAgentClient(AGENT, PLATFORM, token_dir=tmp_path, session=session)
+    with client.start_a2a_server(lambda message: "hi", host="127.0.0.1") as server:
+        early = post(server, X_Molecule_Caller=platform.token(now=time.time()))
+        assert (early.status_code, early.headers["Retry-After"]) == (503, "1")
+        client.register()
+        secret = session.post.call_args.kwargs["json"]["dispatch_secret"]
+        assert len(secret) == 64
+        assert post(server).status_code == 401
 
 
 def test_a_redirect_of_the_keys_is_not_followed(jwks: str) -> None:

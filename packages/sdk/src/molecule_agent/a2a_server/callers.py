@@ -12,6 +12,7 @@ from molecule_agent import errors
 from molecule_wire import JSON, JSONObject, assertions, caller_keys, jsontext
 from molecule_wire import callers as caller_rules
 from molecule_wire.caller_keys import KeyCache, VerificationKeys
+from molecule_wire.calls import values
 
 # Who waits for another's fetch is woken by its end; this only bounds how long a lost wake-up could last.
 WAKE_SECONDS = 1.0
@@ -73,6 +74,7 @@ class Callers:
 
     def __init__(self, agent_id: str, keys: PlatformKeys, now: Callable[[], float] = time.time) -> None:
         self._check = caller_rules.CallerCheck(agent_id, verify_ed25519, threading.Lock())
+        self._check_claims = caller_rules.CallerCheck(agent_id, lambda *_: True, threading.Lock())
         self._keys = keys
         self._now = now
 
@@ -86,6 +88,19 @@ class Callers:
             keys = self._keys.for_key(assertion.kid, platform_url)
             message_id = assertions.message_id_in(body) if body else ""
             return self._check.caller(assertion, keys, self._now(), message_id=message_id, row=row)
+        except assertions.AssertionRefused as problem:
+            raise errors.CallerAssertionError(str(problem)) from problem
+
+    def vouched(self, token: str, row: str = "") -> JSONObject:
+        """The caller of an assertion whose signature cannot be checked, in a request that proved itself.
+
+        All else is checked as ever. Raises `CallerAssertionError`.
+        """
+        try:
+            assertion = assertions.parse(token)
+            issuer = values.text_of(assertion.claims.get("iss"))
+            keys = VerificationKeys(issuer, {assertion.kid: b""})
+            return self._check_claims.caller(assertion, keys, self._now(), row=row)
         except assertions.AssertionRefused as problem:
             raise errors.CallerAssertionError(str(problem)) from problem
 

@@ -59,7 +59,7 @@ class A2AServer:
         self._timeout = handler_timeout
         check = callers.Callers(agent_id, callers.PlatformKeys())
         self._admission = admission.Admission(
-            host, verify_callers, self._dispatch_secret, check, self._platform
+            verify_callers, self._dispatch_secret, check, self._platform, self._is_announced
         )
         self._client: RemoteAgentClient | None = None
         self._async_runner = handlers.LoopThread()
@@ -82,6 +82,10 @@ class A2AServer:
         self._client = client
         if self._dispatch_secret:
             client._dispatch_secret = self._dispatch_secret
+
+    def _is_announced(self) -> bool:
+        client = self._client
+        return client is None or client._announced_secret == self._dispatch_secret
 
     def _platform(self) -> str:
         """The platform whose calls are served: the one given, the client's, or the environment's."""
@@ -156,7 +160,9 @@ def start_for(
             hand.tell_artifact(cast(JSONObject, artifact))
         return {"parts": said.all_parts} if said.parts else said.text
 
-    # Not the path of the original server: the platform would ask for one piece there, and never for a stream.
+    if options.get("verify_callers") is not False:
+        options["dispatch_secret"] = options.get("dispatch_secret") or os.urandom(32).hex()
+    # Not the path of the original server, which the platform takes for one that knows no tasks.
     server = A2AServer(
         client.workspace_id, public_url or "/a2a", answer, host, port, client=client, **options
     )
