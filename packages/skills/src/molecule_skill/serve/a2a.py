@@ -36,7 +36,7 @@ LISTED_RUNS = 1000
 log = logging.getLogger("molecule_skill")
 
 
-class _Call:
+class _A2ACall:
     """The request at work, and who calls."""
 
     __slots__ = ("by", "identified", "request")
@@ -46,7 +46,7 @@ class _Call:
         self.request = request
 
 
-_call: ContextVar[_Call] = ContextVar("molecule_skill_a2a_call")
+_call: ContextVar[_A2ACall] = ContextVar("molecule_skill_a2a_call")
 
 
 class RunApp(AgentApp):
@@ -99,7 +99,7 @@ class A2ATransport:
     async def __call__(self, request: Request, send: Send) -> None:
         """Answer one request. Raises AuthError."""
         identified = await self._gate.identify(bearer_token(request.headers), request.headers)
-        _call.set(_Call(identified, request))
+        _call.set(_A2ACall(identified, request))
         scope = {**request.scope, "path": request.path, "root_path": ""} if request.root else request.scope
         await self._app(scope, request.receive, send)
 

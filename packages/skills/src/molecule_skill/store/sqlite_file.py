@@ -20,7 +20,7 @@ _INSERT_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)"
 Connection: TypeAlias = sqlite3.Connection
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
-Outcome = tuple[Any, Exception | None]
+JobOutcome = tuple[Any, Exception | None]
 """What a job returned, or what it raised."""
 
 
@@ -75,7 +75,7 @@ class SqliteFile:
         except Exception as problem:  # noqa: BLE001 - told to whoever asked
             if len(jobs) == 1 or isinstance(problem, sqlite3.OperationalError):
                 # Locked, full or gone: that concerns them all, and to wait again for each would take long.
-                outcomes: list[Outcome] = [(None, self._told(problem)) for _ in jobs]
+                outcomes: list[JobOutcome] = [(None, self._told(problem)) for _ in jobs]
             else:
                 # One of them failed after it had written: it must take nothing of the others with it.
                 outcomes = [self._alone(job) for job in jobs]
@@ -87,15 +87,15 @@ class SqliteFile:
             else:
                 done.set_exception(problem)
 
-    def _alone(self, job: Job) -> Outcome:
+    def _alone(self, job: Job) -> JobOutcome:
         try:
             return self._transacted([job])[0]
         except Exception as problem:  # noqa: BLE001 - told to whoever asked
             return None, self._told(problem)
 
-    def _transacted(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def _transacted(self, jobs: Sequence[Job]) -> list[JobOutcome]:
         """Run jobs in one transaction. Raises, with nothing written, if one fails that has written."""
-        sql, outcomes = self._connection, list[Outcome]()
+        sql, outcomes = self._connection, list[JobOutcome]()
         try:
             sql.execute("BEGIN IMMEDIATE")
             for job in jobs:
