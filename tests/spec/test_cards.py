@@ -59,7 +59,8 @@ def test_a_card_asks_for_a_credential_and_refuses_one_that_the_tree_does_not_let
     platform: Platform,
 ) -> None:
     lead = platform.create("lead")
-    card = f"/agents/{platform.create('low', lead['id'])['id']}/.well-known/agent-card.json"
+    low = platform.create("low", lead["id"], claimable=False)
+    card = f"/agents/{low['id']}/.well-known/agent-card.json"
     stranger = platform.create("stranger", platform.create("other lead")["id"])["connection"]["auth_token"]
     assert platform.call("GET", card, "").status_code == 401
     refused = platform.call("GET", card, stranger)
@@ -116,7 +117,7 @@ def test_whoever_reads_the_card_upon_its_event_gets_the_new_one(platform: Platfo
 
 def test_the_addresses_in_a_card_are_those_that_the_operator_names(configured: Start) -> None:
     platform = configured(EXTERNAL_PLATFORM_URL="https://agents.example/molecule/")
-    workspace_id = platform.create("behind a proxy", visibility="public")["id"]
+    workspace_id = platform.create("behind a proxy", visibility="public", claimable=False)["id"]
     card = fetched(platform, workspace_id)
     base = "https://agents.example/molecule"
     assert {one.url for one in card.supported_interfaces} == {f"{base}/agents/{workspace_id}"}

@@ -26,7 +26,7 @@ def pages(platform: Platform, path: str, token: str | None = None) -> list[list[
 def test_t12_an_old_client_s_peers_are_whole_rows_with_the_platform_s_addresses(platform: Platform) -> None:
     lead = platform.join("lead")
     polling = platform.join("polling", lead.workspace_id, role="writes things")
-    offline = platform.create("offline", lead.workspace_id)
+    offline = platform.create("offline", lead.workspace_id, claimable=False)
     token = lead.load_token()
     for query in ("", "?q=", "?q=OFF", "?q=writes"):
         rows: list[dict[str, Any]] = platform.ok("GET", f"/registry/{lead.workspace_id}/peers{query}", token)
@@ -47,7 +47,7 @@ def test_t12_an_old_client_s_peers_are_whole_rows_with_the_platform_s_addresses(
 def test_lists_come_in_pages_that_hold_everyone_once(platform: Platform) -> None:
     lead = platform.join("lead")
     for number in range(5):
-        platform.create(f"w{number}", lead.workspace_id)
+        platform.create(f"w{number}", lead.workspace_id, claimable=False)
     token = lead.load_token()
     for who in (None, token):
         found = pages(platform, "/workspaces?limit=2", who)

@@ -21,6 +21,7 @@ def test_status_changes_arrive_live_and_in_order(platform: Platform) -> None:
         seen = frames(socket, "WORKSPACE_PAUSED")
     assert [frame["event"] for frame in seen] == [
         "WORKSPACE_AWAITING_AGENT",
+        "WORKSPACE_CLAIMED",
         "WORKSPACE_ONLINE",
         "WORKSPACE_PAUSED",
     ]

@@ -57,7 +57,8 @@ class RealOperator:
         self.url = platform.url
 
     def create_workspace(self, name: str, parent: str | None = None, role: str = "") -> str:
-        return self._platform.create(name, parent, role=role)["id"]
+        # Nobody joins the root, and it is to be seen all the same.
+        return self._platform.create(name, parent, role=role, claimable=parent is not None)["id"]
 
     def set_secret(self, workspace_id: str, key: str, value: str) -> None:
         self._platform.ok("POST", f"/workspaces/{workspace_id}/secrets", json={"key": key, "value": value})

@@ -162,14 +162,18 @@ def test_an_event_on_one_reaches_a_listener_of_the_other(pair: Pair) -> None:
             frame = json.loads(socket.recv(timeout=30))
             seen.append((frame["event"], frame.get("workspace_id", "")))
     told = [event for event, workspace_id in seen if workspace_id == client.workspace_id]
-    assert told == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_ONLINE"]
+    assert told == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_CLAIMED", "WORKSPACE_ONLINE"]
 
 
 def test_an_event_on_one_reaches_a_stream_of_the_other(pair: Pair) -> None:
     with stream(pair.there) as told:
         client = pair.here.join("a")
         seen = told.until("WORKSPACE_ONLINE")
-    assert [one.event for one in seen] == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_ONLINE"]
+    assert [one.event for one in seen] == [
+        "WORKSPACE_AWAITING_AGENT",
+        "WORKSPACE_CLAIMED",
+        "WORKSPACE_ONLINE",
+    ]
     assert {one.data["workspace_id"] for one in seen} == {client.workspace_id}
 
 

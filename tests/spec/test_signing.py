@@ -47,7 +47,7 @@ def test_keys_that_no_longer_open_are_replaced_by_a_rotation(
 ) -> None:
     monkeypatch.setattr(rotation, "FRESH_SECONDS", 0.1)
     first = restarting(SECRETS_ENCRYPTION_KEY="a" * 32)
-    workspace_id = first.create("shown", visibility="public")["id"]
+    workspace_id = first.create("shown", visibility="public", claimable=False)["id"]
     first.stop()
     again = restarting(SECRETS_ENCRYPTION_KEY="b" * 32)
     path = f"/agents/{workspace_id}/.well-known/agent-card.json"

@@ -248,8 +248,9 @@ class Visitor:
         return Answer(knock.status, knock.lines, knock.said.get_nowait() or b"")
 
     async def workspace(self, name: str = "Ada", **more: Any) -> tuple[str, str]:
-        """A new workspace: its id and its token."""
-        made = (await self("POST", "/workspaces", {"name": name, "runtime": "external", **more})).json
+        """A new workspace: its id and its token. Nobody can claim it, so it is seen by all who may."""
+        body = {"name": name, "runtime": "external", "claimable": False, **more}
+        made = (await self("POST", "/workspaces", body)).json
         return made["id"], made["connection"]["auth_token"]
 
     async def agent(self, name: str = "Ada", url: str = "", **more: Any) -> tuple[str, str]:

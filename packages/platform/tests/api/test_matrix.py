@@ -50,6 +50,7 @@ KINDS = [
     Kind("stranger", "stranger", frozenset({"workspace"})),
     Kind("foreign workspace", "foreign-workspace", frozenset({"workspace"})),
     *(Kind(f"org token with {scope}", "org", frozenset({scope})) for scope in ORG_SCOPES),
+    Kind("org token that mints", "org", frozenset({"org.tokens", "org.impersonate"})),
     Kind("foreign org token", "foreign-org", frozenset({"org"})),
     Kind("administrator", "org", frozenset({"admin"})),
 ]
@@ -170,7 +171,10 @@ def was_let_in(answer: Answer) -> bool:
     return True
 
 
-def expectation(kind: Kind, path: str, rules: list[str], names_a_workspace: bool) -> bool:
+MINTING = {("POST", "/workspaces/{id}/tokens"), ("POST", "/workspaces/{id}/enrolment-tokens")}
+
+
+def expectation(kind: Kind, method: str, path: str, rules: list[str], names_a_workspace: bool) -> bool:
     """What the document says; the two routes that ask about a pair say in words who may ask about which."""
     if path == "/registry/register" and kind.relation != "nobody":
         # Without a credential it is a claim; with one it is the workspace's own.
@@ -178,6 +182,9 @@ def expectation(kind: Kind, path: str, rules: list[str], names_a_workspace: bool
     if path.startswith("/agents/{id}/.well-known/"):
         # Everybody's when the workspace is public, which the target is not.
         return is_let_in(kind, [rule for rule in rules if rule != "public"], names_a_workspace)
+    if (method, path) in MINTING and kind.relation == "org":
+        # A token of a workspace acts as it.
+        return is_let_in(kind, rules, names_a_workspace) and implied(kind.scopes, "org.impersonate")
     if path not in ("/access/explain", "/registry/check-access") or kind.relation == "nobody":
         return is_let_in(kind, rules, names_a_workspace)
     if kind.relation in ("org", "foreign-org"):
@@ -205,7 +212,7 @@ async def test_a_route_lets_in_exactly_whom_its_document_names(
     # What is let in may change its target; what is not must leave it as it is.
     changes_it = method != "GET" and ("{id}" in path or path.startswith("/registry/"))
     for kind in KINDS:
-        expected = expectation(kind, path, rules, names_a_workspace)
+        expected = expectation(kind, method, path, rules, names_a_workspace)
         target = await world.target() if expected and changes_it else world.unchanged
         token = await world.token(kind, target)
         asked = filled(path, target)

@@ -19,7 +19,7 @@ class Agent:
 
     def __init__(self, molecule: Molecule, worker: Worker) -> None:
         self.name = f"w-{uuid4()}"
-        created = molecule("workspace", "create", self.name, "--json").json()
+        created = molecule("workspace", "create", self.name, "--not-claimable", "--json").json()
         self.id, self.token = created["id"], created["connection"]["auth_token"]
         self._worker = worker
         self._lease: dict[str, Any] = {}

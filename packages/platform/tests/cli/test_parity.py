@@ -31,7 +31,7 @@ WITHOUT_COMMAND = {
 # the command line would stay in the history of the shell.
 NO_OPTION = {"x", "y", "collapsed", "canvas", "template", "initial_memories", "secrets"}
 OWN_OPTIONS: dict[type[Body], set[str]] = {
-    CreateWorkspace: {"name", "parent_id", "model", "url", "budget_limit", "external"},
+    CreateWorkspace: {"name", "parent_id", "model", "url", "budget_limit", "external", "claimable"},
     ChangeWorkspace: {"name", "parent_id", "isolated"},
 }
 

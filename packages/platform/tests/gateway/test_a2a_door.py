@@ -192,12 +192,10 @@ async def test_an_envelope_that_is_wrong_gets_the_protocol_s_error_with_its_id(
 
 async def test_a_refusal_of_the_house_is_an_error_object_with_its_facts_at_the_top(visit: Visitor) -> None:
     lead, _ = await visit.agent("Lead")
-    ada = (await visit("POST", "/workspaces", {"name": "Ada", "external": True, "parent_id": lead})).json[
-        "id"
-    ]
+    ada, _ = await visit.workspace("Ada", parent_id=lead)
     other, _ = await visit.agent("Other")
-    leaf = (await visit("POST", "/workspaces", {"name": "Leaf", "external": True, "parent_id": other})).json
-    answer = await post(visit, ada, send(), token=leaf["connection"]["auth_token"])
+    _leaf, token = await visit.workspace("Leaf", parent_id=other)
+    answer = await post(visit, ada, send(), token=token)
     assert (answer.status, answer.json["code"], answer.json["id"]) == (403, "hierarchy-denied", 7)
     [info] = answer.json["error"]["data"]
     assert (answer.json["error"]["code"], info["domain"]) == (-32600, "molecule.ai")

@@ -49,6 +49,7 @@ from molecule_platform.services.submissions import Receipt, Submission
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.services.task_streams import TaskStreams
 from molecule_platform.services.tasks import Tasks
+from molecule_platform.services.tokens import Tokens
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing.provisioner import FakeProvisioner
 from molecule_wire import JSONObject
@@ -184,7 +185,8 @@ class Rig:
         self.identity = Identity(storage, bells, clock, ADMIN_TOKEN, org.id)
         self.authority = Authority(storage, clock)
         self.login = Login(storage, clock, self.identity)
-        self.feed = Feed(storage, bells, self.log)
+        self.tokens = Tokens(storage, clock)
+        self.feed = Feed(storage, self.clock, bells, self.log)
         self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, bells, 90)
         self.limits = DeliveryLimits(capacity=CapacityLimits(max_open=5, sender_percent=100), max_attempts=2)
         self.streams, self.desk = TaskStreams(storage, bells), Desk(bells)
@@ -247,6 +249,7 @@ class Rig:
         )
 
     async def created(self, name: str = "Ada", parent: Workspace | None = None, **plan: Any) -> Created:
+        plan.setdefault("claimable", False)  # what can be claimed is hidden from most
         wanted = Plan(name=name, parent_id=parent.id if parent else None, **plan)
         return await self.lives.creation.create(wanted, self.admin)
 

@@ -12,7 +12,7 @@ import pytest
 from molecule_platform.domain.events import Event
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import bells
-from molecule_platform.services.feed import BUFFER, End, Listener, StreamEnded
+from molecule_platform.services.feed import BUFFER, End, EventFilter, Listener, StreamEnded
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -119,11 +119,13 @@ async def test_the_feed_goes_on_when_the_database_comes_back(
 async def test_lists_are_of_one_organisation_newest_first_or_after_a_number(running: Rig) -> None:
     for number in range(3):
         await happen(running, f"E{number}")
-    newest = await running.feed.newest(running.org.id, 2, None, None)
+    newest = await running.feed.newest(running.admin, EventFilter(running.org.id), 2)
     assert [event.event_type for event in newest] == ["E2", "E1"]
-    after = await running.feed.since(running.org.id, newest[-1].id or 0, 10, None, ["E2"])
+    after = await running.feed.since(
+        running.admin, EventFilter(running.org.id, types=["E2"]), newest[-1].id or 0, 10
+    )
     assert [event.event_type for event in after] == ["E2"]
-    assert await running.feed.newest("org-two", 10, None, None) == []
+    assert await running.feed.newest(running.admin, EventFilter("org-two"), 10) == []
 
 
 async def test_a_list_says_when_what_it_should_begin_with_is_forgotten(
@@ -132,9 +134,11 @@ async def test_a_list_says_when_what_it_should_begin_with_is_forgotten(
     first, second = await happen(running, "E0"), await happen(running, "E1")
     long_after = running.clock.advance(60)
     await running.storage.write(lambda tx: tx.events.prune(long_after, 1))
-    refused = await refuses(running.feed.since(running.org.id, 0, 10, None, None), "cursor-lost")
+    refused = await refuses(
+        running.feed.since(running.admin, EventFilter(running.org.id), 0, 10), "cursor-lost"
+    )
     assert refused.extras["oldest_id"] == str(first)
-    kept = await running.feed.since(running.org.id, first, 10, None, None)
+    kept = await running.feed.since(running.admin, EventFilter(running.org.id), first, 10)
     assert [event.id for event in kept] == [second]
 
 

@@ -22,6 +22,7 @@ from molecule_platform.services.feed import End, Listener, StreamEnded
 from molecule_platform.services.followers import Follower, Followers
 from molecule_platform.services.identity import Presented
 from molecule_platform.services.inbox_answers import Answer
+from molecule_platform.services.registration import Application
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -329,3 +330,46 @@ async def test_a_listener_s_view_of_the_tree_is_no_older_than_a_second(
         await happen(running, "UNSEEN", bob.id)
         await happen(running, "LAST", ada.id)
         assert [event.event_type for event in await collect(follower, "LAST")] == ["LAST"]
+
+
+@pytest.mark.parametrize("since", [0, None])
+async def test_what_can_be_claimed_is_told_to_operators_first_and_to_all_once_it_has_an_agent(
+    running: Rig, since: int | None
+) -> None:
+    bob = await running.agent("Bob")
+    reader = replace(running.admin, scopes=frozenset({"org.read"}), credential="admin")
+    bob_s = Principal(
+        f"workspace:{bob.id}", running.org.id, frozenset({"workspace"}), "Bob", credential="admin"
+    )
+    told: list[list[str]] = []
+    for who in (reader, bob_s, running.admin):
+        async with follow(running, Listener(who), since) as follower:
+            ada = (await running.created("Ada", parent=bob, claimable=True)).workspace
+            await happen(running, "NAMES_IT", bob.id)
+            await running.registration().register(Application(ada.id, {"name": "Ada"}), None)
+            seen = await collect(follower, "WORKSPACE_ONLINE")
+            while seen[-1].workspace_id != ada.id:
+                seen += await collect(follower, "WORKSPACE_ONLINE")
+        told.append([event.event_type for event in seen if event.workspace_id == ada.id])
+    assert told[0] == told[1]
+    assert told[0][-1:] == ["WORKSPACE_ONLINE"]
+    assert "WORKSPACE_CLAIMED" not in told[0]
+    assert told[2] == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_CLAIMED", "WORKSPACE_ONLINE"]
+
+
+async def test_an_event_that_names_what_can_be_claimed_does_not_exist_for_others(running: Rig) -> None:
+    bob, ada = await running.agent("Bob"), (await running.created("Ada", claimable=True)).workspace
+    reader = replace(running.admin, scopes=frozenset({"org.read"}))
+
+    def work(tx: Any) -> None:
+        for payload in ({"parent_id": ada.id}, {"deep": [{"caller": f"workspace:{ada.id}"}]}, {"to": bob.id}):
+            tx.events.append(Event("MOVED", running.org.id, bob.id, payload, running.clock.now()))
+
+    await running.storage.write(work)
+    wanted = feed.EventFilter(running.org.id, types=["MOVED"])
+    for who, count in ((running.admin, 3), (reader, 1)):
+        assert len(await running.feed.newest(who, wanted, 10)) == count
+        assert len(await running.feed.newest(who, wanted, 1)) == 1
+        assert len(await running.feed.since(who, wanted, 0, 1)) == 1
+    running.clock.advance(3600)
+    assert len(await running.feed.newest(reader, wanted, 10)) == 3

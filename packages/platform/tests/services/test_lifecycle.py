@@ -225,14 +225,16 @@ async def test_a_purge_erases_what_was_said_and_known_and_leaves_a_tombstone(rig
 
 
 @pytest.mark.parametrize("purge", [False, True])
-async def test_the_end_of_a_workspace_is_seen_by_who_could_reach_it(rig: Rig, purge: bool) -> None:
+async def test_the_end_of_a_workspace_is_seen_by_who_could_reach_it(
+    rig: Rig, principal_of: Callable[[Workspace], Principal], purge: bool
+) -> None:
     lead, ada, leaf, other = await family(rig)
     gone = await rig.agent("Gone", parent=ada)
     await rig.lifecycle.remove(gone, confirmed=False, purge=purge)
     events = await rig.storage.read(lambda tx: tx.events.after(0, 1000))
     ended = [event for event in events if event.event_type == "WORKSPACE_REMOVED"]
     several = (lead, ada, leaf, other)
-    saw = [bool(await Sight(rig.storage, rig.clock, one.id).of(ended)) for one in several]
+    saw = [bool(await Sight(rig.storage, rig.clock, principal_of(one)).of(ended)) for one in several]
     assert saw == [True, True, True, False]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import Wanted
 from molecule_platform.services.directory import Asked
+from molecule_platform.services.identity import Presented
 from molecule_platform.services.registration import Application, Membership
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ async def test_the_token_of_another_workspace_is_a_mismatch(
 
 
 async def test_nobody_s_workspace_is_claimed_by_the_first_who_asks(rig: Rig) -> None:
-    created = await rig.created()
+    created = await rig.created(claimable=True)
     membership = await join(rig, created.workspace)
     assert membership.applied
     assert membership.auth_token not in (None, created.auth_token)
@@ -70,7 +72,7 @@ async def test_nobody_s_workspace_is_claimed_by_the_first_who_asks(rig: Rig) -> 
 async def test_no_claim_is_possible_when_it_is_switched_off_or_too_late(
     rig: Rig, refuses: Refuses, rules: dict[str, bool]
 ) -> None:
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     if not rules:
         rig.clock.advance(86_400)
     refusal = await refuses(join(rig, workspace, **rules), "unauthenticated")
@@ -79,7 +81,7 @@ async def test_no_claim_is_possible_when_it_is_switched_off_or_too_late(
 
 
 async def test_a_claimed_workspace_tells_a_stranger_that_nothing_changed(rig: Rig) -> None:
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     await join(rig, workspace)
     before = await rig.workspace(workspace.id)
     again = await join(rig, workspace, url="http://stranger")
@@ -88,27 +90,25 @@ async def test_a_claimed_workspace_tells_a_stranger_that_nothing_changed(rig: Ri
 
 
 async def test_a_strict_platform_refuses_the_stranger(rig: Rig, refuses: Refuses) -> None:
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     await join(rig, workspace)
     await refuses(join(rig, workspace, strict=True), "unauthenticated")
 
 
 async def test_using_the_token_of_its_creation_claims_a_workspace_having_it_does_not(rig: Rig) -> None:
-    created = await rig.created()
+    created = await rig.created(claimable=True)
     token = await rig.storage.read(lambda tx: tx.tokens.by_hash(credentials.digest(created.auth_token)))
     assert token is not None
     assert (await join(rig, created.workspace)).applied
-    other = await rig.created("Bob")
-    used = await rig.storage.read(lambda tx: tx.tokens.by_hash(credentials.digest(other.auth_token)))
-    assert used is not None
-    await rig.storage.write(lambda tx: tx.tokens.used(used.id, rig.clock.now()))
+    other = await rig.created("Bob", claimable=True)
+    await rig.identity.authenticate(Presented(bearer=other.auth_token))
     assert not (await join(rig, other.workspace)).applied
 
 
 async def test_a_recovery_secret_works_once_and_ends_the_token_it_came_with(
     rig: Rig, refuses: Refuses
 ) -> None:
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     first = await join(rig, workspace)
     proof = {"recovery_secret": first.recovery_secret}
     second = await join(rig, workspace, **proof)
@@ -123,16 +123,16 @@ async def test_a_recovery_secret_works_once_and_ends_the_token_it_came_with(
 
 async def test_an_enrolment_token_works_once_also_for_a_claimed_workspace(rig: Rig, refuses: Refuses) -> None:
     workspace = await rig.agent()
-    proof, expires_at = await rig.lifecycle.new_enrolment(workspace, 60)
-    assert (expires_at - rig.clock.now()).total_seconds() == 60
+    proof, issued = await rig.tokens.new_enrolment(rig.admin, workspace, timedelta(seconds=60))
+    assert (issued.expires_at - rig.clock.now()).total_seconds() == 60
     assert (await join(rig, workspace, enrolment_token=proof)).auth_token is not None
     await refuses(join(rig, workspace, enrolment_token=proof), "enrolment-invalid")
 
 
 async def test_a_proof_that_is_late_wrong_or_another_s_is_refused(rig: Rig, refuses: Refuses) -> None:
     ada, bob = await rig.agent("Ada"), await rig.agent("Bob")
-    late, _ = await rig.lifecycle.new_enrolment(ada, 60)
-    others, _ = await rig.lifecycle.new_enrolment(bob, 6000)
+    late, _ = await rig.tokens.new_enrolment(rig.admin, ada, timedelta(seconds=60))
+    others, _ = await rig.tokens.new_enrolment(rig.admin, bob, timedelta(seconds=6000))
     rig.clock.advance(60)
     for proof in (late, others, "made up"):
         await refuses(join(rig, ada, enrolment_token=proof), "enrolment-invalid")
@@ -158,7 +158,7 @@ async def test_nobody_is_asked_on_behalf_of_a_stranger(
         return "verified"
 
     monkeypatch.setattr(rig, "judge_card", judge)
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     if "claim_on_register" not in more:
         await join(rig, workspace)
         judged.clear()
@@ -190,7 +190,8 @@ async def test_open_enrolment_makes_an_unknown_agent_an_isolated_root(
     assert membership.auth_token is not None
     assert made.name.startswith(name)
     assert (made.org_id, made.parent_id, made.isolated, made.status) == (rig.org.id, None, True, "online")
-    assert (await rig.events())[-2:] == ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_ONLINE"]
+    told = ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_CLAIMED", "WORKSPACE_ONLINE"]
+    assert (await rig.events())[-3:] == told
     assert (await rig.directory.peers(bob, "http://platform", Asked())).rows == []
 
 
@@ -251,7 +252,7 @@ async def test_registering_never_undoes_an_operator_s_decision(
 async def test_the_address_decides_the_delivery_mode(
     rig: Rig, principal_of: Of, url: str, asked: str | None, mode: str, kept: str
 ) -> None:
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     now = (await join(rig, workspace, principal_of(workspace), url=url, delivery_mode=asked)).workspace
     assert (now.delivery_mode, now.url) == (mode, kept)
 
@@ -260,20 +261,20 @@ async def test_the_address_decides_the_delivery_mode(
 async def test_an_address_that_cannot_be_called_is_refused_and_nothing_changes(
     rig: Rig, principal_of: Of, refuses: Refuses, url: str
 ) -> None:
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     await refuses(join(rig, workspace, principal_of(workspace), url=url), "invalid-url")
     assert (await rig.workspace(workspace.id)).status == "awaiting_agent"
 
 
 async def test_an_unknown_delivery_mode_is_refused(rig: Rig, refuses: Refuses) -> None:
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     await refuses(join(rig, workspace, delivery_mode="pigeon"), "invalid-request")
 
 
 async def test_a_dispatch_secret_is_sealed_for_its_place_and_kept_when_not_named_again(
     rig: Rig, principal_of: Of
 ) -> None:
-    workspace = (await rig.created()).workspace
+    workspace = (await rig.created(claimable=True)).workspace
     await join(rig, workspace, principal_of(workspace), dispatch_secret="hush")
     sealed = (await rig.workspace(workspace.id)).dispatch_secret_sealed
     assert sealed == f"org-one|{workspace.id}|dispatch:hsuh"

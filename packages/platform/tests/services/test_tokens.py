@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from molecule_platform.domain import credentials, principals
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.services.creation import Plan
 from molecule_platform.services.identity import Presented
 from molecule_platform.services.login import Invitation
+from molecule_platform.services.people import Change, PeopleService
+from molecule_platform.services.registration import Application
 from molecule_platform.services.tokens import Minted, Tokens, TokenWish
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 HOUR = timedelta(hours=1)
-READER = TokenWish("reader", ("org.read", "org.tokens"))
+READER = TokenWish("reader", ("org.read", "org.tokens", "org.impersonate"))
 Uses = Callable[["Rig", Tokens, Principal, Workspace], Awaitable[Any]]
 
 
 @pytest.fixture
 def tokens(rig: Rig) -> Tokens:
-    return Tokens(rig.storage, rig.clock)
+    return rig.tokens
 
 
 async def shown(rig: Rig, minted: Minted) -> Principal:
@@ -131,3 +136,115 @@ async def test_a_token_is_rotated_for_its_own_workspace_only(
     ada, bob = await rig.agent("Ada"), await rig.agent("Bob")
     minted = await tokens.mint_for_workspace(rig.admin, ada, TokenWish("ci"))
     await refuses(tokens.rotate(await shown(rig, minted), bob, timedelta(0)), "forbidden")
+
+
+async def token_with(rig: Rig, *scopes: str) -> Principal:
+    return await shown(rig, await rig.tokens.mint_for_org(rig.admin, TokenWish("t", scopes)))
+
+
+@pytest.mark.parametrize("scopes", [("org.tokens",), sorted(principals.ROLE_SCOPES["admin"])])
+async def test_the_right_to_tokens_alone_gives_none_that_acts_as_a_workspace(
+    rig: Rig, tokens: Tokens, refuses: Refuses, scopes: tuple[str, ...]
+) -> None:
+    ada, minter = await rig.agent(), await token_with(rig, *scopes)
+    for refused in (
+        tokens.mint_for_workspace(minter, ada, TokenWish("t")),
+        tokens.mint_for_workspace(minter, ada, TokenWish("t", ("ws.send",))),
+        tokens.new_enrolment(minter, ada, HOUR),
+    ):
+        refusal = await refuses(refused, "scope-required")
+        assert refusal.extras["required"] == ["org.impersonate"]
+
+
+async def test_what_a_workspace_knows_is_passed_on_only_with_the_right_to_secrets(
+    rig: Rig, tokens: Tokens, refuses: Refuses
+) -> None:
+    ada, minter = await rig.agent(), await token_with(rig, "org.tokens", "org.impersonate")
+    for scope in ("workspace", "ws", "ws.secrets", "ws.secrets.read"):
+        await refuses(tokens.mint_for_workspace(minter, ada, TokenWish("t", (scope,))), "scope-required")
+    minted = await tokens.mint_for_workspace(minter, ada, TokenWish("t"))
+    assert minted.token.scopes == sorted(principals.IMPERSONATED_SCOPES)
+    _secret, issued = await tokens.new_enrolment(minter, ada, HOUR)
+    assert issued.scopes == sorted(principals.IMPERSONATED_SCOPES)
+    knowing = await token_with(rig, "org.tokens", "org.impersonate", "org.secrets")
+    assert (await tokens.mint_for_workspace(knowing, ada, TokenWish("t"))).token.scopes == ["workspace"]
+
+
+async def test_an_enrolment_token_yields_no_more_and_for_no_longer_than_its_issuer_has(
+    rig: Rig, tokens: Tokens, refuses: Refuses
+) -> None:
+    ada, ends = await rig.agent(), rig.clock.now() + HOUR
+    wish = TokenWish("t", ("org.tokens", "org.impersonate"), ends)
+    issuer = await shown(rig, await tokens.mint_for_org(rig.admin, wish))
+    secret, issued = await tokens.new_enrolment(issuer, ada, 2 * HOUR)
+    assert issued.expires_at == ends
+    first = Application(ada.id, {"name": "Ada"}, enrolment_token=secret)
+    joined = await rig.registration().register(first, None)
+    again = Application(ada.id, {"name": "Ada"}, recovery_secret=joined.recovery_secret)
+    recovered = await rig.registration().register(again, None)
+    for came in (joined, recovered):
+        digest = credentials.digest(came.auth_token or "")
+        token = await rig.storage.read(lambda tx, digest=digest: tx.tokens.by_hash(digest))
+        assert token is not None
+        assert (token.scopes, token.expires_at) == (sorted(principals.IMPERSONATED_SCOPES), ends)
+    rig.clock.advance(3600)
+    late = Application(ada.id, {"name": "Ada"}, recovery_secret=recovered.recovery_secret)
+    await refuses(rig.registration().register(late, None), "enrolment-invalid")
+
+
+@pytest.mark.parametrize("claims", [False, True])
+async def test_whoever_creates_a_workspace_without_the_right_to_secrets_does_not_read_them_there(
+    rig: Rig, claims: bool
+) -> None:
+    creator = await token_with(rig, "org.write")
+    made = await rig.lives.creation.create(Plan("Ada"), creator)
+    token = made.auth_token
+    if claims:
+        came = await rig.registration().register(Application(made.workspace.id, {"name": "Ada"}), None)
+        token = came.auth_token or ""
+    principal = await rig.identity.authenticate(Presented(bearer=token))
+    assert principal.may("ws.send")
+    assert not principal.may("ws.secrets.read")
+
+
+async def test_tokens_of_a_person_end_with_the_person_and_agents_keep_theirs(
+    rig: Rig, tokens: Tokens
+) -> None:
+    people = PeopleService(rig.storage, rig.clock)
+    await rig.storage.write(lambda tx: tx.people.put_member("eve", rig.org.id, "owner", rig.clock.now()))
+    await rig.storage.write(lambda tx: tx.people.put_member("ann", rig.org.id, "owner", rig.clock.now()))
+    eve = replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
+    created = await rig.lives.creation.create(Plan("Ada"), eve)
+    minter = await tokens.mint_for_org(eve, TokenWish("t", ("org",)))
+    further = await tokens.mint_for_org(await shown(rig, minter), TokenWish("t", ("org.read",)))
+    by_session = await tokens.mint_for_org(await signed_in(rig, minter.secret), TokenWish("t", ("org.read",)))
+    of_ada = await tokens.mint_for_workspace(eve, created.workspace, TokenWish("t"))
+    enrolment, _ = await tokens.new_enrolment(eve, created.workspace, HOUR)
+    await people.remove(rig.admin, "eve", "r")
+    for ended in (minter, further, by_session, of_ada):
+        kept = await rig.storage.read(lambda tx, one=ended: tx.tokens.get(one.token.id))
+        assert kept is not None
+        assert kept.revoke_reason == "minter-ended"
+    digest = credentials.digest(enrolment)
+    now = rig.clock.now()
+    assert await rig.storage.read(lambda tx: tx.tokens.enrolment(created.workspace.id, digest, now)) is None
+    assert (await rig.identity.authenticate(Presented(bearer=created.auth_token))).may("ws.send")
+
+
+async def test_a_lower_role_ends_the_tokens_that_are_above_it(rig: Rig, tokens: Tokens) -> None:
+    people = PeopleService(rig.storage, rig.clock)
+    for name in ("eve", "ann"):
+        await rig.storage.write(
+            lambda tx, name=name: tx.people.put_member(name, rig.org.id, "owner", rig.clock.now())
+        )
+    eve = replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
+    ada = await rig.agent()
+    low = await tokens.mint_for_org(eve, TokenWish("low", ("org.read",)))
+    high = await tokens.mint_for_org(eve, TokenWish("high", ("org.write",)))
+    acting = await tokens.mint_for_workspace(eve, ada, TokenWish("acting", ("ws.send",)))
+    await people.change(rig.admin, "eve", Change(role="viewer"), "r")
+    ended = [
+        (await rig.storage.read(lambda tx, one=one: tx.tokens.get(one.token.id)))
+        for one in (low, high, acting)
+    ]
+    assert [one is not None and one.revoked_at is not None for one in ended] == [False, True, True]

@@ -189,7 +189,7 @@ async def test_only_tasks_that_are_over_are_forgotten(store: Store) -> None:
             "enrolment_tokens",
             "expires_at",
             "sign_ins",
-            {"workspace_id": "ada"},
+            {"workspace_id": "ada", "scopes": [], "created_by": "user:admin"},
         ),
         ("replicas", "seen_at", "replicas", {}),
     ],

@@ -230,8 +230,7 @@ class Pipeline:
     async def _check_there(self, named: str) -> None:
         """Say that a workspace is gone before asking who wants to know."""
         if not ids.is_uuid(named) or await self._gate.authority.gone(named):
-            extras: dict[str, Any] = {"workspace_id": named[:64], "deleted": True, "status": "removed"}
-            raise Refusal("workspace-not-found", f"there is no workspace {named[:64]} here", **extras)
+            raise _deleted(named)
 
     async def _know(self, passage: _Passage, call: Call) -> None:
         route = call.route
@@ -248,9 +247,20 @@ class Pipeline:
 
     async def _admit(self, call: Call, match: Match) -> None:
         route = call.route
-        call.admission = await self._gate.authority.admit(
-            call.principal, route.who, match.workspace_id, removed_too=route.removed_too
-        )
+        try:
+            call.admission = await self._gate.authority.admit(
+                call.principal, route.who, match.workspace_id, removed_too=route.removed_too
+            )
+        except Refusal as refusal:
+            if route.gone_first and refusal.code == "workspace-not-found":
+                raise _deleted(match.workspace_id or "") from refusal
+            raise
+
+
+def _deleted(named: str) -> Refusal:
+    """What a route that tells of ends says of an id that is unknown, removed, or unknown to who asks."""
+    extras: dict[str, Any] = {"workspace_id": named[:64], "deleted": True, "status": "removed"}
+    return Refusal("workspace-not-found", f"there is no workspace {named[:64]} here", **extras)
 
 
 def _check_announced(arrival: Arrival, most: int) -> None:

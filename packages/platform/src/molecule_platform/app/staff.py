@@ -87,7 +87,7 @@ def hire(
     storage, clock = ground.storage, ground.clock
     authority = Authority(storage, clock)
     identity = Identity(storage, ground.bells, clock, ground.admin_token, ground.org_id)
-    feed = Feed(storage, ground.bells, ground.log)
+    feed = Feed(storage, ground.clock, ground.bells, ground.log)
     loops = Loops(storage, clock, ground.log, ground.replica_id, ground.shared)
     metrics = Metrics(storage, loops, clock)
     keys = LivingKeys(storage, ground.bells, clock, ground.log, sealers.for_signing(ground.keyring))
@@ -190,7 +190,7 @@ def _signing(ground: Ground) -> Signing:
 def _lives(ground: Ground, provisioner: Provisioner | None, metrics: Metrics) -> Lives:
     settings, sealing = ground.settings, sealers.for_secrets(ground.keyring)
     rules = LifeRules(
-        timedelta(seconds=settings.claim_window_seconds),
+        timedelta(seconds=settings.claim_window_seconds) if settings.claim_on_register else None,
         settings.workspace_roots or (),
         settings.hibernation_idle_minutes,
         StartRules(settings.provision_timeout_seconds),

@@ -77,9 +77,13 @@ def change(
 
 @command(users, "delete", serves=("user.delete",))
 def delete(session: Session, name: Name) -> None:
-    """Take somebody out of the organisation; their sessions end at once, everywhere."""
+    """Take somebody out of the organisation; their sessions and the tokens they made end at once, everywhere.
+
+    The tokens that came with workspaces they created stay: they are the agents'.
+    """
     session.client.delete(_user(name))
-    session.answer({"deleted": name}, f"{name} no longer belongs to the organisation.")
+    stay = "The tokens they made have ended; those that came with workspaces they created stay."
+    session.answer({"deleted": name}, f"{name} no longer belongs to the organisation. {stay}")
 
 
 @command(orgs, "list", serves=("org.list",))

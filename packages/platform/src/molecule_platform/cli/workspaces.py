@@ -61,13 +61,19 @@ def create(
     model: Annotated[str | None, typer.Option(help="The model it is to use.")] = None,
     agent_url: Annotated[str | None, typer.Option(help="Where its agent listens, for push.")] = None,
     budget: Annotated[int | None, typer.Option(metavar="CENTS", min=0, help="Most to spend a month.")] = None,
+    claimable: Annotated[
+        bool | None,
+        typer.Option(
+            "--claimable/--not-claimable", help="Whether the first who registers it may get its token."
+        ),
+    ] = None,
     **fields: Any,
 ) -> None:
     """Create a workspace and show how an agent joins.
 
     The agent may run anywhere. Its token is shown this once. With --runtime the platform starts the agent.
     """
-    own = {"name": name, "model": model, "url": agent_url, "budget_limit": budget}
+    own = {"name": name, "model": model, "url": agent_url, "budget_limit": budget, "claimable": claimable}
     body = _given(fields | own) | ({} if fields["runtime"] else {"external": True})
     if parent is not None:
         body["parent_id"] = tree.find(session.client, parent)["id"]

@@ -59,6 +59,22 @@ class Token:
 
 
 @dataclass(frozen=True)
+class EnrolmentToken:
+    """A row of `enrolment_tokens`: yields one token of a workspace, no more than its issuer could mint."""
+
+    token_hash: str
+    org_id: str
+    workspace_id: str
+    scopes: list[str]
+    created_by: str
+    created_at: datetime
+    expires_at: datetime
+    # When the token that it yields ends: together with its issuer's credential, if that ends.
+    token_expires_at: datetime | None = None
+    used_at: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Session:
     """A row of `sessions`: a person's signed-in browser.
 

@@ -2,16 +2,18 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import jsontext, times
 from molecule_wire.values import value
 
 _ID = re.compile(r"[0-9]{1,18}")
+# We make the ids of workspaces with version 4, and those of messages and the like with version 7.
+_WORKSPACE = re.compile(r"(workspace:)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 MESSAGE_EVENT_OF = {
     "accepted": "MESSAGE_ACCEPTED",
@@ -32,6 +34,7 @@ STATUS_EVENT_OF = {
     "removed": "WORKSPACE_REMOVED",
 }
 
+CLAIMED = "WORKSPACE_CLAIMED"
 RESPONSE = "A2A_RESPONSE"
 RESYNC = "RESYNC_REQUIRED"
 
@@ -39,6 +42,8 @@ RESYNC = "RESYNC_REQUIRED"
 _CONTENT = frozenset({"AGENT_MESSAGE", RESPONSE, "ACTIVITY_LOGGED", "TOKEN_CREATED", "TOKEN_REVOKED"})
 # What concerns every workspace of the organisation when it happened to none of them alone.
 _FOR_ALL = frozenset({"SECRET_CHANGED"})
+# From where somebody joined is no business of those beside it.
+_FOR_OPERATORS = frozenset({CLAIMED})
 _CONTENT_OF = ("MESSAGE_", "DELEGATION_", "APPROVAL_")
 _DECISION = ("approval_id", "status", "decision", "decided_by")
 
@@ -52,6 +57,17 @@ def parties_of(caller: str, target_id: str) -> tuple[str, ...]:
     """The workspaces between which a message passes; people see what their organisation does anyway."""
     kind, _, name = caller.partition(":")
     return (target_id, name) if kind == "workspace" else (target_id,)
+
+
+def _texts(said: Any) -> Iterator[str]:
+    """The texts in a payload that are the id of a workspace, or its name as a principal."""
+    if isinstance(said, str):
+        if _WORKSPACE.fullmatch(said):
+            yield said
+    elif isinstance(said, dict | list):
+        members = cast("Iterable[Any]", said.values() if isinstance(said, dict) else said)
+        for member in members:
+            yield from _texts(member)
 
 
 def parse_id(given: str) -> int:
@@ -91,6 +107,15 @@ class Event:
     def has_party(self, workspace_id: str) -> bool:
         """Whether it happened to the workspace, or between it and others."""
         return workspace_id == self.workspace_id or workspace_id in (self.parties or ())
+
+    @property
+    def is_for_operators(self) -> bool:
+        """Whether only those see it who may change the organisation."""
+        return self.event_type in _FOR_OPERATORS
+
+    def named_workspaces(self) -> set[str]:
+        """The ids in it that could be those of workspaces which the platform made."""
+        return {text[-36:] for text in _texts([self.workspace_id, *(self.parties or ()), self.payload])}
 
     def as_line(self) -> bytes:
         """The event for another replica; only what is not kept travels this way."""

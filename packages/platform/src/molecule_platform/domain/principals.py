@@ -1,6 +1,6 @@
 """Who is calling: principals, their scopes, and what a role may do."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -111,6 +111,19 @@ def implies(held: Iterable[str], wanted: str) -> bool:
         if scope == "admin" and not wanted.startswith("ws."):
             return True
     return False
+
+
+def grantable_scopes(held: Collection[str]) -> frozenset[str]:
+    """The scopes of a workspace that a person or a token of the organisation may pass on.
+
+    They hold them only by acting as the workspace, and what it alone may know only with the right to secrets.
+    """
+    return handed_out_scopes(held) if implies(held, "org.impersonate") else frozenset()
+
+
+def handed_out_scopes(held: Collection[str]) -> frozenset[str]:
+    """The scopes of the token that comes with a workspace, for whoever creates it."""
+    return WORKSPACE_SCOPES if implies(held, "org.secrets") else IMPERSONATED_SCOPES
 
 
 def is_workspace_scope(scope: str) -> bool:

@@ -151,6 +151,11 @@ class Workspace:
         """Whether the workspace is gone for good."""
         return self.status == "removed"
 
+    def can_be_claimed(self, now: datetime) -> bool:
+        """Whether the first who registers gets its token. Its id is the proof for that, and so a secret."""
+        is_open = self.claimed_at is None and self.claim_until is not None and self.claim_until > now
+        return is_open and not self.removed
+
     @property
     def is_restarting(self) -> bool:
         """Whether it is being started again after it ran."""

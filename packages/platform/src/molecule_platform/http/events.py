@@ -3,7 +3,7 @@
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import events as shapes
 from molecule_platform.domain import events
-from molecule_platform.services.feed import Feed
+from molecule_platform.services.feed import EventFilter, Feed
 
 
 class EventRoutes:
@@ -22,9 +22,10 @@ class EventRoutes:
         types = [name for name in (asked.type or "").split(",") if name] or None
         workspace_id = call.path.get("id")
         org_id = call.principal.org_id if workspace_id is None else call.workspace.org_id
+        wanted = EventFilter(org_id, workspace_id, types)
         if asked.since is None:
-            found = await self._feed.newest(org_id, asked.limit, workspace_id, types)
+            found = await self._feed.newest(call.principal, wanted, asked.limit)
         else:
             after = events.parse_id(asked.since)
-            found = await self._feed.since(org_id, after, asked.limit, workspace_id, types)
+            found = await self._feed.since(call.principal, wanted, after, asked.limit)
         return Reply([event.row() for event in found])

@@ -45,7 +45,7 @@ class RegistryRoutes:
 
     async def register(self, call: Call) -> Reply:
         """Let an agent in, by claim, token or proof."""
-        application = _application(call.body)
+        application = _application(call.body, call.arrival.address)
         if call.caller is not None and call.caller.workspace_id is None:
             raise Refusal("identity-mismatch", "an agent registers with its workspace's own token")
         if call.caller is not None:
@@ -88,7 +88,9 @@ class RegistryRoutes:
         """Whom this workspace may call."""
         asked: shapes.FindPeers = call.asked
         wanted = Asked(limit=asked.limit or None, cursor=asked.cursor, q=asked.q)
-        page = await self._directory.peers(call.workspace, call.base_url, wanted, asked.relation)
+        page = await self._directory.peers(
+            call.workspace, call.base_url, wanted, asked.relation, call.principal
+        )
         return Reply(page.rows, headers=next_cursor(page.next_cursor))
 
     async def agents(self, call: Call) -> Reply:
@@ -117,7 +119,7 @@ def _question(asked: shapes.FindAgents) -> Question:
     )
 
 
-def _application(body: shapes.Register) -> Application:
+def _application(body: shapes.Register, client_address: str) -> Application:
     named = (body.id or body.workspace_id or "").lower()
     if not named:
         raise invalid("id", "id is missing: the id of the workspace to register")
@@ -137,6 +139,7 @@ def _application(body: shapes.Register) -> Application:
         recovery_secret=body.recovery_secret,
         dispatch_secret=body.dispatch_secret,
         replaces_worker=body.replaces_worker,
+        client_address=client_address,
     )
 
 

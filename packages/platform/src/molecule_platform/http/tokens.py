@@ -5,6 +5,7 @@ from typing import Any
 
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import tokens as shapes
+from molecule_platform.api.nouns.workspaces import NewEnrolment
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.services.authority import Authority
@@ -12,6 +13,7 @@ from molecule_platform.services.tokens import Minted, Tokens, TokenWish, token_r
 from molecule_wire import times
 
 OVERLAP_MOST_SECONDS = 3600
+ENROLMENT_MOST_SECONDS = 86_400
 _SHOWN_ONCE = "keep this token now: it is shown once"
 
 
@@ -30,6 +32,7 @@ class TokenRoutes:
             "token.create": self.create,
             "token.rotate": self.rotate,
             "token.delete": self.delete,
+            "workspace.enrol": self.enrol,
             "org-token.list": self.org_listing,
             "org-token.create": self.org_create,
             "org-token.delete": self.org_delete,
@@ -59,6 +62,16 @@ class TokenRoutes:
         """End a token of a workspace."""
         await self._tokens.revoke(call.principal, call.workspace, call.path["token_id"])
         return Reply({"status": "revoked"})
+
+    async def enrol(self, call: Call) -> Reply:
+        """A single-use token for a replaced machine."""
+        body: NewEnrolment = call.body
+        if not 1 <= body.ttl_seconds <= ENROLMENT_MOST_SECONDS:
+            raise invalid("ttl_seconds", f"ttl_seconds is between 1 and {ENROLMENT_MOST_SECONDS}")
+        lives = timedelta(seconds=body.ttl_seconds)
+        secret, issued = await self._tokens.new_enrolment(call.principal, call.workspace, lives)
+        expires_at = times.format_time(issued.expires_at)
+        return Reply({"enrolment_token": secret, "scopes": issued.scopes, "expires_at": expires_at}, 201)
 
     async def org_listing(self, call: Call) -> Reply:
         """The living tokens of the organisation."""

@@ -14,9 +14,8 @@ from molecule_platform.http.paging import next_cursor
 from molecule_platform.services.authority import removed_at
 from molecule_platform.services.creation import Created, Plan
 from molecule_platform.services.directory import Asked, Directory
-from molecule_platform.services.lifecycle import ENROLMENT_LONGEST
 from molecule_platform.services.lives import Lives
-from molecule_wire import ids, times
+from molecule_wire import ids
 
 JOIN_PROGRAM = (resources.files("molecule_platform") / "demo" / "hello.py").read_text(encoding="utf-8")
 """How an agent joins: the one text of it, which the pages and the canvas show as well."""
@@ -43,7 +42,6 @@ class WorkspaceRoutes:
             "workspace.restart": self.restart,
             "workspace.hibernate": self.hibernate,
             "workspace.wake": self.wake,
-            "workspace.enrol": self.enrol,
         }
 
     async def create(self, call: Call) -> Reply:
@@ -92,7 +90,8 @@ class WorkspaceRoutes:
 
     async def pause(self, call: Call) -> Reply:
         """Pause it and all below it."""
-        return Reply({"status": "paused", "paused_count": await self._lives.lifecycle.pause(call.workspace)})
+        count = await self._lives.lifecycle.pause(call.workspace, call.principal)
+        return Reply({"status": "paused", "paused_count": count})
 
     async def resume(self, call: Call) -> Reply:
         """Undo a pause."""
@@ -134,15 +133,6 @@ class WorkspaceRoutes:
             raise Refusal("internal", sentence, removed_count=done.removed, stop_failures=failures)
         return Reply({"status": "purged" if asked.purge else "removed", "cascade_deleted": done.removed - 1})
 
-    async def enrol(self, call: Call) -> Reply:
-        """A single-use token for a replaced machine."""
-        body: shapes.NewEnrolment = call.body
-        most = int(ENROLMENT_LONGEST.total_seconds())
-        if not 1 <= body.ttl_seconds <= most:
-            raise invalid("ttl_seconds", f"ttl_seconds is between 1 and {most}")
-        token, expires_at = await self._lives.lifecycle.new_enrolment(call.workspace, body.ttl_seconds)
-        return Reply({"enrolment_token": token, "expires_at": times.format_time(expires_at)}, 201)
-
 
 def _plan(body: shapes.CreateWorkspace) -> Plan:
     if body.template:
@@ -169,6 +159,7 @@ def _plan(body: shapes.CreateWorkspace) -> Plan:
         x=position.x,
         y=position.y,
         secrets=body.secrets or {},
+        claimable=True if body.claimable is None else body.claimable,
     )
 
 

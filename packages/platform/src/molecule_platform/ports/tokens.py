@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from molecule_platform.domain.credentials import Token
+from molecule_platform.domain.credentials import EnrolmentToken, Token
 
 
 class Tokens(Protocol):
@@ -41,8 +41,15 @@ class Tokens(Protocol):
         """Remember when a token was last used."""
         ...
 
-    def any_used(self, workspace_id: str) -> bool:
-        """Whether any token of the workspace has ever been used."""
+    def first_of_workspace(self, workspace_id: str) -> Token | None:
+        """The oldest token of a workspace, whether it is still good or not."""
+        ...
+
+    def minted_by(self, minter: str, org_id: str | None, now: datetime) -> list[Token]:
+        """The good tokens that a principal minted, in one organisation or in all of them.
+
+        Those with a recovery secret are not among them: they came with a workspace or with a registration.
+        """
         ...
 
     def revoke(self, token_id: str, at: datetime, reason: str) -> None:
@@ -53,14 +60,20 @@ class Tokens(Protocol):
         """End every live token of a workspace."""
         ...
 
-    def insert_enrolment(
-        self, workspace_id: str, org_id: str, token_hash: str, at: datetime, expires_at: datetime
-    ) -> None:
+    def insert_enrolment(self, enrolment: EnrolmentToken) -> None:
         """Keep a new enrolment token."""
         ...
 
-    def has_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
-        """Whether the workspace has that enrolment token, and it can be spent."""
+    def enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> EnrolmentToken | None:
+        """The enrolment token of the workspace with that digest, if it can be spent."""
+        ...
+
+    def end_enrolments(self, workspace_id: str) -> None:
+        """Forget the enrolment tokens of a workspace that were not spent."""
+        ...
+
+    def end_enrolments_by(self, issuer: str, org_id: str | None) -> None:
+        """Forget what a principal issued and nobody spent, in one organisation or in all of them."""
         ...
 
     def use_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:

@@ -44,6 +44,8 @@ class Wanted:
     statuses: tuple[str, ...] = ()
     parent_id: str | None = None
     include_removed: bool = False
+    # Leaves out what can be claimed at that time; None shows it.
+    unclaimable_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,10 @@ class Workspaces(Protocol):
         self, caller: Workspace, wanted: Wanted, relations: Collection[Relation], now: datetime
     ) -> list[Found]:
         """A page of those the caller may call and that are one of `relations` to it, oldest first."""
+        ...
+
+    def claimable(self, workspace_ids: Collection[str], now: datetime) -> frozenset[str]:
+        """Those of the workspaces that can be claimed at that time."""
         ...
 
     def granted_from(self, caller_id: str, now: datetime) -> frozenset[str]:

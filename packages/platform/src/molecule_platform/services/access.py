@@ -1,11 +1,11 @@
 """Why may A not call B? The tree's answer, rule by rule, and the grants that add an edge to it."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from molecule_platform.domain import access, authorisation, principals
+from molecule_platform.domain import access, authorisation, principals, visibility
 from molecule_platform.domain.access import Member, Verdict
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
@@ -55,31 +55,35 @@ class Access:
         return await self._storage.read(lambda tx: self._explain(tx, principal, caller, target))
 
     def _explain(self, tx: Transaction, principal: Principal, caller: str, target: str) -> dict[str, Any]:
-        callee = _visible(tx, principal, target)
+        now = self._clock.now()
+        callee = _visible(tx, principal, target, now)
         if _is_person(caller):
-            return _of_person(tx, principal, caller, target, callee, self._clock.now())
-        asker = _visible(tx, principal, caller)
+            return _of_person(tx, principal, caller, target, callee, now)
+        asker = _visible(tx, principal, caller, now)
         if asker is None or callee is None:
             missing = caller if asker is None else target
             verdict = Verdict(False, "denied", f"{missing[:64]} is unknown here")
             checked = [{"rule": "denied", "matched": True, "detail": verdict.reason}]
-            return _explanation(
-                verdict, _shown(tx, caller, asker), _shown(tx, target, callee), None, checked, []
-            )
-        return self._of_workspaces(tx, asker, callee)
+            shown = _shown(tx, principal, caller, asker, now), _shown(tx, principal, target, callee, now)
+            return _explanation(verdict, *shown, None, checked, [])
+        return self._of_workspaces(tx, principal, asker, callee, now)
 
-    def _of_workspaces(self, tx: Transaction, asker: Workspace, callee: Workspace) -> dict[str, Any]:
-        one, other = asker.as_member(), callee.as_member()
+    def _of_workspaces(
+        self, tx: Transaction, principal: Principal, asker: Workspace, callee: Workspace, now: datetime
+    ) -> dict[str, Any]:
         parents = authority.line_above(tx, asker) | authority.line_above(tx, callee)
-        granted = callee.id in tx.workspaces.granted_from(asker.id, self._clock.now())
+        hidden = _hidden(tx, principal, parents, now)
+        one, other = _masked(asker.as_member(), hidden), _masked(callee.as_member(), hidden)
+        parents = {_mask(child, hidden): above and _mask(above, hidden) for child, above in parents.items()}
+        granted = callee.id in tx.workspaces.granted_from(asker.id, now)
         verdict = access.judge(one, other, parents, granted)
         looked_at = access.steps(one, other, parents, granted)
         checked = [{"rule": s.rule, "matched": s.matched, "detail": s.detail} for s in looked_at]
         remedies = [] if verdict.allowed else _remedies(one, other, verdict)
         common = access.common_ancestor(asker.id, callee.id, parents)
-        return _explanation(
-            verdict, _shown(tx, asker.id, asker), _shown(tx, callee.id, callee), common, checked, remedies
-        )
+        known = None if common in hidden.values() else common
+        shown = _shown(tx, principal, asker.id, asker, now), _shown(tx, principal, callee.id, callee, now)
+        return _explanation(verdict, *shown, known, checked, remedies)
 
     # Granting
 
@@ -96,8 +100,8 @@ class Access:
         return await self._storage.write(lambda tx: self._grant(tx, principal, edge, now))
 
     def _grant(self, tx: Transaction, principal: Principal, edge: Edge, now: datetime) -> AccessGrant:
-        source = authority.living_of(tx, principal, edge.from_id)
-        target = authority.living_of(tx, principal, edge.to_id)
+        source = authority.living_of(tx, principal, edge.from_id, now)
+        target = authority.living_of(tx, principal, edge.to_id, now)
         if source.org_id != target.org_id:
             raise invalid("to", "both workspaces belong to one organisation")
         grant = AccessGrant(
@@ -153,13 +157,32 @@ def _is_person(caller: str) -> bool:
     return caller.startswith(("user:", "org-token:"))
 
 
-def _visible(tx: Transaction, principal: Principal, named: str) -> Workspace | None:
-    """The workspace of that id or principal, unless it is another organisation's."""
+def _visible(tx: Transaction, principal: Principal, named: str, now: datetime) -> Workspace | None:
+    """The workspace of that id or principal, if it exists for who asks."""
     workspace_id = named.removeprefix("workspace:").lower()
     workspace = tx.workspaces.get(workspace_id) if ids.is_uuid(workspace_id) else None
-    if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
+    if workspace is None or not visibility.exists_for(principal, workspace, now):
         return None
     return workspace
+
+
+def _hidden(
+    tx: Transaction, principal: Principal, workspace_ids: Collection[str], now: datetime
+) -> dict[str, str]:
+    """Those that do not exist for who asks, each with what stands in its place in an explanation."""
+    if visibility.sees_claimable(principal):
+        return {}
+    found = sorted(tx.workspaces.claimable(workspace_ids, now) - {principal.workspace_id or ""})
+    return {workspace_id: f"unknown-{number}" for number, workspace_id in enumerate(found, 1)}
+
+
+def _mask(workspace_id: str, hidden: Mapping[str, str]) -> str:
+    return hidden.get(workspace_id, workspace_id)
+
+
+def _masked(member: Member, hidden: Mapping[str, str]) -> Member:
+    parent_id = member.parent_id
+    return member if parent_id is None else replace(member, parent_id=_mask(parent_id, hidden))
 
 
 def _of_person(
@@ -171,7 +194,7 @@ def _of_person(
     checked = [{"rule": verdict.rule, "matched": True, "detail": verdict.reason}]
     name = "unknown" if held is None else caller.partition(":")[2]
     shown: dict[str, Any] = {"id": caller[:64], "name": name, "path": []}
-    return _explanation(verdict, shown, _shown(tx, target, callee), None, checked, [])
+    return _explanation(verdict, shown, _shown(tx, principal, target, callee, now), None, checked, [])
 
 
 def _of_scopes(caller: str, target: str, callee: Workspace | None, held: Collection[str] | None) -> Verdict:
@@ -198,17 +221,16 @@ def _scopes_of(tx: Transaction, caller: str, org_id: str, now: datetime) -> Coll
     return None if ended else token.scopes
 
 
-def _shown(tx: Transaction, named: str, workspace: Workspace | None) -> dict[str, Any]:
+def _shown(
+    tx: Transaction, principal: Principal, named: str, workspace: Workspace | None, now: datetime
+) -> dict[str, Any]:
     """A workspace with the names from its root down to it."""
     if workspace is None:
         return {"id": named[:64], "name": "unknown", "path": []}
     line = list(authority.line_above(tx, workspace))
     found = (tx.workspaces.get(workspace_id) for workspace_id in reversed(line))
-    return {
-        "id": workspace.id,
-        "name": workspace.name,
-        "path": [one.name for one in found if one is not None],
-    }
+    known = (one for one in found if one is not None and visibility.exists_for(principal, one, now))
+    return {"id": workspace.id, "name": workspace.name, "path": [one.name for one in known]}
 
 
 def _remedies(caller: Member, target: Member, verdict: Verdict) -> list[dict[str, Any]]:

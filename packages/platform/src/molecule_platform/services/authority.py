@@ -1,17 +1,26 @@
 """Deny by default: whether a principal may use a route on a workspace."""
 
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
-from molecule_platform.domain import access, authorisation, principals, refusals
+from molecule_platform.domain import (
+    access,
+    authorisation,
+    correspondence,
+    principals,
+    refusals,
+    visibility,
+)
 from molecule_platform.domain.access import Verdict
 from molecule_platform.domain.authorisation import Who
+from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import audit, orgs
+from molecule_platform.services import audit, claims, orgs
 from molecule_platform.services.audit import Actor
 from molecule_wire import ids, times
 from molecule_wire.values import value
@@ -64,7 +73,7 @@ class Authority:
         self, principal: Principal, workspace_id: str, ask_tree: bool, to_send: bool, tx: Transaction
     ) -> tuple[Workspace, Verdict | None]:
         workspace = self._standing(tx, workspace_id) if to_send else tx.workspaces.get(workspace_id)
-        if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
+        if workspace is None or not visibility.exists_for(principal, workspace, self._clock.now()):
             raise refusals.workspace_not_found(workspace_id)
         if not ask_tree or principal.workspace_id is None:
             return workspace, None
@@ -102,6 +111,11 @@ class Authority:
         workspace = await self._storage.glance(lambda tx: tx.workspaces.get(workspace_id))
         return workspace is None or workspace.removed
 
+    def is_public(self, workspace: Workspace) -> bool:
+        """Whether everybody may know of a workspace and read its card."""
+        is_there = not workspace.removed and not workspace.can_be_claimed(self._clock.now())
+        return is_there and workspace.visibility == "public"
+
     async def acting_as(self, principal: Principal, named: str, request_id: str) -> Principal:
         """Check the workspace a request names for itself: a cross-check, never an identity.
 
@@ -121,7 +135,12 @@ class Authority:
         workspace = await self.same_org(principal, named)
         actor, now = Actor(principal.text, request_id), self._clock.now()
         what = principals.workspace_principal(workspace.id)
-        await self._storage.write(lambda tx: audit.note(tx, workspace.org_id, actor, "act-as", what, now))
+
+        def work(tx: Transaction) -> None:
+            audit.note(tx, workspace.org_id, actor, "act-as", what, now)
+            claims.revealed(tx, workspace, now)
+
+        await self._storage.write(work)
         return replace(
             principal,
             text=what,
@@ -137,7 +156,7 @@ class Authority:
         workspace = None
         if ids.is_uuid(workspace_id):
             workspace = await self._storage.glance(lambda tx: tx.workspaces.get(workspace_id))
-        if workspace is None or not (workspace.org_id == principal.org_id or principal.is_admin):
+        if workspace is None or not visibility.exists_for(principal, workspace, self._clock.now()):
             raise refusals.workspace_not_found(workspace_id)
         return workspace
 
@@ -147,6 +166,8 @@ def verdict(tx: Transaction, caller_id: str, target: Workspace, clock: Clock) ->
     caller = tx.workspaces.get(caller_id)
     if caller is None:
         return Verdict(False, "denied", f"{caller_id} is unknown here")
+    if caller_id != target.id and target.can_be_claimed(clock.now()):
+        return Verdict(False, "denied", f"{target.id} is unknown here")
     granted = target.id in tx.workspaces.granted_from(caller_id, clock.now())
     parents = line_above(tx, caller) | line_above(tx, target)
     return access.judge(caller.as_member(), target.as_member(), parents, granted)
@@ -158,14 +179,21 @@ def line_above(tx: Transaction, workspace: Workspace) -> dict[str, str | None]:
     return dict(zip(line, [*line[1:], None], strict=True))
 
 
-def living_of(tx: Transaction, principal: Principal, workspace_id: str) -> Workspace:
-    """A workspace of the principal's organisation that is not removed, inside a transaction."""
+def living_of(tx: Transaction, principal: Principal, workspace_id: str, now: datetime) -> Workspace:
+    """A workspace that exists for the principal and is not removed, inside a transaction."""
     workspace = tx.workspaces.get(workspace_id)
-    if workspace is None or workspace.removed:
-        raise refusals.workspace_not_found(workspace_id)
-    if not (workspace.org_id == principal.org_id or principal.is_admin):
+    if workspace is None or workspace.removed or not visibility.exists_for(principal, workspace, now):
         raise refusals.workspace_not_found(workspace_id)
     return workspace
+
+
+def may_read(tx: Transaction, principal: Principal, message: Message, now: datetime) -> bool:
+    """Whether the principal may see a message, and the workspace it was sent to exists for it."""
+    if not correspondence.may_see(principal, message):
+        return False
+    if principal.workspace_id is not None or visibility.sees_claimable(principal):
+        return True
+    return not tx.workspaces.claimable((message.target_id,), now)
 
 
 def removed_at(workspace: Workspace) -> str | None:

@@ -89,7 +89,7 @@ class Cards:
 
     async def _look(self, caller: Principal | None, workspace_id: str) -> tuple[Workspace, bool]:
         workspace = await self._storage.read(lambda tx: tx.workspaces.get(workspace_id))
-        if workspace is not None and workspace.visibility == "public" and not workspace.removed:
+        if workspace is not None and self._authority.is_public(workspace):
             return workspace, True
         if caller is None:
             # The same for a workspace that does not exist: a stranger learns nothing of ids.

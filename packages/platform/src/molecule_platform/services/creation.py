@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from molecule_platform.domain import access, authorisation, refusals, workspaces
+from molecule_platform.domain import access, authorisation, principals, refusals, workspaces
 from molecule_platform.domain.authorisation import Who
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
@@ -45,6 +45,7 @@ class Plan:
     x: float = 0.0
     y: float = 0.0
     secrets: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    claimable: bool = True
 
     @property
     def external(self) -> bool:
@@ -67,7 +68,7 @@ class Creation:
         self,
         storage: Storage,
         clock: Clock,
-        claim_window: timedelta,
+        claim_window: timedelta | None,
         seal_secret: Sealer,
         check_url: UrlCheck,
         provisioning: Provisioning,
@@ -95,7 +96,10 @@ class Creation:
         if not plan.external:
             self._provisioning.required()
         now = self._clock.now()
-        workspace = _new_workspace(plan, principal.org_id, now, now + self._claim_window)
+        # What we start ourselves gets its token with its process: nobody claims it from outside.
+        window = self._claim_window if plan.claimable and plan.external else None
+        claim_until = None if window is None else now + window
+        workspace = _new_workspace(plan, principal.org_id, now, claim_until)
         return await self._storage.write(lambda tx: self._create(tx, plan, workspace, principal, now))
 
     def _create(
@@ -112,9 +116,10 @@ class Creation:
             journal.note(tx, "WORKSPACE_PROVISIONING", workspace, now, name=plan.name, **shown(workspace))
             tx.signal(bells.start(workspace.id))
             return Created(workspace, "")
-        token, _recovery = registration.mint(tx, workspace, principal.text, now)
+        scopes = principals.handed_out_scopes(principal.scopes)
+        minted = registration.mint(tx, workspace, principal.text, now, scopes)
         journal.note(tx, "WORKSPACE_AWAITING_AGENT", workspace, now, name=plan.name)
-        return Created(workspace, token)
+        return Created(workspace, minted.secret)
 
 
 def check_plan(plan: Plan, roots: Collection[str]) -> None:
@@ -143,7 +148,7 @@ def parent_of(tx: Transaction, parent_id: str, org_id: str, height: int = 0) -> 
     return parent
 
 
-def _new_workspace(plan: Plan, org_id: str, now: datetime, claim_until: datetime) -> Workspace:
+def _new_workspace(plan: Plan, org_id: str, now: datetime, claim_until: datetime | None) -> Workspace:
     workspace_id = str(uuid4())
     return Workspace(
         id=workspace_id,
@@ -164,8 +169,7 @@ def _new_workspace(plan: Plan, org_id: str, now: datetime, claim_until: datetime
         max_concurrent_tasks=plan.max_concurrent_tasks,
         hibernation_idle_minutes=plan.hibernation_idle_minutes,
         awareness_namespace=f"workspace:{workspace_id}",
-        # What we start ourselves gets its token with its process: nobody claims it from outside.
-        claim_until=claim_until if plan.external else now,
+        claim_until=claim_until,
         last_activity_at=None if plan.external else now,
         x=plan.x,
         y=plan.y,

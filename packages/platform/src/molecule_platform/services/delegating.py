@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from molecule_platform.domain import authorisation, correspondence, dispatch, messages, refusals
+from molecule_platform.domain import authorisation, correspondence, dispatch, messages, refusals, visibility
 from molecule_platform.domain import delegation_views as views
 from molecule_platform.domain import delegations as rules
 from molecule_platform.domain.delegation_context import Context, ContextLimits
@@ -20,7 +20,15 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import authority, delegation_context, delegations, filing, own_tasks, waking
+from molecule_platform.services import (
+    authority,
+    claims,
+    delegation_context,
+    delegations,
+    filing,
+    own_tasks,
+    waking,
+)
 from molecule_platform.services.delivery import Delivery
 from molecule_wire import ids, jsontext
 
@@ -183,12 +191,17 @@ class Delegating:
         source, target = tx.workspaces.get(wish.source_id), tx.workspaces.get(wish.target_id)
         if source is None or target is None or source.org_id != target.org_id:
             raise refusals.workspace_not_found(wish.target_id)
+        now = self._clock.now()
+        if not visibility.exists_for(principal, target, now):
+            raise refusals.workspace_not_found(wish.target_id)
         if principal.workspace_id is not None:
             verdict = authority.verdict(tx, principal.workspace_id, target, self._clock)
             if not (verdict.allowed or target.removed):
                 raise authorisation.hierarchy_denied(principal, target.id, verdict)
         if target.removed:
             raise refusals.workspace_removed(target.id, authority.removed_at(target))
+        for party in (source, target):
+            claims.revealed(tx, party, now)
         return target
 
 

@@ -18,6 +18,7 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.mailbox import Load
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import (
+    authority,
     bells,
     delegation_context,
     filing,
@@ -291,10 +292,15 @@ class Delivery:
 
     async def visible(self, principal: Principal, message_id: str) -> Message:
         """The message, for its parties and the organisation's readers; for others it does not exist."""
-        message = await self.get(message_id)
-        if not correspondence.may_see(principal, message):
-            raise correspondence.message_not_found(message_id)
-        return message
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> Message:
+            message = _existing(tx, message_id)
+            if not authority.may_read(tx, principal, message, now):
+                raise correspondence.message_not_found(message_id)
+            return message
+
+        return await self._storage.glance(work)
 
     async def queue_depth(self, target_id: str) -> int:
         """How many open messages a workspace has."""

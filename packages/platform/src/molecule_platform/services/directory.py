@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import cursors, search, workspaces
+from molecule_platform.domain import cursors, search, visibility, workspaces
 from molecule_platform.domain.access import Relation
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
@@ -62,28 +63,44 @@ class Directory:
         def work(tx: Transaction) -> Page:
             seen, more = _page(tx, census.visible_to(tx, principal, now), asked)
             pending = tx.workspaces.pending([one.workspace.id for one in seen])
-            rows = [_row_for(principal, one.workspace, pending.get(one.workspace.id, 0)) for one in seen]
-            return Page(rows, more)
+            shown = _with_known_parents(tx, principal, [one.workspace for one in seen], now)
+            return Page([_row_for(principal, one, pending.get(one.id, 0)) for one in shown], more)
 
         return await self._storage.read(work)
 
     async def peers(
-        self, workspace: Workspace, base_url: str, asked: Asked, relation: Relation | None = None
+        self,
+        workspace: Workspace,
+        base_url: str,
+        asked: Asked,
+        relation: Relation | None = None,
+        by: Principal | None = None,
     ) -> Page:
-        """Exactly the workspaces that the tree lets this one call."""
+        """Exactly the workspaces that the tree lets this one call, as far as they exist for who asks.
+
+        That is the workspace itself, unless it is said otherwise.
+        """
+        now = self._clock.now()
         relations = census.PEERS if relation is None else (relation,)
-        reach = Reach(workspace, relations, self._clock.now())
+        reach = Reach(workspace, relations, now, census.unclaimable_at(by, now))
 
         def work(tx: Transaction) -> Page:
             seen, more = _page(tx, reach, asked)
-            return Page([_peer(one.workspace, one.relation, base_url) for one in seen], more)
+            shown = _with_known_parents(tx, by, [one.workspace for one in seen], now)
+            relation_of = {one.workspace.id: one.relation for one in seen}
+            return Page([_peer(one, relation_of[one.id], base_url) for one in shown], more)
 
         return await self._storage.read(work)
 
     async def row(self, principal: Principal, workspace: Workspace) -> dict[str, Any]:
         """One workspace, reduced for a peer."""
-        pending = await self._storage.read(lambda tx: tx.workspaces.pending([workspace.id]))
-        return _row_for(principal, workspace, pending.get(workspace.id, 0))
+        now = self._clock.now()
+
+        def work(tx: Transaction) -> dict[str, Any]:
+            [shown] = _with_known_parents(tx, principal, [workspace], now)
+            return _row_for(principal, shown, tx.workspaces.pending([shown.id]).get(shown.id, 0))
+
+        return await self._storage.read(work)
 
     async def state(self, workspace: Workspace) -> dict[str, Any]:
         """What a remote agent asks to know whether it should go on."""
@@ -121,6 +138,16 @@ def _fitting(tx: Transaction, visible: Visible, asked: Asked) -> Iterator[_Seen]
             workspace = rows[found.place.id]
             if not asked.q or search.mentions(workspace.name, workspace.role, workspace.agent_card, asked.q):
                 yield _Seen(workspace, found.relation)
+
+
+def _with_known_parents(
+    tx: Transaction, by: Principal | None, seen: list[Workspace], now: datetime
+) -> list[Workspace]:
+    """The same, without the ids of parents that do not exist for who asks."""
+    if by is not None and visibility.sees_claimable(by):
+        return seen
+    hidden = tx.workspaces.claimable({one.parent_id for one in seen if one.parent_id}, now)
+    return [one.but(parent_id=None) if one.parent_id in hidden else one for one in seen]
 
 
 def read_cursor(cursor: str | None) -> Place | None:

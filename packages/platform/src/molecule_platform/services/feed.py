@@ -8,13 +8,17 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
+from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import PAGE_MAX_BYTES, Storage, Transaction
+from molecule_platform.services import event_visibility
 from molecule_platform.services.bells import EVENTS, Bells
 from molecule_wire import jsontext
 
@@ -114,11 +118,25 @@ class Listener:
         return taken
 
 
+@dataclass(frozen=True)
+class EventFilter:
+    """Which events of an organisation a list is about."""
+
+    org_id: str
+    workspace_id: str | None = None
+    types: Collection[str] | None = None
+
+    def narrowed(self) -> dict[str, Any]:
+        """What the log is asked for, the organisation aside."""
+        return {"workspace_id": self.workspace_id, "types": self.types}
+
+
 class Feed:
     """Follows the log on behalf of all listeners of this replica."""
 
-    def __init__(self, storage: Storage, bells: Bells, log: Log) -> None:
+    def __init__(self, storage: Storage, clock: Clock, bells: Bells, log: Log) -> None:
         self._storage = storage
+        self._clock = clock
         self._bells = bells
         self._log = log
         self._listeners: set[Listener] = set()
@@ -206,56 +224,57 @@ class Feed:
         """Receive nothing more."""
         self._listeners.discard(listener)
 
-    async def newest(
-        self, org_id: str, limit: int, workspace_id: str | None, types: Collection[str] | None
-    ) -> list[Event]:
-        """The newest events of an organisation, newest first; fewer where they are large."""
+    async def newest(self, principal: Principal, wanted: EventFilter, limit: int) -> list[Event]:
+        """The newest events that exist for the principal, newest first; fewer where they are large."""
+        now = self._clock.now()
 
-        async def page(last: int | None, count: int) -> list[Event]:
-            return await self._storage.read(
-                lambda tx: tx.events.newest(
-                    org_id, count, workspace_id=workspace_id, types=types, before=last
-                )
-            )
+        def work(tx: Transaction, last: int | None, count: int) -> _Page:
+            found = tx.events.newest(wanted.org_id, count, before=last, **wanted.narrowed())
+            return event_visibility.visible(tx, principal, found, now), found[-1].id if found else None
+
+        async def page(last: int | None, count: int) -> _Page:
+            return await self._storage.read(lambda tx: work(tx, last, count))
 
         return await _bounded(page, None, limit)
 
-    async def since(
-        self, org_id: str, after: int, limit: int, workspace_id: str | None, types: Collection[str] | None
-    ) -> list[Event]:
-        """An organisation's events after a number, oldest first; fewer where they are large.
+    async def since(self, principal: Principal, wanted: EventFilter, after: int, limit: int) -> list[Event]:
+        """The events after a number that exist for the principal, oldest first; fewer where they are large.
 
         Raises 410 when some are forgotten.
         """
+        now = self._clock.now()
 
-        def work(tx: Transaction, place: int, count: int) -> list[Event]:
+        def work(tx: Transaction, place: int, count: int) -> _Page:
             oldest = tx.events.oldest_kept()
             if place < oldest:
                 sentence = f"the events after {place} are no longer kept: begin again with since={oldest}"
                 raise Refusal("cursor-lost", sentence, oldest_id=str(oldest))
-            return tx.events.after(place, count, org_id=org_id, workspace_id=workspace_id, types=types)
+            found = tx.events.after(place, count, org_id=wanted.org_id, **wanted.narrowed())
+            return event_visibility.visible(tx, principal, found, now), found[-1].id if found else None
 
-        async def page(last: int | None, count: int) -> list[Event]:
+        async def page(last: int | None, count: int) -> _Page:
             return await self._storage.read(lambda tx: work(tx, last or 0, count))
 
         return await _bounded(page, after, limit)
 
 
+# Some events, and the number of the last that was looked at to find them; None when there was none.
+_Page = tuple[list[Event], int | None]
+
+
 async def _bounded(
-    page: Callable[[int | None, int], Awaitable[list[Event]]], last: int | None, limit: int
+    page: Callable[[int | None, int], Awaitable[_Page]], last: int | None, limit: int
 ) -> list[Event]:
     """Events until there are enough of them, or their payloads fill a page: a list carries what was said."""
     found: list[Event] = []
     size = 0
     while len(found) < limit and size <= PAGE_MAX_BYTES:
-        count = min(LISTED_AT_ONCE, limit - len(found))
-        more = await page(last, count)
-        if not more:
+        more, last = await page(last, min(LISTED_AT_ONCE, limit - len(found)))
+        if last is None:
             break
         for event in more:
             size += len(jsontext.encode(event.payload))
             if found and size > PAGE_MAX_BYTES:
                 break
             found.append(event)
-        last = more[-1].id
     return found

@@ -21,6 +21,7 @@ from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import authority
 from molecule_platform.services.bells import CREDENTIALS, Bells
+from molecule_platform.services.event_visibility import EventVisibility
 from molecule_platform.services.feed import End, Feed, Listener, StreamEnded
 from molecule_platform.services.identity import Identity
 
@@ -32,17 +33,19 @@ _NO_TYPE = frozenset({"none"})
 
 
 class Sight:
-    """What the tree lets a workspace see of the others; asked again after a second."""
+    """What a listener may see of what exists for it: a workspace what the tree lets it, asked each second."""
 
-    def __init__(self, storage: Storage, clock: Clock, workspace_id: str | None) -> None:
+    def __init__(self, storage: Storage, clock: Clock, principal: Principal) -> None:
         self._storage = storage
         self._clock = clock
-        self._mine = workspace_id
+        self._mine = principal.workspace_id
+        self._existing = EventVisibility(storage, clock, principal)
         self._reached: dict[str, bool] = {}
         self._until = 0.0
 
     async def of(self, events: list[Event]) -> list[Event]:
         """Those that may be seen. What is private was already kept for its parties."""
+        events = await self._existing.of(events)
         if self._mine is None:
             return events
         await self._ask(self._mine, {event.workspace_id for event in events if event.asks_the_tree})
@@ -95,7 +98,7 @@ class Follower:
         self._storage = storage
         self._clock = clock
         self._listener = listener
-        self._sight = Sight(storage, clock, listener.principal.workspace_id)
+        self._sight = Sight(storage, clock, listener.principal)
 
     async def next(self, seconds: float) -> list[Event]:
         """The next events, oldest first; none when it was quiet for so long. Raises `StreamEnded`."""

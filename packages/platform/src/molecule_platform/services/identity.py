@@ -10,6 +10,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import claims
 from molecule_platform.services.bells import CREDENTIALS, Bells
 from molecule_wire.values import value
 
@@ -128,7 +129,13 @@ class Identity:
 
     async def _note_use(self, token: Token, now: datetime) -> None:
         self._tokens.pop(token.token_hash, None)
-        await self._storage.write(lambda tx: tx.tokens.used(token.id, now))
+
+        def work(tx: Transaction) -> None:
+            tx.tokens.used(token.id, now)
+            if token.last_used_at is None and token.workspace_id is not None:
+                claims.used(tx, token.workspace_id, now)
+
+        await self._storage.write(work)
 
     def origin_of(self, principal: Principal, session_hash: str) -> str | None:
         """What a session exchanged for a token is bound to: it lives no longer than the token."""

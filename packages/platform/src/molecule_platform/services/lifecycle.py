@@ -2,17 +2,16 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from molecule_platform.domain import credentials, lifecycle, messages, refusals
+from molecule_platform.domain import lifecycle, messages, refusals, visibility
+from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, journal, pauses, removal
 from molecule_platform.services.provisioning import Provisioning
-
-ENROLMENT_LONGEST = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,15 @@ class Lifecycle:
         self._clock = clock
         self._provisioning = provisioning
 
-    async def pause(self, workspace: Workspace) -> int:
-        """Pause a workspace and all below it; what an agent held waits again, and mail is still accepted."""
+    async def pause(self, workspace: Workspace, by: Principal | None = None) -> int:
+        """Pause a workspace and all below it; what an agent held waits again, and mail is still accepted.
+
+        Returns how many those are, as far as they exist for who asked.
+        """
+        now = self._clock.now()
         paused = await self._storage.write(lambda tx: self._pause(tx, workspace))
         await self._provisioning.end(_ours(paused))
-        return len(paused)
+        return sum(by is None or visibility.exists_for(by, member, now) for member in paused)
 
     def _pause(self, tx: Transaction, workspace: Workspace) -> list[Workspace]:
         now = self._clock.now()
@@ -87,18 +90,6 @@ class Lifecycle:
                 removal.purge(tx, removed)
         tx.signal(bells.CREDENTIALS)
         return members
-
-    async def new_enrolment(self, workspace: Workspace, seconds: int) -> tuple[str, datetime]:
-        """A single-use token with which a replaced machine joins again."""
-        now = self._clock.now()
-        expires_at = now + timedelta(seconds=seconds)
-        token = credentials.new_token()
-        await self._storage.write(
-            lambda tx: tx.tokens.insert_enrolment(
-                workspace.id, workspace.org_id, credentials.digest(token), now, expires_at
-            )
-        )
-        return token, expires_at
 
 
 def _ours(members: list[Workspace]) -> dict[str, int]:

@@ -28,7 +28,7 @@ from molecule_platform.services.secrets import Sealing
 class LifeRules:
     """What an operator decides about the lives of workspaces."""
 
-    claim_window: timedelta = timedelta(days=1)
+    claim_window: timedelta | None = timedelta(hours=1)
     roots: tuple[str, ...] = ()
     idle_minutes: int = 0
     start: StartRules = field(default_factory=StartRules)

@@ -51,40 +51,42 @@ class Login:
         Who is a member already keeps the role, whatever the invitation says.
         """
 
-        def invited(tx: Transaction) -> Person:
+        def invited(tx: Transaction) -> tuple[Person, datetime | None]:
             org = by.org_id if invitation.org is None else orgs.org_named(tx, by, invitation.org).id
             now = self._clock.now()
-            identity.lives_until(tx, by.credential, now)
+            until = identity.lives_until(tx, by.credential, now)
             person = tx.people.put_member(invitation.user, org, invitation.role, now)
             people.check_not_above(person, by.may)
             if person.disabled:
                 raise Refusal("conflict", f"{person.name} is disabled: enable the user first")
             actor = Actor(by.text, request_id)
             audit.note(tx, org, actor, "user.invite", f"user:{person.name}", now)
-            return person
+            return person, until
 
         return await self._code_for(invited, invitation.lives)
 
     async def new_code(self, user: str, role: str, org_id: str) -> tuple[str, datetime]:
         """A code that the house itself gives; the user is created when new."""
         now = self._clock.now()
-        return await self._code_for(lambda tx: tx.people.put_member(user, org_id, role, now), CODE_LIVES)
+        return await self._code_for(
+            lambda tx: (tx.people.put_member(user, org_id, role, now), None), CODE_LIVES
+        )
 
     async def _code_for(
-        self, invited: Callable[[Transaction], Person], lives: timedelta
+        self, invited: Callable[[Transaction], tuple[Person, datetime | None]], lives: timedelta
     ) -> tuple[str, datetime]:
+        """A code for whom `invited` names, which ends no later than the inviter's credential."""
         code = credentials.new_token()
         now = self._clock.now()
 
-        def work(tx: Transaction) -> None:
-            person = invited(tx)
+        def work(tx: Transaction) -> datetime:
+            person, until = invited(tx)
+            ends = now + lives if until is None else min(now + lives, until)
             code_hash = credentials.digest(code)
-            tx.people.insert_code(
-                LoginCode(code_hash, person.org_id, person.name, person.role, now, now + lives)
-            )
+            tx.people.insert_code(LoginCode(code_hash, person.org_id, person.name, person.role, now, ends))
+            return ends
 
-        await self._storage.write(work)
-        return code, now + lives
+        return code, await self._storage.write(work)
 
     async def with_code(self, code: str) -> SignedIn:
         """Spend a code for a session."""

@@ -10,6 +10,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.mailbox import TraceFilter
 from molecule_platform.ports.storage import Storage, Transaction
+from molecule_platform.services import authority
 from molecule_wire import times
 
 MAX_DEPTH = 64
@@ -28,25 +29,25 @@ class MessageTrees:
         now = self._clock.now()
 
         def work(tx: Transaction) -> dict[str, Any]:
-            root = self._root(tx, principal, message_id)
+            root = self._root(tx, principal, message_id, now)
             found = _descendants(tx, root, limit + 1)
-            shown = [one for one in found[:limit] if correspondence.may_see(principal, one)]
+            shown = [one for one in found[:limit] if authority.may_read(tx, principal, one, now)]
             names = {target: _name(tx, target) for target in {one.target_id for one in shown}}
             rows = [_row(one, names[one.target_id], now) for one in shown]
             return {"root": root.id, "messages": rows, "truncated": len(found) > limit}
 
         return await self._storage.read(work)
 
-    def _root(self, tx: Transaction, principal: Principal, message_id: str) -> Message:
+    def _root(self, tx: Transaction, principal: Principal, message_id: str, now: datetime) -> Message:
         """The topmost message that leads to this one and that the principal may see."""
         [*found] = tx.mailbox.trace(TraceFilter(ids=(message_id,)), 1)
-        if not found or not correspondence.may_see(principal, found[0]):
+        if not found or not authority.may_read(tx, principal, found[0], now):
             raise correspondence.message_not_found(message_id)
         root = found[0]
         for _ in range(MAX_DEPTH):
             above = root.parent_message_id
             parents = tx.mailbox.trace(TraceFilter(ids=(above,)), 1) if above else []
-            if not parents or not correspondence.may_see(principal, parents[0]):
+            if not parents or not authority.may_read(tx, principal, parents[0], now):
                 break
             root = parents[0]
         return root

@@ -16,4 +16,6 @@ def refuse_below_paused(tx: Transaction, workspace: Workspace) -> None:
     """Refuse to start what stands below a paused workspace."""
     paused = paused_above(tx, workspace)
     if paused is not None:
-        raise Refusal("parent-paused", f"its parent {paused.name} is paused: resume that one first")
+        # One that nobody has joined may not exist for who asks.
+        named = "a workspace above it" if paused.claimed_at is None else f"its parent {paused.name}"
+        raise Refusal("parent-paused", f"{named} is paused: resume that one first")

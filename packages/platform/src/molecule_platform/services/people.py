@@ -9,7 +9,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services import audit
+from molecule_platform.services import audit, tokens
 from molecule_platform.services.audit import Actor
 from molecule_platform.services.bells import CREDENTIALS
 
@@ -44,7 +44,10 @@ class PeopleService:
         return await self._storage.read(lambda tx: tx.people.members(by.org_id, after, limit))
 
     async def change(self, by: Principal, name: str, change: Change, request_id: str) -> Person:
-        """Give somebody another role, or close or open the door; sessions of before end at once."""
+        """Give somebody another role, or close or open the door; sessions of before end at once.
+
+        So do the tokens that they minted and could not mint any more.
+        """
         _check_change(by, name, change)
 
         def work(tx: Transaction) -> Person:
@@ -60,13 +63,14 @@ class PeopleService:
         return await self._storage.write(work)
 
     async def remove(self, by: Principal, name: str, request_id: str) -> None:
-        """Take somebody out of the organisation; sessions end at once."""
+        """Take somebody out of the organisation; sessions end at once, and so do tokens they minted."""
 
         def work(tx: Transaction) -> None:
             person = _member(tx, by, name)
             people.check_keeps_owner(person, None, tx.people.owners(by.org_id))
             tx.people.end_sign_ins(name, self._clock.now(), by.org_id)
             tx.people.remove_member(name, by.org_id)
+            tokens.end_minted_by(tx, f"user:{name}", by.org_id, (), self._clock.now())
             tx.signal(CREDENTIALS)
             self._note(tx, by, "user.delete", name, request_id)
 
@@ -77,7 +81,10 @@ class PeopleService:
         everywhere = after.platform_admin != before.platform_admin
         if everywhere:
             tx.people.set_platform_admin(after.name, after.platform_admin)
-        tx.people.end_sign_ins(after.name, self._clock.now(), None if everywhere else after.org_id)
+        now, org_id = self._clock.now(), None if everywhere else after.org_id
+        tx.people.end_sign_ins(after.name, now, org_id)
+        held = () if after.disabled else after.scopes
+        tokens.end_minted_by(tx, f"user:{after.name}", org_id, held, now)
         tx.signal(CREDENTIALS)
 
     def _note(self, tx: Transaction, by: Principal, action: str, name: str, request_id: str) -> None:

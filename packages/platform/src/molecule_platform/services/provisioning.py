@@ -156,10 +156,12 @@ class Provisioning:
         for token in tx.tokens.living_of_workspace(workspace_id, now):
             if token.created_by == CREATED_BY:
                 tx.tokens.revoke(token.id, now, "replaced")
-        auth_token, _recovery = registration.mint(tx, taken, CREATED_BY, now)
+        auth_token = registration.mint(tx, taken, CREATED_BY, now).secret
         tx.signal(bells.CREDENTIALS)
         try:
-            environment = {**environment_of(taken), **self._secrets(tx, taken)}
+            hidden = tx.workspaces.claimable((taken.parent_id or "",), now)
+            placed = taken.but(parent_id=None) if hidden else taken
+            environment = {**environment_of(placed), **self._secrets(tx, taken)}
         except ValueError:
             sentence = "a secret cannot be opened with the key of this platform: set it anew"
             self.give_up(tx, taken, StartFailed(sentence, retryable=False))

@@ -1,13 +1,14 @@
 """Joining: how an agent claims its workspace, proves itself again, and says where it is reached."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import credentials, lifecycle, principals, refusals
+from molecule_platform.domain import credentials, lifecycle, principals, refusals, visibility
 from molecule_platform.domain.credentials import Token
+from molecule_platform.domain.events import CLAIMED
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import DELIVERY_MODES, Workspace, check_choice, check_label
@@ -18,6 +19,7 @@ from molecule_wire import ids, jsontext
 
 CARD_MOST_BYTES = 256 * 1024
 CARD_IN_EVENT_MOST_BYTES = 16 * 1024
+CREATED_BY = "system:registration"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,25 @@ class Application:
     recovery_secret: str | None = None
     dispatch_secret: str | None = None
     replaces_worker: str | None = None
+    client_address: str = ""
+
+
+@dataclass(frozen=True)
+class MintedToken:
+    """A new token of a workspace; the secret and its recovery secret are shown once and kept as digests."""
+
+    token: Token
+    secret: str
+    recovery_secret: str
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What a recovery secret or an enrolment token stands for: a token with these scopes, until then."""
+
+    scopes: Collection[str]
+    expires_at: datetime | None
+    lost: Token | None = None
 
 
 @dataclass(frozen=True)
@@ -121,13 +142,15 @@ class Registration:
         workspace = None if is_newcomer else _known(tx, application)
         if principal is not None:
             if workspace is None or principal.workspace_id != workspace.id:
+                if workspace is not None and not visibility.exists_for(principal, workspace, now):
+                    raise refusals.workspace_not_found(workspace.id)
                 raise Refusal("identity-mismatch", "this token belongs to another workspace")
             return True
         if application.recovery_secret or application.enrolment_token:
-            _check_proof(tx, application, now)
+            _proof(tx, application, now)
             return True
-        if workspace is None or not _is_claimed(tx, workspace):
-            self._check_claim(application.workspace_id, workspace.claim_until if workspace else None, now)
+        if workspace is None or workspace.claimed_at is None:
+            self._check_claim(application.workspace_id, workspace, now)
             return True
         if self._rules.strict:
             raise Refusal("unauthenticated", "this workspace is claimed: register with its token")
@@ -138,14 +161,18 @@ class Registration:
     ) -> Membership:
         if not self._is_let_in(tx, application, principal, checked.now):
             return Membership(_known(tx, application), False)
-        if self._is_newcomer(tx, application, principal):
+        is_newcomer = self._is_newcomer(tx, application, principal)
+        if is_newcomer:
             self._enrol(tx, application, checked.now)
         workspace = _known(tx, application)
         if principal is not None:
             return Membership(self._apply(tx, workspace, application, checked), True)
         if application.recovery_secret or application.enrolment_token:
-            _spend_proof(tx, application, checked.now)
-        return self._minted(tx, workspace, application, checked)
+            minted = _proved(tx, workspace, application, checked.now)
+        else:
+            minted = _claimed(tx, workspace, application, is_newcomer, checked.now)
+        joined = self._apply(tx, workspace, application, checked)
+        return Membership(joined, True, minted.secret, minted.recovery_secret)
 
     def _is_newcomer(self, tx: Transaction, application: Application, principal: Principal | None) -> bool:
         open_to_all = self._rules.open_org_id is not None and principal is None
@@ -165,20 +192,14 @@ class Registration:
         tx.workspaces.insert(workspace)
         journal.note(tx, "WORKSPACE_AWAITING_AGENT", workspace, now, name=workspace.name)
 
-    def _check_claim(self, workspace_id: str, until: datetime | None, now: datetime) -> None:
-        if not self._rules.claim_on_register or (until is not None and until <= now):
+    def _check_claim(self, workspace_id: str, workspace: Workspace | None, now: datetime) -> None:
+        is_open = workspace is None or workspace.can_be_claimed(now)
+        if not self._rules.claim_on_register or not is_open:
             raise Refusal(
                 "unauthenticated",
-                f"workspace {workspace_id} can no longer be claimed: "
+                f"workspace {workspace_id} cannot be claimed: register with the token that came with it, or "
                 f"an administrator can run `molecule workspace enrol {workspace_id}`",
             )
-
-    def _minted(
-        self, tx: Transaction, workspace: Workspace, application: Application, checked: _Checked
-    ) -> Membership:
-        secret, recovery = mint(tx, workspace, "system:registration", checked.now)
-        claimed = self._apply(tx, workspace, application, checked)
-        return Membership(claimed, True, secret, recovery)
 
     def _apply(
         self, tx: Transaction, workspace: Workspace, application: Application, checked: _Checked
@@ -256,12 +277,15 @@ def _name_of(application: Application) -> str:
     return f"agent-{application.workspace_id[:8]}"
 
 
-def _is_claimed(tx: Transaction, workspace: Workspace) -> bool:
-    return workspace.claimed_at is not None or tx.tokens.any_used(workspace.id)
-
-
-def mint(tx: Transaction, workspace: Workspace, created_by: str, now: datetime) -> tuple[str, str]:
-    """A new token of a workspace and its recovery secret; both are returned once and kept only as digests."""
+def mint(
+    tx: Transaction,
+    workspace: Workspace,
+    created_by: str,
+    now: datetime,
+    scopes: Collection[str] = principals.WORKSPACE_SCOPES,
+    expires_at: datetime | None = None,
+) -> MintedToken:
+    """A new token of a workspace, with a recovery secret."""
     secret, recovery = credentials.new_token(), credentials.new_token()
     token = Token(
         id=ids.uuid7(),
@@ -269,15 +293,16 @@ def mint(tx: Transaction, workspace: Workspace, created_by: str, now: datetime) 
         kind="workspace",
         token_hash=credentials.digest(secret),
         prefix=secret[: credentials.PREFIX_LENGTH],
-        scopes=sorted(principals.WORKSPACE_SCOPES),
+        scopes=sorted(scopes),
         created_by=created_by,
         created_at=now,
         workspace_id=workspace.id,
         name=workspace.name,
+        expires_at=expires_at,
         recovery_hash=credentials.digest(recovery),
     )
     tx.tokens.insert(token)
-    return secret, recovery
+    return MintedToken(token, secret, recovery)
 
 
 def dispatch_seal_context(org_id: str, workspace_id: str) -> str:
@@ -285,31 +310,47 @@ def dispatch_seal_context(org_id: str, workspace_id: str) -> str:
     return f"{org_id}|{workspace_id}|dispatch"
 
 
-def _check_proof(tx: Transaction, application: Application, now: datetime) -> None:
-    """Refuse a proof that proves nothing; it is not spent yet."""
-    workspace_id, enrolment = application.workspace_id, application.enrolment_token
-    if _recovered(tx, application) is not None:
-        return
-    if not enrolment or not tx.tokens.has_enrolment(workspace_id, credentials.digest(enrolment), now):
-        raise Refusal(
-            "enrolment-invalid", "this proof is unknown, used or expired: ask an administrator for a new one"
-        )
+def _claimed(
+    tx: Transaction, workspace: Workspace, application: Application, is_newcomer: bool, now: datetime
+) -> MintedToken:
+    """The token of whoever came first; every other way in ends, and operators learn from where it was.
+
+    It gives what the token of the workspace's creation gave: nobody who creates one gets more by claiming it.
+    """
+    first = tx.tokens.first_of_workspace(workspace.id)
+    given = principals.IMPERSONATED_SCOPES if first is None else first.scopes
+    tx.tokens.revoke_all(workspace.id, now, "workspace-claimed")
+    tx.tokens.end_enrolments(workspace.id)
+    tx.signal(bells.CREDENTIALS)
+    scopes = principals.WORKSPACE_SCOPES if is_newcomer else given
+    minted = mint(tx, workspace, CREATED_BY, now, scopes)
+    shown = {"token_id": minted.token.id, "prefix": minted.token.prefix}
+    journal.note(tx, CLAIMED, workspace, now, **shown, client_address=application.client_address)
+    return minted
 
 
-def _recovered(tx: Transaction, application: Application) -> Token | None:
-    """The token that was lost, if the agent shows its recovery secret."""
-    secret = application.recovery_secret
-    if not secret:
-        return None
-    return tx.tokens.by_recovery_hash(application.workspace_id, credentials.digest(secret))
+def _proof(tx: Transaction, application: Application, now: datetime) -> _Proof:
+    """What the proof that the agent shows stands for; it is not spent yet. Raises when it proves nothing."""
+    workspace_id = application.workspace_id
+    if application.recovery_secret:
+        lost = tx.tokens.by_recovery_hash(workspace_id, credentials.digest(application.recovery_secret))
+        if lost is not None and (lost.expires_at is None or lost.expires_at > now):
+            return _Proof(lost.scopes, lost.expires_at, lost)
+    if application.enrolment_token:
+        issued = tx.tokens.enrolment(workspace_id, credentials.digest(application.enrolment_token), now)
+        if issued is not None:
+            return _Proof(issued.scopes, issued.token_expires_at)
+    raise Refusal(
+        "enrolment-invalid", "this proof is unknown, used or expired: ask an administrator for a new one"
+    )
 
 
-def _spend_proof(tx: Transaction, application: Application, now: datetime) -> None:
-    """A proof that was checked serves once."""
-    lost = _recovered(tx, application)
-    if lost is not None:
-        tx.tokens.revoke(lost.id, now, "recovered")
+def _proved(tx: Transaction, workspace: Workspace, application: Application, now: datetime) -> MintedToken:
+    """The token that a proof stands for; the proof serves once."""
+    proof = _proof(tx, application, now)
+    if proof.lost is not None:
+        tx.tokens.revoke(proof.lost.id, now, "recovered")
         tx.signal(bells.CREDENTIALS)
     elif application.enrolment_token:
-        spent = credentials.digest(application.enrolment_token)
-        tx.tokens.use_enrolment(application.workspace_id, spent, now)
+        tx.tokens.use_enrolment(workspace.id, credentials.digest(application.enrolment_token), now)
+    return mint(tx, workspace, CREATED_BY, now, proof.scopes, proof.expires_at)

@@ -1,11 +1,12 @@
 """Tokens: minted within the minter's own power, shown once, rotated and revoked."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from molecule_platform.domain import credentials, principals
-from molecule_platform.domain.credentials import Token
+from molecule_platform.domain.credentials import EnrolmentToken, Token
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
@@ -57,10 +58,10 @@ class Tokens:
 
     async def mint_for_workspace(self, principal: Principal, workspace: Workspace, wish: TokenWish) -> Minted:
         """A further token of a workspace."""
-        scopes = wish.scopes or tuple(principals.WORKSPACE_SCOPES)
+        held = grantable(principal)
+        scopes = wish.scopes or tuple(sorted(held))
         _check_scopes(scopes, for_workspace=True)
-        if principal.workspace_id is not None:
-            _check_not_above(principal, scopes)
+        _check_not_above(held, scopes)
         return await self._storage.write(
             lambda tx: self._mint(tx, principal, replace(wish, scopes=scopes), workspace)
         )
@@ -69,7 +70,7 @@ class Tokens:
         """A token of the organisation."""
         scopes = wish.scopes or principals.ORG_TOKEN_SCOPES
         _check_scopes(scopes, for_workspace=False)
-        _check_not_above(principal, scopes)
+        _check_not_above(principal.scopes, scopes)
         return await self._storage.write(
             lambda tx: self._mint(tx, principal, replace(wish, scopes=scopes), None)
         )
@@ -83,11 +84,34 @@ class Tokens:
             if old is None or old.workspace_id != workspace.id:
                 raise Refusal("forbidden", "only a workspace token can be rotated, by itself")
             wish = TokenWish(old.name, tuple(old.scopes), old.expires_at)
-            minted = self._mint(tx, principal, wish, workspace)
+            minted = self._mint(tx, principal, wish, workspace, old.created_by)
             tx.tokens.end_at(old.id, min(now + overlap, old.expires_at or now + overlap))
             return minted
 
         return await self._storage.write(work)
+
+    async def new_enrolment(
+        self, principal: Principal, workspace: Workspace, lives: timedelta
+    ) -> tuple[str, EnrolmentToken]:
+        """A single-use token with which a machine joins: it yields what its issuer could mint."""
+        now, secret, scopes = self._clock.now(), credentials.new_token(), sorted(grantable(principal))
+
+        def work(tx: Transaction) -> EnrolmentToken:
+            until = identity.lives_until(tx, principal.credential, now)
+            issued = EnrolmentToken(
+                token_hash=credentials.digest(secret),
+                org_id=workspace.org_id,
+                workspace_id=workspace.id,
+                scopes=scopes,
+                created_by=principal.text,
+                created_at=now,
+                expires_at=now + lives if until is None else min(now + lives, until),
+                token_expires_at=until,
+            )
+            tx.tokens.insert_enrolment(issued)
+            return issued
+
+        return secret, await self._storage.write(work)
 
     async def revoke(self, principal: Principal, workspace: Workspace | None, token_id: str) -> None:
         """End a token at once, on every replica."""
@@ -104,7 +128,12 @@ class Tokens:
         await self._storage.write(work)
 
     def _mint(
-        self, tx: Transaction, principal: Principal, wish: TokenWish, workspace: Workspace | None
+        self,
+        tx: Transaction,
+        principal: Principal,
+        wish: TokenWish,
+        workspace: Workspace | None,
+        created_by: str = "",
     ) -> Minted:
         now = self._clock.now()
         until = identity.lives_until(tx, principal.credential, now)
@@ -117,7 +146,7 @@ class Tokens:
             token_hash=credentials.digest(secret),
             prefix=secret[: credentials.PREFIX_LENGTH],
             scopes=sorted(wish.scopes),
-            created_by=principal.text,
+            created_by=created_by or principal.acted_by or principal.text,
             created_at=now,
             workspace_id=None if workspace is None else workspace.id,
             name=wish.name,
@@ -137,6 +166,27 @@ def _keep(tx: Transaction, token: Token) -> None:
         raise Refusal("token-limit", sentence, retry_after=LIMIT_RETRY_SECONDS)
     tx.tokens.insert(token)
     _note(tx, "TOKEN_CREATED", token, token.created_at)
+
+
+def end_minted_by(
+    tx: Transaction, minter: str, org_id: str | None, held: Collection[str], now: datetime
+) -> None:
+    """End what a person minted and could not mint now, with all that was minted with those tokens.
+
+    What came with a workspace, or with the registration of its agent, is the agent's and stays.
+    """
+    kept = {"org": held, "workspace": principals.grantable_scopes(held)}
+    minters = [minter]
+    for one in minters:
+        for token in tx.tokens.minted_by(one, org_id, now):
+            holds = () if one != minter else kept[token.kind]
+            if not all(principals.implies(holds, scope) for scope in token.scopes):
+                tx.tokens.revoke(token.id, now, "minter-ended")
+                _note(tx, "TOKEN_REVOKED", token, now)
+                # A session that was exchanged for a token bears the token's id as its user.
+                minters += [f"org-token:{token.id}", f"user:{token.id}"]
+        if one != minter or not kept["workspace"]:
+            tx.tokens.end_enrolments_by(one, org_id)
 
 
 def token_row(token: Token) -> dict[str, Any]:
@@ -174,8 +224,17 @@ def _check_scopes(scopes: tuple[str, ...], *, for_workspace: bool) -> None:
         raise invalid("scopes", f"{', '.join(misplaced)}: not a scope of {whose}'s token")
 
 
-def _check_not_above(principal: Principal, scopes: tuple[str, ...]) -> None:
-    above = sorted(scope for scope in scopes if not principal.may(scope))
+def grantable(minter: Principal) -> frozenset[str]:
+    """The scopes of a workspace that the minter may pass on. Raises the 403 that says what is missing."""
+    held = minter.scopes if minter.workspace_id else principals.grantable_scopes(minter.scopes)
+    if not held:
+        sentence = "a token of a workspace acts as that workspace: this needs the scope org.impersonate"
+        raise Refusal("scope-required", sentence, required=["org.impersonate"])
+    return held
+
+
+def _check_not_above(held: Collection[str], scopes: tuple[str, ...]) -> None:
+    above = sorted(scope for scope in scopes if not principals.implies(held, scope))
     if above:
         sentence = f"nobody grants more than they hold: {', '.join(above)}"
         raise Refusal("scope-required", sentence, required=list(above))

@@ -4,7 +4,8 @@ from molecule_platform.settings import limits, parsers, plugins
 from molecule_platform.settings.setting import Setting
 
 _MEBIBYTE = 1024 * 1024
-_DAY = 86_400
+_HOUR = 3600
+_DAY = 24 * _HOUR
 _YEAR = 365 * _DAY
 
 
@@ -105,8 +106,9 @@ SETTINGS: tuple[Setting, ...] = (
         "MOLECULE_CLAIM_WINDOW_SECONDS",
         "claim_window_seconds",
         _life,
-        str(_DAY),
-        "How long after its creation a workspace may be claimed.",
+        str(_HOUR),
+        "How long after its creation the first who registers a workspace gets its token; until then its id "
+        "is a secret.",
     ),
     Setting(
         "CORS_ORIGINS",

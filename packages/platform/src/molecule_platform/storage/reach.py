@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, case, exists, literal, or_, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Select, case, exists, func, literal, or_, select, tuple_, union_all
 
 from molecule_platform.domain.access import Relation
 from molecule_platform.domain.workspaces import Workspace
@@ -75,7 +75,14 @@ def _conditions(wanted: Wanted) -> list[_Condition]:
         conditions.append(_one.status != "removed")
     if wanted.parent_id is not None:
         conditions.append(_one.parent_id == wanted.parent_id)
+    if wanted.unclaimable_at is not None:
+        conditions.append(~can_be_claimed(literal(wanted.unclaimable_at, _one.claim_until.type)))
     return conditions
+
+
+def can_be_claimed(now: ColumnElement[Any]) -> _Condition:
+    """`Workspace.can_be_claimed` for those that are not removed; never unknown, so that it can be negated."""
+    return _one.claimed_at.is_(None) & (func.coalesce(_one.claim_until, now) > now)
 
 
 # PostgreSQL takes a missing parent for the same in every row only when the order names it.

@@ -3,9 +3,9 @@
 from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
-from molecule_platform.domain.credentials import Token
+from molecule_platform.domain.credentials import EnrolmentToken, Token
 from molecule_platform.storage.tables import enrolment_tokens, tokens
 
 
@@ -68,11 +68,17 @@ class SqlTokens:
         """Remember the last use."""
         self._connection.execute(update(tokens).where(tokens.c.id == token_id).values(last_used_at=at))
 
-    def any_used(self, workspace_id: str) -> bool:
-        """Whether any token of the workspace was used."""
-        used = tokens.c.last_used_at.is_not(None)
-        wanted = select(tokens.c.id).where(tokens.c.workspace_id == workspace_id, used).limit(1)
-        return self._connection.execute(wanted).first() is not None
+    def first_of_workspace(self, workspace_id: str) -> Token | None:
+        """The oldest token of a workspace."""
+        order = (tokens.c.created_at, tokens.c.id)
+        wanted = select(tokens).where(tokens.c.workspace_id == workspace_id).order_by(*order).limit(1)
+        row = self._connection.execute(wanted).mappings().first()
+        return None if row is None else Token(**row)
+
+    def minted_by(self, minter: str, org_id: str | None, now: datetime) -> list[Token]:
+        """The good tokens that a principal minted."""
+        theirs = (tokens.c.created_by == minter) & tokens.c.recovery_hash.is_(None)
+        return self._living(theirs if org_id is None else theirs & (tokens.c.org_id == org_id), now)
 
     def revoke(self, token_id: str, at: datetime, reason: str) -> None:
         """End one token."""
@@ -89,24 +95,28 @@ class SqlTokens:
             update(tokens).where(live).values(revoked_at=at, revoke_reason=reason, recovery_hash=None)
         )
 
-    def insert_enrolment(
-        self, workspace_id: str, org_id: str, token_hash: str, at: datetime, expires_at: datetime
-    ) -> None:
+    def insert_enrolment(self, enrolment: EnrolmentToken) -> None:
         """Keep a new enrolment token."""
-        self._connection.execute(
-            insert(enrolment_tokens).values(
-                workspace_id=workspace_id,
-                org_id=org_id,
-                token_hash=token_hash,
-                created_at=at,
-                expires_at=expires_at,
-            )
-        )
+        self._connection.execute(insert(enrolment_tokens).values(asdict(enrolment)))
 
-    def has_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
-        """Whether an enrolment token can be spent."""
-        found = select(enrolment_tokens.c.workspace_id).where(_is_fresh(workspace_id, token_hash, now))
-        return self._connection.execute(found).first() is not None
+    def enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> EnrolmentToken | None:
+        """An enrolment token that can be spent."""
+        found = select(enrolment_tokens).where(_is_fresh(workspace_id, token_hash, now))
+        row = self._connection.execute(found).mappings().first()
+        return None if row is None else EnrolmentToken(**row)
+
+    def end_enrolments(self, workspace_id: str) -> None:
+        """Forget those of a workspace."""
+        self._forget_unspent(enrolment_tokens.c.workspace_id == workspace_id)
+
+    def end_enrolments_by(self, issuer: str, org_id: str | None) -> None:
+        """Forget what a principal issued."""
+        theirs = enrolment_tokens.c.created_by == issuer
+        self._forget_unspent(theirs if org_id is None else theirs & (enrolment_tokens.c.org_id == org_id))
+
+    def _forget_unspent(self, whose: ColumnElement[bool]) -> None:
+        unspent = enrolment_tokens.c.used_at.is_(None)
+        self._connection.execute(delete(enrolment_tokens).where(whose, unspent))
 
     def use_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:
         """Spend an enrolment token."""

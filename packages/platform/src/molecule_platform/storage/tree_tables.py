@@ -238,7 +238,10 @@ enrolment_tokens = Table(
     Column("token_hash", Words, primary_key=True),
     catalogue.org(),
     catalogue.workspace(),
+    Column("scopes", Json, nullable=False),
+    Column("created_by", Words, nullable=False),
     Column("expires_at", UtcTime, nullable=False),
+    Column("token_expires_at", UtcTime),
     Column("used_at", UtcTime),
     catalogue.created_at(),
 )

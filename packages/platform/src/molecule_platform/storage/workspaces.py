@@ -6,7 +6,18 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, bindparam, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    bindparam,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from molecule_platform.domain import access
 from molecule_platform.domain.access import Relation
@@ -182,6 +193,15 @@ class SqlWorkspaces:
     def _found(self, page: Executable) -> list[Found]:
         rows = self._connection.execute(page)
         return [Found(Place(row.created_at, row.id), row.relation) for row in rows]
+
+    def claimable(self, workspace_ids: Collection[str], now: datetime) -> frozenset[str]:
+        """Those that can be claimed."""
+        if not workspace_ids:
+            return frozenset()
+        moment = literal(now, workspaces.c.claim_until.type)
+        is_open = reach.can_be_claimed(moment) & (workspaces.c.status != "removed")
+        wanted = select(workspaces.c.id).where(workspaces.c.id.in_(workspace_ids), is_open)
+        return frozenset(row.id for row in self._connection.execute(wanted))
 
     def granted_from(self, caller_id: str, now: datetime) -> frozenset[str]:
         """Where grants lead, forwards and, when they run both ways, backwards."""

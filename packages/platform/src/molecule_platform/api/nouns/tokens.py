@@ -113,7 +113,7 @@ ROUTES = (
         "POST",
         "/workspaces/{id}/tokens",
         _TOKENS,
-        "A further token of a workspace.",
+        "A further token of a workspace, with no scope that the minter could not use (org.impersonate).",
         NewToken,
         reply=Minted,
         status=(201,),

@@ -38,6 +38,7 @@ class CreateWorkspace(Body):
     visibility: str | None = None
     hibernation_idle_minutes: int | None = None
     delivery_mode: str | None = None
+    claimable: bool | None = None
 
 
 class ChangeWorkspace(Body):
@@ -243,6 +244,7 @@ class Enrolment(Shape):
     """A single-use token for a replaced machine."""
 
     enrolment_token: str
+    scopes: list[str]
     expires_at: str
 
 
@@ -365,7 +367,7 @@ ROUTES = (
         "POST",
         "/workspaces/{id}/enrolment-tokens",
         (org_with("org.tokens"),),
-        "A single-use token for a replaced machine.",
+        "A single-use token for a replaced machine: it yields what its issuer could mint (org.impersonate).",
         NewEnrolment,
         reply=Enrolment,
         status=(201,),
