@@ -120,7 +120,7 @@ def test_the_same_reply_posted_twice_answers_one_question(platform: Platform) ->
 
 def test_a_socket_ends_when_its_session_does(platform: Platform) -> None:
     browser = signed_in(platform, "ada", "owner")
-    cookie = f'prefs={{"a":1}}; molecule_session={browser.cookies["molecule_session"]}'
+    cookie = f'prefs={{"a":1}}; molecule_session={next(iter(browser.cookies.values()))}'
     url = platform.url.replace("http", "ws") + "/ws"
     with connect(url, additional_headers={"Cookie": cookie, "Origin": platform.url}) as socket:
         browser.post(f"{platform.url}/auth/logout", timeout=30)

@@ -241,7 +241,8 @@ class Visitor:
         leaves: asyncio.Event | None = None,
     ) -> Answer:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        knock = Knock(method, target, self.headers(token) | dict(headers or {}), raw)
+        kind = {} if body is None else {"content-type": "application/json"}
+        knock = Knock(method, target, self.headers(token) | kind | dict(headers or {}), raw)
         knock.leaves = leaves or knock.leaves
         if not self.house.at_once(knock):
             await self.house.serve(knock)
@@ -269,6 +270,7 @@ def _settings(data: Path, empty_database: Path) -> Settings:
         "MOLECULE_DATA_DIR": str(data),
         "ADMIN_TOKEN": ADMIN_TOKEN,
         "MOLECULE_ALLOW_PRIVATE_URLS": "loopback",
+        "MOLECULE_ALLOWED_HOSTS": "platform",
         "MOLECULE_MAX_BODY_BYTES": "65536",
         "MOLECULE_A2A_MAX_BODY_BYTES": "131072",
         "MOLECULE_A2A_HOLD_SECONDS": "5",

@@ -30,9 +30,7 @@ class Porch:
         self.visit = visit
         limits = Limits(16, 16, lambda: 1, lambda: 0.0)
         staff, gate = visit.house._staff, visit.house._pipeline._gate
-        self.door = Doorkeeper(
-            Gate(staff.identity, staff.authority, limits, gate.keyed, OpenRequests(0)), Edge()
-        )
+        self.door = Doorkeeper(Gate(staff.identity, staff.authority, limits, gate.keyed, OpenRequests(0)))
 
     async def come(
         self, *more: tuple[str, str], route: Route = LISTING, query: str = "", **headers: str

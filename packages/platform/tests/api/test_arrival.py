@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from molecule_platform.api import arrival
 from molecule_platform.api.arrival import Edge
 from molecule_platform.api.exchange import Incoming
+from molecule_platform.api.hosts import KnownHosts
+from molecule_platform.domain.refusals import Refusal
 
 PROXY = Edge(trusted_proxies=(ipaddress.ip_network("10.0.0.0/8"),))
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -77,9 +79,64 @@ def test_the_session_is_found_among_other_cookies() -> None:
     assert (read.session, read.bearer) == ("xyz", None)
 
 
+def test_the_name_of_a_session_s_cookie_holds_the_port_because_browsers_do_not_tell_ports_apart() -> None:
+    both = "molecule_session_8081=theirs; molecule_session_8080=ours; molecule_session=older"
+    for host, scheme, name, session in (
+        ("platform:8080", "http", "molecule_session_8080", "ours"),
+        ("[::1]:8081", "http", "molecule_session_8081", "theirs"),
+        ("platform", "http", "molecule_session_80", "older"),
+        ("platform", "https", "molecule_session_443", "older"),
+    ):
+        read = arrival.Arrival(came(scheme=scheme, host=host, cookie=both), Edge())
+        assert (read.session_name, read.session) == (name, session)
+
+
 def test_a_listed_origin_counts_as_our_own_and_no_other_does() -> None:
-    listed = frozenset({"https://console.example"})
-    assert arrival.is_own_origin({"origin": "https://console.example"}, "http://platform", listed)
-    assert arrival.is_own_origin({"referer": "http://platform/page"}, "http://platform")
-    assert not arrival.is_own_origin({"origin": "https://console.example.evil"}, "http://platform", listed)
-    assert not arrival.is_own_origin({}, "http://platform", listed)
+    listing = Edge(cors_origins=frozenset({"https://console.example"}))
+    for headers, own in (
+        ({"origin": "https://console.example"}, True),
+        ({"referer": "http://platform/page"}, True),
+        ({"origin": "https://console.example.evil"}, False),
+        ({"origin": "null"}, False),
+        ({}, False),
+    ):
+        assert arrival.Arrival(came(**headers), listing).is_from_own_page is own
+
+
+NAMES = KnownHosts(["https://molecule.example", "http://agents.internal:8080"], ["molecule", "other:9000"])
+
+
+@pytest.mark.parametrize(
+    ("host", "known"),
+    [
+        *(
+            (host, True)
+            for host in ("localhost", "LOCALHOST:1", "127.0.0.1:9", "[::1]:8080", "a.localhost:3")
+        ),
+        *((host, True) for host in ("host.docker.internal:8080", "molecule.example", "molecule.example:443")),
+        *((host, True) for host in ("molecule:8080", "molecule", "other:9000", "agents.internal:8080")),
+        *((host, True) for host in ("192.0.2.1:8080", "molecule.example.")),
+        *((host, False) for host in ("molecule.example:8443", "other:9001", "evil.example", "192.0.2.1:81")),
+        *((host, False) for host in ("192.0.2.2:8080", "", "a b", "localhost.evil.example", "x@localhost")),
+        *((host, False) for host in ("localhost/x", "127.0.0.1.evil.example", "[::1", "molecule:http")),
+    ],
+)
+def test_only_names_of_the_platform_are_known(host: str, known: bool) -> None:
+    assert NAMES.knows(host, "192.0.2.1:8080") is known
+
+
+def test_a_proxy_speaks_for_the_name_only_if_it_is_trusted() -> None:
+    known = Edge(hosts=NAMES, trusted_proxies=PROXY.trusted_proxies)
+    named = Edge(hosts=NAMES, trusted_proxies=PROXY.trusted_proxies, external_url="https://molecule.example")
+    forwarded = {"host": "upstream", "x_forwarded_host": "molecule.example"}
+    arrival.Arrival(came("10.0.0.1", **forwarded), known).check_host()
+    arrival.Arrival(came("10.0.0.1", host="upstream"), named).check_host()
+    for edge, peer, headers in (
+        (known, "10.0.0.1", {"host": "molecule", "x_forwarded_host": "evil.example"}),
+        (known, "192.0.2.7", forwarded),
+        (named, "192.0.2.7", {"host": "upstream"}),
+    ):
+        with pytest.raises(Refusal) as refused:
+            arrival.Arrival(came(peer, **headers), edge).check_host()
+        assert (refused.value.code, refused.value.status) == ("misdirected-request", 421)
+        assert "MOLECULE_ALLOWED_HOSTS" in refused.value.sentence

@@ -283,7 +283,8 @@ async def test_every_answer_carries_the_headers_that_protect_a_browser(visit: Vi
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
     assert headers["cache-control"] == "no-store"
-    assert headers["content-security-policy"] == "default-src 'none'"
+    policy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    assert headers["content-security-policy"] == policy
 
 
 async def test_a_database_that_is_away_is_said_to_be_and_when_to_come_back(
@@ -342,3 +343,58 @@ async def test_a_fault_of_ours_tells_the_caller_an_id_and_the_log_the_rest(
     failed, told = lines.said
     assert (failed["event"], str(failed["exc_info"])) == ("request failed", "inside out")
     assert (told["event"], told["path"], told["status"]) == ("request", "/workspaces", 500)
+
+
+# Under which name we are called
+
+
+@pytest.mark.parametrize("host", ["evil.example", "platform.evil.example", "192.0.2.1", "platform/x"])
+async def test_nothing_is_made_for_a_name_that_is_not_ours(visit: Visitor, host: str) -> None:
+    ada, _ = await visit.workspace(visibility="public")
+    for path in (f"/agents/{ada}/.well-known/agent-card.json", "/workspaces", "/", "/nowhere"):
+        answer = await visit("GET", path, headers={"host": host})
+        assert answer.status == 421
+        assert "MOLECULE_ALLOWED_HOSTS" in answer.raw.decode()
+    assert (await visit("GET", "/workspaces", headers={"host": host})).code == "misdirected-request"
+
+
+@pytest.mark.parametrize(
+    "host", ["platform", "platform:81", "localhost:9", "127.0.0.1:9", "host.docker.internal"]
+)
+async def test_our_own_names_are_those_in_links(visit: Visitor, host: str) -> None:
+    ada, _ = await visit.workspace()
+    found = (await visit("GET", f"/registry/discover/{ada}", headers={"host": host})).json
+    assert found["url"] == f"http://{host}/workspaces/{ada}/a2a"
+
+
+async def test_a_probe_may_come_by_any_address(visit: Visitor) -> None:
+    for path in ("/health", "/healthz", "/ready", "/readyz", "/metrics"):
+        assert (await visit("GET", path, headers={"host": "10.1.2.3:8080"})).status == 200
+
+
+async def test_a_repeated_heartbeat_under_another_name_is_refused_as_the_first_is(visit: Visitor) -> None:
+    ada, token = await visit.agent()
+    beat = {"workspace_id": ada}
+    for _ in range(3):
+        assert (await visit("POST", "/registry/heartbeat", beat, token=token)).status == 200
+    strange = await visit("POST", "/registry/heartbeat", beat, token=token, headers={"host": "evil.example"})
+    assert (strange.status, strange.code) == (421, "misdirected-request")
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"content-type": "text/plain"}, "unsupported-media-type"),
+        ({"content-type": "application/x-www-form-urlencoded"}, "unsupported-media-type"),
+        ({"origin": "http://evil.example"}, "csrf"),
+        ({"origin": "null"}, "csrf"),
+        ({"origin": "http://platform:81"}, "csrf"),
+    ],
+)
+async def test_no_other_page_signs_its_visitor_in(visit: Visitor, headers: dict[str, str], code: str) -> None:
+    invited = (await visit("POST", "/auth/login-codes", {"user": "eve", "role": "viewer"})).json
+    body = {"code": invited["code"]}
+    refused = await visit("POST", "/auth/login", body, token=None, headers=headers)
+    assert refused.code == code
+    own = {"origin": "http://platform", "content-type": "application/json; charset=utf-8"}
+    assert (await visit("POST", "/auth/login", body, token=None, headers=own)).status == 200

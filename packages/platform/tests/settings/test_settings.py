@@ -42,8 +42,9 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         claim_on_register=True,
         strict_register=False,
         open_enrolment=False,
-        claim_window_seconds=86400,
+        claim_window_seconds=3600,
         cors_origins=None,
+        allowed_hosts=None,
         trusted_proxies=None,
         rate_limit=600,
         rate_limit_anon=60,
@@ -415,3 +416,31 @@ def test_an_organisation_that_could_not_be_demanded_of_every_request_stops_the_s
     given = {"MOLECULE_ORG_ID": "default"}
     with pytest.raises(settings.SettingProblem, match="MOLECULE_ORG_ID is set: .* Unset it here"):
         settings.load({}, given if where == "environment" else {}, given if where == "file" else {})
+
+
+@pytest.mark.parametrize(
+    ("environ", "allowed"),
+    [
+        ({}, ("loopback",)),
+        ({"MOLECULE_BIND_HOST": "::1"}, ("loopback",)),
+        ({"MOLECULE_BIND_HOST": "localhost"}, ("loopback",)),
+        ({"MOLECULE_BIND_HOST": "0.0.0.0"}, ()),
+        ({"MOLECULE_BIND_HOST": "10.0.0.1"}, ()),
+        ({"MOLECULE_BIND_HOST": "0.0.0.0", "MOLECULE_ALLOW_PRIVATE_URLS": "loopback"}, ("loopback",)),
+        ({"MOLECULE_ALLOW_PRIVATE_URLS": "none"}, ()),
+    ],
+)
+def test_agents_on_this_machine_are_called_by_default_only_while_no_other_machine_reaches_us(
+    environ: dict[str, str], allowed: tuple[str, ...]
+) -> None:
+    assert load(environ)[0].allow_private_urls == allowed
+
+
+@pytest.mark.parametrize("given", ["http://molecule", "a b", "user@molecule", "molecule:http", "molecule/x"])
+def test_an_allowed_host_is_a_name_with_or_without_a_port(given: str) -> None:
+    assert value("MOLECULE_ALLOWED_HOSTS", "Molecule, molecule.internal:8080") == (
+        "molecule",
+        "molecule.internal:8080",
+    )
+    with pytest.raises(settings.SettingProblem, match="MOLECULE_ALLOWED_HOSTS must be hosts such as"):
+        load({"MOLECULE_ALLOWED_HOSTS": given})

@@ -40,6 +40,7 @@ CODES_BY_STATUS: Mapping[int, str] = MappingProxyType(
         412: "missing-env",
         413: "payload-too-large",
         415: "unsupported-media-type",
+        421: "misdirected-request",
         422: "plugin-source-unpinned plugin-integrity plugin-signature-invalid plugin-revoked"
         " plugin-manifest-invalid unsafe-archive answer-invalid",
         429: "rate-limited token-limit channel-budget",
@@ -66,6 +67,7 @@ CLASS_BY_STATUS: Mapping[int, str] = MappingProxyType(
         412: "PreconditionError",
         413: "PayloadTooLargeError",
         415: "UnsupportedMediaTypeError",
+        421: "BadRequestError",
         422: "UnprocessableError",
         429: "RateLimitedError",
         502: "UpstreamError",

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from molecule_platform.api import arrival as arrivals
-from molecule_platform.api.arrival import Arrival, Edge
+from molecule_platform.api.arrival import Arrival
 from molecule_platform.api.keyed import Keyed
 from molecule_platform.api.limits import FAILED_LOGIN_COSTS, Budget, Limits
 from molecule_platform.api.open_requests import OpenRequest, OpenRequests
@@ -52,9 +51,8 @@ class Visit:
 class Doorkeeper:
     """Lets in whoever shows a credential, within their limits."""
 
-    def __init__(self, gate: Gate, edge: Edge) -> None:
+    def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._edge = edge
 
     async def know(self, visit: Visit, route: Route) -> Principal:
         """Who comes, in which organisation and as whom. A wrong credential costs the address it came from.
@@ -90,7 +88,7 @@ class Doorkeeper:
         """A browser sends its cookie for any page: a change, or a socket, comes from our own."""
         if route.path != LIVE and route.method in _SAFE_METHODS:
             return
-        if not arrivals.is_own_origin(arrival.headers, arrival.base_url, self._edge.cors_origins):
+        if not arrival.is_from_own_page:
             raise Refusal("csrf", "a browser may do this from our own page only")
         expected = credentials.csrf_token(arrival.session or "")
         if route.path != LIVE and not credentials.same(arrival.headers.get("x-csrf-token", ""), expected):
@@ -126,5 +124,4 @@ class Doorkeeper:
 def presented_by(arrival: Arrival, route: Route) -> Presented:
     """The credentials that a visit shows; a ticket only where a stream is opened."""
     ticket = arrival.first("ticket") if route.stream else None
-    headers = arrival.headers
-    return Presented(arrivals.bearer_token(headers), arrivals.session_cookie(headers), ticket)
+    return Presented(arrival.bearer, arrival.session, ticket)

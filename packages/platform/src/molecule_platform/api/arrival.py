@@ -4,11 +4,12 @@ import ipaddress
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 from molecule_platform.api.exchange import Incoming
+from molecule_platform.api.hosts import KnownHosts
 from molecule_platform.domain.refusals import Refusal
 from molecule_wire import ids
 from molecule_wire.ids import random_word
@@ -39,6 +40,7 @@ class Edge:
     external_url: str | None = None
     cors_origins: frozenset[str] = frozenset()
     trusted_proxies: tuple[Network, ...] = ()
+    hosts: KnownHosts = field(default_factory=KnownHosts)
     # Of one address, and requests of one principal or address that are not answered yet; 0 means no cap.
     max_connections: int = 2000
     max_open_requests: int = 1000
@@ -94,6 +96,17 @@ class Arrival:
         """The origin that the caller used, or the one that the operator says is ours."""
         return self._edge.external_url or base_url(self._incoming, proxied=self.is_proxied)
 
+    def check_host(self) -> None:
+        """Refuse a name that is not ours: a card or a link that is made for it would vouch for a stranger."""
+        if self._edge.external_url and self.is_proxied:
+            return
+        host = authority(self._incoming, proxied=self.is_proxied)
+        if not self._edge.hosts.knows(host, self._incoming.server):
+            sentence = (
+                f"{host[:100]!r} is not a name of this platform: use its own address, or let its operator"
+            )
+            raise Refusal("misdirected-request", f"{sentence} add the name to MOLECULE_ALLOWED_HOSTS")
+
     @property
     def is_secure(self) -> bool:
         """Whether the caller came over TLS."""
@@ -129,7 +142,23 @@ class Arrival:
     @property
     def session(self) -> str | None:
         """The session of the Cookie header, if there is one."""
-        return session_cookie(self.headers)
+        cookies = self.headers.get("cookie")
+        return None if cookies is None else session_cookie(cookies, self.session_name)
+
+    @property
+    def session_name(self) -> str:
+        """The cookie of a session. Browsers do not tell the ports of a host apart, so its name does."""
+        base = self.base_url
+        port = re.search(r":([0-9]{1,5})$", urlsplit(base).netloc)
+        return f"{SESSION_COOKIE}_{port[1] if port else 443 if base.startswith('https:') else 80}"
+
+    @property
+    def is_from_own_page(self) -> bool:
+        """Whether a browser says that the request comes from our own page, or from one the operator lists."""
+        said = self.headers.get("origin") or self.headers.get("referer", "")
+        parts = urlsplit(said)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        return origin == self.base_url or origin in self._edge.cors_origins
 
     def first(self, name: str) -> str | None:
         """A parameter of the query."""
@@ -144,13 +173,16 @@ class Arrival:
 
 def base_url(incoming: Incoming, *, proxied: bool = False) -> str:
     """The origin that the caller used; what a proxy says of it counts only when the proxy is trusted."""
-    headers = incoming.headers
-    host = headers.get("host") or incoming.server
     scheme = incoming.scheme.replace("ws", "http")
     if proxied:
-        host = headers.get("x-forwarded-host", host).split(",")[0].strip()
-        scheme = headers.get("x-forwarded-proto", scheme).split(",")[0].strip()
-    return f"{scheme}://{host}"
+        scheme = incoming.headers.get("x-forwarded-proto", scheme).split(",")[0].strip()
+    return f"{scheme}://{authority(incoming, proxied=proxied)}"
+
+
+def authority(incoming: Incoming, *, proxied: bool = False) -> str:
+    """The host, with its port, that the caller named."""
+    host = incoming.headers.get("host") or incoming.server
+    return incoming.headers.get("x-forwarded-host", host).split(",")[0].strip() if proxied else host
 
 
 def bearer_token(headers: Mapping[str, str]) -> str | None:
@@ -159,24 +191,14 @@ def bearer_token(headers: Mapping[str, str]) -> str | None:
     return token.strip() or None if kind.lower() == "bearer" else None
 
 
-def session_cookie(headers: Mapping[str, str]) -> str | None:
-    """The session of the Cookie header, if there is one."""
-    cookies = headers.get("cookie")
-    if cookies is None:
-        return None
+def session_cookie(cookies: str, name: str) -> str | None:
+    """The session in a Cookie header, if there is one; a client may also send it without the port."""
+    found: dict[str, str] = {}
     for pair in cookies.split(";"):
-        name, _, value = pair.strip().partition("=")
-        if name == SESSION_COOKIE and value:
-            return value.strip('"')
-    return None
-
-
-def is_own_origin(headers: Mapping[str, str], base: str, listed: frozenset[str] = frozenset()) -> bool:
-    """Whether a browser says that the request comes from our own page, or from one the operator lists."""
-    said = headers.get("origin") or headers.get("referer", "")
-    parts = urlsplit(said)
-    origin = f"{parts.scheme}://{parts.netloc}"
-    return origin == base or origin in listed
+        key, _, value = pair.strip().partition("=")
+        if key in (name, SESSION_COOKIE) and value:
+            found.setdefault(key, value.strip('"'))
+    return found.get(name) or found.get(SESSION_COOKIE)
 
 
 def new_request_id() -> str:

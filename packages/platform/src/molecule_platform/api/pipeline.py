@@ -96,7 +96,7 @@ class Pipeline:
             raise RuntimeError(f"routes and handlers differ: {sorted(named ^ set(handlers))}")
         self._handlers = handlers
         self._gate = gate
-        self._door = Doorkeeper(gate, edge)
+        self._door = Doorkeeper(gate)
         self._log = log
         self._edge = edge
         self._bodies = Bodies(edge)
@@ -169,6 +169,9 @@ class Pipeline:
             if arrival.method == "OPTIONS":
                 return replies.preflight()
             match = self._matched(passage)
+            # Probes come by any address, and are told nothing that names one.
+            if match is None or not match.route.unlimited:
+                self._check_host(passage)
             return self._other(passage) if match is None else await self._serve(passage, match)
         except Refusal as refusal:
             return _refused(passage, refusal)
@@ -187,6 +190,13 @@ class Pipeline:
             raise
         passage.route = None if match is None else match.route
         return match
+
+    def _check_host(self, passage: _Passage) -> None:
+        try:
+            passage.arrival.check_host()
+        except Refusal:
+            self._door.count_stranger(passage)
+            raise
 
     def _other(self, passage: _Passage) -> Reply:
         page = self._fallback(passage.arrival.method, passage.arrival.path)

@@ -13,7 +13,10 @@ _SECURITY = (
 )
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 _API = {
-    "content-security-policy": (b"content-security-policy", b"default-src 'none'"),
+    "content-security-policy": (
+        b"content-security-policy",
+        b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
     "cache-control": (b"cache-control", b"no-store"),
 }
 

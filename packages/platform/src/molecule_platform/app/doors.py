@@ -5,6 +5,7 @@ from pathlib import Path
 
 from molecule_platform.api.arrival import Edge
 from molecule_platform.api.calls import Handler
+from molecule_platform.api.hosts import KnownHosts
 from molecule_platform.app.ground import Ground, issuer
 from molecule_platform.app.staff import Staff, url_check
 from molecule_platform.domain.delegation_context import ContextLimits
@@ -203,4 +204,13 @@ def edge(settings: Settings) -> Edge:
         external_url=settings.external_platform_url,
         cors_origins=settings.cors_origins or frozenset(),
         trusted_proxies=settings.trusted_proxies or (),
+        hosts=_hosts(settings),
     )
+
+
+def _hosts(settings: Settings) -> KnownHosts:
+    """The platform's names: its URLs, the address it is bound to, and what the operator adds."""
+    urls = [url for url in (settings.external_platform_url, settings.platform_url) if url]
+    bound = settings.bind_host
+    named = [] if bound in ("0.0.0.0", "::", "") else [f"[{bound}]" if ":" in bound else bound]
+    return KnownHosts(urls, [*(f"{name}:{settings.port}" for name in named), *(settings.allowed_hosts or ())])

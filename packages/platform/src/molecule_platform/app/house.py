@@ -50,7 +50,7 @@ class House:
         # What the operator says about the outer wall; the transport knows it too.
         self.edge = edge
         self._pipeline = Pipeline(handlers, gate, ground.log, edge, doors.PAGES, staff.metrics)
-        self._pulse = PulseDoor(staff.identity, staff.heartbeats, gate.limits, staff.metrics)
+        self._pulse = PulseDoor(staff.identity, staff.heartbeats, gate.limits, staff.metrics, edge.hosts)
         self._live = LiveDoor(gate, followers, edge)
 
     @classmethod

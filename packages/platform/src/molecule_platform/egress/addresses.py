@@ -41,15 +41,22 @@ RULES: tuple[Rule, ...] = (
     _rule("172.16.0.0/12", Reach.PRIVATE, "a private address"),
     _rule("192.0.0.0/24", Reach.NEVER, "a reserved address"),
     _rule("192.0.2.0/24", Reach.NEVER, "a documentation address"),
+    _rule("192.88.99.0/24", Reach.NEVER, "a relay's address"),
     _rule("192.168.0.0/16", Reach.PRIVATE, "a private address"),
+    _rule("198.18.0.0/15", Reach.NEVER, "an address for measurements"),
     _rule("198.51.100.0/24", Reach.NEVER, "a documentation address"),
     _rule("203.0.113.0/24", Reach.NEVER, "a documentation address"),
     _rule("224.0.0.0/4", Reach.NEVER, "a multicast address"),
     _rule("240.0.0.0/4", Reach.NEVER, "a reserved address"),
     _rule("::/96", Reach.NEVER, "an unspecified or reserved address"),
     _rule("::1/128", Reach.LOOPBACK, "a loopback address"),
+    _rule("::ffff:0:0:0/96", Reach.NEVER, "a translated address"),
     _rule("64:ff9b:1::/48", Reach.NEVER, "a translated address"),
+    _rule("100::/64", Reach.NEVER, "an address that discards"),
+    _rule("2001::/23", Reach.NEVER, "a reserved address"),
     _rule("2001:db8::/32", Reach.NEVER, "a documentation address"),
+    _rule("3fff::/20", Reach.NEVER, "a documentation address"),
+    _rule("5f00::/16", Reach.NEVER, "an address of segment routing"),
     _rule("fc00::/8", Reach.NEVER, "a reserved address"),
     _rule("fd00::/8", Reach.PRIVATE, "a private address"),
     _rule("fd00:ec2::254/128", Reach.NEVER, "a cloud metadata address"),
@@ -64,8 +71,15 @@ _LOW_32_BITS = 0xFFFFFFFF
 
 @functools.lru_cache(maxsize=4096)
 def rule_for(address: Address) -> Rule | None:
-    """The row of the narrowest network that holds the address; none for the open internet."""
+    """The row of the narrowest network that holds the address; none for the open internet.
+
+    Whatever has no row, and is not known to be reached from everywhere, is never called either.
+    """
     matching = [rule for rule in RULES if address in rule.network]
+    if not matching and not address.is_global:
+        return Rule(
+            ipaddress.ip_network(address), Reach.NEVER, "an address that is not reached from everywhere"
+        )
     return max(matching, key=lambda rule: rule.network.prefixlen, default=None)
 
 

@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-from molecule_platform.api.arrival import SESSION_COOKIE
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import people as shapes
 from molecule_platform.api.pipeline import Fallback
@@ -43,6 +42,7 @@ class LoginRoutes:
 
     async def sign_in(self, call: Call) -> Reply:
         """Exchange a code or a token for a session."""
+        _check_page(call)
         body: shapes.SignIn = call.body
         if (body.code is None) == (body.token is None):
             raise invalid("code", "send either code or token")
@@ -50,7 +50,7 @@ class LoginRoutes:
             signed_in = await self._login.with_code(body.code)
         else:
             signed_in = await self._login.with_token(body.token or "")
-        return _welcome(signed_in, secure=call.base_url.startswith("https:"))
+        return _welcome(signed_in, call.arrival.session_name, secure=call.base_url.startswith("https:"))
 
     async def new_code(self, call: Call) -> Reply:
         """A one-time link for a user."""
@@ -84,15 +84,23 @@ class LoginRoutes:
         """End the session."""
         if call.session_token is not None:
             await self._login.sign_out(call.session_token)
-        return Reply(
-            None, 204, (("set-cookie", f"{SESSION_COOKIE}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0"),)
-        )
+        ended = f"{call.arrival.session_name}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0"
+        return Reply(None, 204, (("set-cookie", ended),))
 
 
-def _welcome(signed_in: SignedIn, *, secure: bool) -> Reply:
+def _check_page(call: Call) -> None:
+    """No other page may sign its visitor in: a form cannot send JSON, and a script names its origin."""
+    kind = call.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal("unsupported-media-type", "sign in with a body of application/json")
+    if "origin" in call.headers and not call.arrival.is_from_own_page:
+        raise Refusal("csrf", "a browser may sign in from our own page only")
+
+
+def _welcome(signed_in: SignedIn, cookie_name: str, *, secure: bool) -> Reply:
     session = signed_in.session
     seconds = int(SESSION_ENDS.total_seconds())
-    cookie = f"{SESSION_COOKIE}={signed_in.token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}"
+    cookie = f"{cookie_name}={signed_in.token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}"
     body = {
         "user": session.user,
         "role": session.role,

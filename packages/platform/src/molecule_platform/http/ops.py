@@ -14,6 +14,10 @@ from molecule_wire import times
 
 API = "1"
 A2A_VERSIONS = ("1.0", "0.3")
+_CSP = (
+    "default-src 'none'; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 FEATURES = ("access-explain", "delegations", "events-replay", "inbox", "long-poll")
 
 
@@ -47,7 +51,7 @@ class OpsRoutes:
 
     async def docs(self, _call: Call) -> Reply:
         """The route table for people."""
-        policy = (("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'"),)
+        policy = (("content-security-policy", _CSP),)
         return Reply(docs.page(TABLE, self._document).encode(), 200, policy, "text/html; charset=utf-8")
 
     async def metrics(self, _call: Call) -> Reply:

@@ -5,7 +5,10 @@ from pathlib import Path
 
 from molecule_platform.api.calls import Reply
 
-_CSP = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'"
+_CSP = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 _KEPT_FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 

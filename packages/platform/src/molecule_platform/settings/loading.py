@@ -37,6 +37,7 @@ class Settings:
     open_enrolment: bool
     claim_window_seconds: int
     cors_origins: frozenset[str] | None
+    allowed_hosts: tuple[str, ...] | None
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] | None
     rate_limit: int
     rate_limit_anon: int
@@ -118,6 +119,9 @@ def load(
             raise parsers.SettingProblem(f"{name} is set: {reason}.")
     sources = (("", flags), ("", environ), (f" in {FILE_NAME}", file))
     values = {setting.attribute: _value_of(setting, sources) for setting in table.SETTINGS}
+    if values["allow_private_urls"] is None:
+        # A platform that other machines reach lets none of them call this one by the address of an agent.
+        values["allow_private_urls"] = ("loopback",) if parsers.is_loopback(values["bind_host"]) else ()
     settings = Settings(**values)
     warnings = [*_unknown_names(environ, file), *_notices(settings)]
     if settings.deploy_mode == "saas":

@@ -198,6 +198,16 @@ def hosts(value: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def host_names(value: str) -> tuple[str, ...]:
+    """Hosts with or without a port, separated by commas."""
+    words = tuple(word.strip().lower() for word in value.split(",") if word.strip())
+    for word in words:
+        parts = _split(f"http://{word}")
+        if parts is None or parts.hostname is None or parts.netloc != word or "@" in word:
+            raise ValueError("hosts such as molecule or molecule.internal:8080, separated by commas")
+    return words
+
+
 def networks(value: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     """Addresses and networks, separated by commas."""
     try:

@@ -118,6 +118,14 @@ SETTINGS: tuple[Setting, ...] = (
         "Origins of other pages that may use the API from a browser, separated by commas.",
     ),
     Setting(
+        "MOLECULE_ALLOWED_HOSTS",
+        "allowed_hosts",
+        parsers.host_names,
+        None,
+        "Further names of this platform, such as a compose service's, with or without a port; a request that "
+        "names another Host is refused with 421.",
+    ),
+    Setting(
         "MOLECULE_TRUSTED_PROXIES",
         "trusted_proxies",
         parsers.networks,
@@ -160,8 +168,9 @@ SETTINGS: tuple[Setting, ...] = (
         "MOLECULE_ALLOW_PRIVATE_URLS",
         "allow_private_urls",
         parsers.private_networks,
-        "loopback",
-        "Local networks in which agents may be called: none, loopback, private, or networks.",
+        None,
+        "Local networks in which agents may be called: none, loopback, private, or networks. Without it "
+        "loopback while the platform is bound to a loopback address, else none.",
     ),
     Setting(
         "MOLECULE_CARD_JKU_HOSTS",

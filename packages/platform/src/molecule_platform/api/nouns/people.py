@@ -141,7 +141,14 @@ ROUTES = (
         "Exchange a one-time code or a token for a session.",
         SignIn,
         reply=SignedIn,
-        refusals=("invalid-token", "token-revoked", "token-expired", "forbidden"),
+        refusals=(
+            "invalid-token",
+            "token-revoked",
+            "token-expired",
+            "forbidden",
+            "csrf",
+            "unsupported-media-type",
+        ),
         rate=Rate(10, 60, 10),
     ),
     Route(

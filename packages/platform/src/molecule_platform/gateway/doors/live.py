@@ -35,7 +35,7 @@ class LiveDoor:
     """Serves WS /ws."""
 
     def __init__(self, gate: Gate, followers: Followers, edge: Edge) -> None:
-        self._door = Doorkeeper(gate, edge)
+        self._door = Doorkeeper(gate)
         self._followers = followers
         self._edge = edge
 
@@ -58,6 +58,7 @@ class LiveDoor:
 
     async def _admit(self, visit: Visit) -> tuple[Listener, int | None]:
         came = visit.arrival
+        came.check_host()
         came.check_text()
         if came.path.rstrip("/") != LIVE:
             self._door.count_stranger(visit)

@@ -11,6 +11,7 @@ import msgspec
 
 from molecule_platform.api import arrival, replies
 from molecule_platform.api.exchange import Exchange
+from molecule_platform.api.hosts import KnownHosts
 from molecule_platform.api.limits import Limits
 from molecule_platform.api.nouns.registry import Heartbeat
 from molecule_platform.api.pipeline import Observer
@@ -41,17 +42,26 @@ class PulseDoor:
     """Serves the repetitions of POST /registry/heartbeat."""
 
     def __init__(
-        self, identity: Identity, heartbeats: Heartbeats, limits: Limits, observer: Observer
+        self,
+        identity: Identity,
+        heartbeats: Heartbeats,
+        limits: Limits,
+        observer: Observer,
+        hosts: KnownHosts,
     ) -> None:
         self._identity = identity
         self._heartbeats = heartbeats
         self._limits = limits
         self._observer = observer
+        self._hosts = hosts
 
     def answers(self, exchange: Exchange) -> bool:
         """Answer a repetition at once; whether it was one."""
         began = time.perf_counter()
-        bearer = _bearer(exchange.headers) if exchange.scheme == "http" else None
+        is_plain = exchange.scheme == "http" and self._hosts.knows(
+            exchange.headers.get("host", ""), exchange.server
+        )
+        bearer = _bearer(exchange.headers) if is_plain else None
         body = None if bearer is None else exchange.whole_body(_BODY_MOST)
         reply = None if bearer is None or body is None else self._reply(bearer, body)
         if reply is None:

@@ -56,6 +56,7 @@ class Connection(asyncio.Protocol):
         "is_stuffed",
         "peer",
         "scheme",
+        "server",
         "transport",
     )
 
@@ -93,6 +94,8 @@ class Connection(asyncio.Protocol):
         if transport.get_extra_info("sslcontext") is not None:
             self.scheme = "https"
         self.peer = _ends(transport, "peername")[0]
+        host, port = _ends(transport, "sockname")
+        self.server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.front.state.connections.add(self)
         self._wait(self.front.asking)
         if not self.front.addresses.enter(self.peer):
@@ -216,8 +219,7 @@ class Connection(asyncio.Protocol):
         method = parser.get_method().decode("ascii")
         path, query = _target(self._url)
         keeps = is_modern and not wants_other and method != "CONNECT" and parser.should_keep_alive()
-        server = "" if "host" in headers else "{}:{}".format(*_ends(self.transport, "sockname"))
-        self._line_up(Request(self, method, path, query, headers, server, is_modern, keeps))
+        self._line_up(Request(self, method, path, query, headers, is_modern, keeps))
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""

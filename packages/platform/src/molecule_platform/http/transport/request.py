@@ -80,7 +80,6 @@ class Request(Exchange):
         path: str,
         query: bytes,
         headers: dict[str, str],
-        server: str,
         is_modern: bool,
         keeps: bool,
     ) -> None:
@@ -90,7 +89,7 @@ class Request(Exchange):
         self.headers = headers
         self.scheme = connection.scheme
         self.peer = connection.peer
-        self.server = server
+        self.server = connection.server
         # Whether the client knows HTTP/1.1, and whether the connection stays open after the answer.
         self.is_modern = is_modern
         self.keeps = keeps
