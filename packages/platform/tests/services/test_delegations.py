@@ -599,3 +599,50 @@ async def test_a_person_delegates_in_the_name_of_a_workspace(
     made = (await office.ask_as(office.rig.admin, ada, bob)).delegation
     assert (made.source, made.source_id, made.chain) == ("user:admin", ada.id, [bob.id])
     assert await office.told(made, ada) == ["SENT"]
+
+
+# Passing back
+
+
+async def gives_back(office: Office, worker: Workspace, item: dict[str, Any]) -> None:
+    await office.rig.inbox.release(worker, item["message_id"], item["lease"]["token"])
+
+
+async def acknowledges(office: Office, worker: Workspace, item: dict[str, Any]) -> None:
+    await office.rig.inbox.ack(worker, item["message_id"], item["lease"]["token"])
+
+
+async def tries_again_later(office: Office, worker: Workspace, item: dict[str, Any]) -> None:
+    failure = messages.failure("skill-failed", "not now")
+    told = replace(failure, error={**(failure.error or {}), "retryable": True})
+    await office.rig.inbox.fail(worker, item["message_id"], item["lease"]["token"], told, None)
+
+
+@pytest.mark.parametrize("lets_go", [gives_back, acknowledges, tries_again_later])
+async def test_nobody_passes_work_back_by_letting_go_of_it_first(
+    office: Office, pair: tuple[Workspace, Workspace], refuses: Refuses, lets_go: Callable[..., Any]
+) -> None:
+    ada, bob = pair
+    await office.ask(ada, bob)
+    await lets_go(office, bob, await office.taken(bob))
+    refusal = await refuses(office.ask(bob, ada, "you do it"), "delegation-limit")
+    assert (refusal.extras["detail"], refusal.extras["chain"]) == ("cycle", [ada.id, bob.id])
+    office.rig.clock.advance(HOUR)
+    await office.desk.tick()
+    await office.ask(bob, ada, "something else, later")
+
+
+async def test_what_was_not_seen_or_was_answered_or_is_for_somebody_else_is_no_loop(
+    office: Office, pair: tuple[Workspace, Workspace]
+) -> None:
+    ada, bob = pair
+    await office.ask(ada, bob)
+    await office.ask(bob, ada, "asked at the same time")
+    await office.answered(bob)
+    await office.ask(bob, ada, "after the answer")
+    third = await office.ask(ada, bob, "for nobody in particular")
+    await acknowledges(office, bob, await office.taken(bob))
+    await office.rig.send(bob)
+    await office.taken(bob)
+    await office.ask(bob, ada, "for a user")
+    assert (await office.now(third)).outcome == "completed"

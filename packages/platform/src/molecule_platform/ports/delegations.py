@@ -47,6 +47,10 @@ class Delegations(Protocol):
         """Open delegations from or to a workspace."""
         ...
 
+    def chains_to(self, workspace_id: str, now: datetime, limit: int) -> dict[str, list[str]]:
+        """Of the newest delegations to a workspace those whose deadline is to come: ids and chains."""
+        ...
+
     def overdue(self, now: datetime, limit: int) -> list[Delegation]:
         """Open delegations whose deadline has passed."""
         ...

@@ -154,7 +154,7 @@ class Delegating:
         **more: Any,
     ) -> tuple[Delegation, Context]:
         parent_id, context = delegation_context.for_delegation(
-            tx, wish.principal, working, target.id, delegation_id, wish.parent_id, self._limits
+            tx, wish.principal, working, target.id, delegation_id, wish.parent_id, now, self._limits
         )
         made = Delegation(
             id=delegation_id,

@@ -18,6 +18,8 @@ from molecule_platform.ports.storage import Transaction
 from molecule_wire import JSONObject
 
 DEFAULT_LIMITS = ContextLimits()
+MAX_LOOKED_AT = 200
+"""How many of a workspace's newest delegations are looked through for one that it let go of."""
 
 
 def for_send(
@@ -35,9 +37,11 @@ def for_delegation(
     target_id: str,
     delegation_id: str,
     parent_id: str | None,
+    now: datetime,
     limits: ContextLimits,
 ) -> tuple[str | None, Context]:
     """The parent of a new delegation, and its context. Raises 409 at a limit, 404 for a wrong parent."""
+    _check_not_back(tx, principal, working, target_id, now, limits)
     contexts = _contexts(working)
     mine = _deepest(contexts) if parent_id is None else _named(tx, principal, contexts, parent_id)
     if mine is None:
@@ -95,6 +99,42 @@ def sent_for(tx: Transaction, message: Message, parent: str | None, *, begins_tr
     return message.but(parent_message_id=parent, traceparent=trace)
 
 
+def _check_not_back(
+    tx: Transaction,
+    principal: Principal,
+    working: Sequence[InWork],
+    target_id: str,
+    now: datetime,
+    limits: ContextLimits,
+) -> None:
+    """Refuse to pass work back to who takes part in it, also when it was given back or acknowledged first.
+
+    What was acknowledged counts while the workspace holds nothing else that the new work could be for.
+    """
+    if principal.workspace_id is None:
+        return
+    for name, chain in tx.delegations.chains_to(principal.workspace_id, now, MAX_LOOKED_AT).items():
+        if target_id not in chain[:-1]:
+            continue
+        earlier = tx.delegations.get(name)
+        if earlier is not None and _was_let_go(tx, earlier, is_idle=not working):
+            _context_of(earlier).step_to(target_id, limits)
+
+
+def _was_let_go(tx: Transaction, delegation: Delegation, *, is_idle: bool) -> bool:
+    """Whether the target had the work in its hands and let go of it without words."""
+    if delegation.is_open:
+        message = None if delegation.message_id is None else tx.mailbox.get(delegation.message_id)
+        return message is not None and message.status == "accepted" and message.lease_epoch > 0
+    said = delegation.result or {}
+    is_silent = delegation.outcome == "completed" and not (said.get("text") or said.get("artifacts"))
+    return is_idle and is_silent and not said.get("parts")
+
+
+def _context_of(delegation: Delegation) -> Context:
+    return Context(delegation.id, delegation.root_id, delegation.depth, 0, tuple(delegation.chain))
+
+
 def _contexts(working: Sequence[InWork]) -> list[Context]:
     return [Context.read(one.delegation) for one in working if one.delegation]
 
@@ -110,4 +150,4 @@ def _named(tx: Transaction, principal: Principal, working: list[Context], parent
     parent = tx.delegations.get(parent_id)
     if parent is None or not parent.is_open or parent.target_id != principal.workspace_id:
         raise delegations.not_found(parent_id)
-    return Context(parent.id, parent.root_id, parent.depth, 0, tuple(parent.chain))
+    return _context_of(parent)

@@ -71,6 +71,13 @@ class SqlDelegations:
         """Open delegations from or to a workspace."""
         return self._many(_whose(workspace_id, "any"), _IS_OPEN)
 
+    def chains_to(self, workspace_id: str, now: datetime, limit: int) -> dict[str, list[str]]:
+        """The chains of the newest delegations to a workspace."""
+        mine = select(column.id, column.chain, column.deadline_at).where(column.target_id == workspace_id)
+        newest = mine.order_by(column.seq.desc()).limit(limit).subquery()
+        rows = self._connection.execute(select(newest).where(newest.c.deadline_at > now))
+        return {row.id: row.chain for row in rows}
+
     def overdue(self, now: datetime, limit: int) -> list[Delegation]:
         """Open delegations whose deadline has passed."""
         return self._many(_IS_OPEN, column.deadline_at <= now, limit=limit)
