@@ -149,7 +149,7 @@ def _furnish(tx: Transaction, count: int) -> Caller:
     for workspace in tree:
         tx.workspaces.insert(workspace)
     lead = tree[1]
-    return Caller(lead.id, registration.mint(tx, lead, "system:benchmark", NOW)[0])
+    return Caller(lead.id, registration.mint(tx, lead, "system:benchmark", NOW).secret)
 
 
 def _tree(org_id: str, count: int) -> Iterator[Workspace]:

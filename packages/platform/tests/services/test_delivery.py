@@ -43,6 +43,21 @@ async def test_an_accepted_message_is_a_row_with_its_activity_and_its_event(
     assert (await rig.workspace(ada.id)).last_activity_at == rig.clock.now()
 
 
+async def test_when_a_workspace_last_sent_something_is_written_every_five_seconds_at_most(
+    rig: Rig, principal_of: Of
+) -> None:
+    ada, bob = await rig.agent("Ada"), await rig.agent("Bob")
+    written: list[int] = []
+    began = rig.clock.now()
+    for _ in range(5):
+        await rig.send(ada, caller=principal_of(bob))
+        last = (await rig.workspace(bob.id)).last_outbound_at
+        assert last is not None
+        written.append(round((last - began).total_seconds()))
+        rig.clock.advance(2)
+    assert written == [0, 0, 0, 6, 6]
+
+
 async def test_people_come_before_peers_and_may_run_longer(rig: Rig, principal_of: Of) -> None:
     ada, bob = await rig.agent("Ada"), await rig.agent("Bob")
     person, peer = (await rig.send(ada)).message, (await rig.send(ada, caller=principal_of(bob))).message

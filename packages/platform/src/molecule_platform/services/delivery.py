@@ -30,6 +30,7 @@ from molecule_platform.services import (
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.desk import Desk, Slot
 from molecule_platform.services.mailbox_capacity import CapacityLimits, MailboxCapacity
+from molecule_platform.services.outbound import OutboundTimes
 from molecule_platform.services.submissions import Receipt, Submission
 from molecule_wire import ids
 from molecule_wire.a2a import errors, text
@@ -79,6 +80,7 @@ class Delivery:
         self._storage = storage
         self._bells = bells
         self._clock = clock
+        self._outbound = OutboundTimes()
         self._replica_id = replica_id
         self._desk = desk
         self._courier = courier
@@ -128,7 +130,7 @@ class Delivery:
             until = now + timedelta(seconds=submission.hold_seconds)
             tx.mailbox.hold(first.message.id, self._holder(submission), until)
         if submission.principal.workspace_id is not None:
-            tx.workspaces.touch(submission.principal.workspace_id, last_outbound_at=now)
+            self._outbound.note(tx, submission.principal.workspace_id, now)
         return first
 
     def _accept_new(

@@ -1,12 +1,16 @@
 """Credentials in SQL."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
 
 from molecule_platform.domain.credentials import EnrolmentToken, Token
+from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import enrolment_tokens, tokens
+
+_ALL = [tokens.c[field.name] for field in fields(Token)]
+_BY_HASH = Prepared(select(*_ALL).where(tokens.c.token_hash == bindparam("digest")), _ALL)
 
 
 class SqlTokens:
@@ -21,11 +25,7 @@ class SqlTokens:
 
     def by_hash(self, token_hash: str) -> Token | None:
         """The token with that digest."""
-        row = (
-            self._connection.execute(select(tokens).where(tokens.c.token_hash == token_hash))
-            .mappings()
-            .first()
-        )
+        row = _BY_HASH.first(self._connection, {"digest": token_hash})
         return None if row is None else Token(**row)
 
     def get(self, token_id: str) -> Token | None:

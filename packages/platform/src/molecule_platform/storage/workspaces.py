@@ -39,6 +39,15 @@ _DONE = Prepared(
     .where(workspaces.c.id == bindparam("workspace"), workspaces.c.active_tasks > 0)
     .values(active_tasks=workspaces.c.active_tasks - 1)
 )
+_grant = access_grants.c
+_CALLER = bindparam("caller")
+_GRANTED = Prepared(
+    select(_grant.from_id, _grant.to_id).where(
+        or_(_grant.from_id == _CALLER, (_grant.to_id == _CALLER) & _grant.bidirectional),
+        (_grant.expires_at > bindparam("now")) & _grant.revoked_at.is_(None),
+    ),
+    [_grant.from_id, _grant.to_id],
+)
 _PROFILE = [workspaces.c[field.name] for field in fields(Profile)]
 
 
@@ -205,11 +214,8 @@ class SqlWorkspaces:
 
     def granted_from(self, caller_id: str, now: datetime) -> frozenset[str]:
         """Where grants lead, forwards and, when they run both ways, backwards."""
-        grant = access_grants.c
-        involved = or_(grant.from_id == caller_id, (grant.to_id == caller_id) & grant.bidirectional)
-        live = (grant.expires_at > now) & grant.revoked_at.is_(None)
-        rows = self._connection.execute(select(grant.from_id, grant.to_id).where(involved, live))
-        return frozenset(row.to_id if row.from_id == caller_id else row.from_id for row in rows)
+        rows = _GRANTED.rows(self._connection, {"caller": caller_id, "now": now})
+        return frozenset(row["to_id"] if row["from_id"] == caller_id else row["from_id"] for row in rows)
 
     def pending(self, workspace_ids: Collection[str]) -> dict[str, int]:
         """Open messages of each."""
