@@ -42,11 +42,12 @@ class Side:
     request: Callable[[int], bytes]
     requests: int
     events_each: int = 1
+    connections: int = CONNECTIONS
 
     def turn(self) -> "Cost":
         """Load it once."""
         before = processes.cpu_seconds(self.server.pid)
-        done = load.run(self.server.port, self.request, self.requests, CONNECTIONS)
+        done = load.run(self.server.port, self.request, self.requests, self.connections)
         spent = processes.cpu_seconds(self.server.pid) - before
         pieces = self.requests * self.events_each
         if self.events_each > 1:
@@ -73,10 +74,12 @@ class Ratio:
     def value(self) -> float:
         return self.ours.cpu / self.baseline.cpu
 
-    def figure(self, name: str, bound: float, piece: str) -> figure.Figure:
+    def figure(
+        self, name: str, bound: float, piece: str, connections: int = CONNECTIONS, whose: str = ""
+    ) -> figure.Figure:
         """The ratio with the absolute costs beside it."""
         limits = (
-            f"{ROUNDS} turns, {CONNECTIONS} connections, SQLite, no rate limit; CPU "
+            f"{ROUNDS} turns, {whose}{connections} connections, SQLite, no rate limit; CPU "
             f"{self.ours.cpu * 1e6:.0f} us against {self.baseline.cpu * 1e6:.0f} us, "
             f"{self.ours.rate:.0f} against {self.baseline.rate:.0f} {piece}/s"
         )
@@ -112,9 +115,14 @@ def message(text: str, method: str) -> Callable[[int], bytes]:
     return body
 
 
-def bare_echo(server: processes.Server, body: Callable[[int], bytes], requests: int) -> Side:
+def bare_echo(
+    server: processes.Server,
+    body: Callable[[int], bytes],
+    requests: int,
+    connections: int = CONNECTIONS,
+) -> Side:
     """The same request, its body said back by Starlette."""
-    return Side(server, lambda number: post("/echo", body(number)), requests)
+    return Side(server, lambda number: post("/echo", body(number)), requests, connections=connections)
 
 
 def sdk(server: processes.Server, body: Callable[[int], bytes], requests: int, events_each: int = 1) -> Side:
@@ -134,6 +142,18 @@ class Gateway:
     platform: live_platform.LivePlatform
     token: str
     workspaces: Sequence[str]
+    # The tokens of agents that send, if any do.
+    senders: Sequence[str] = ()
+
+    def between_agents(self, body: Callable[[int], bytes], requests: int, connections: int) -> Side:
+        """The platform, asked by each sender in turn for each agent in turn."""
+        server = processes.Server(self.platform.port, self.platform.pid)
+
+        def request(number: int) -> bytes:
+            door = door_of(self.workspaces[number % len(self.workspaces)])
+            return post(door, body(number), self.senders[number % len(self.senders)])
+
+        return Side(server, request, requests, connections=connections)
 
     def side(self, body: Callable[[int], bytes], requests: int, events_each: int = 1) -> Side:
         """The platform, asked for its first agent."""
@@ -151,8 +171,10 @@ def door_of(workspace_id: str) -> str:
 
 
 @contextmanager
-def running(workspaces: int = 1, capacity: int = CAPACITY, **settings: str) -> Generator[Gateway]:
-    """The platform and its echo agent, each in a process of its own."""
+def running(
+    workspaces: int = 1, capacity: int = CAPACITY, senders: int = 0, **settings: str
+) -> Generator[Gateway]:
+    """The platform and its echo agent, each in a process of its own, and agents that only send."""
     with (
         tempfile.TemporaryDirectory() as folder,
         processes.running("benchmarks.echo_agent") as agent,
@@ -160,7 +182,11 @@ def running(workspaces: int = 1, capacity: int = CAPACITY, **settings: str) -> G
     ):
         url = f"http://127.0.0.1:{agent.port}/"
         joined = [_join(platform, f"echo-{number}", url, capacity) for number in range(workspaces)]
-        yield Gateway(platform, platform.admin_token(), joined)
+        connection = http.client.HTTPConnection("127.0.0.1", platform.port, timeout=30)
+        sending = [
+            turns.joined(connection, f"sender-{number}", platform.admin_token()) for number in range(senders)
+        ]
+        yield Gateway(platform, platform.admin_token(), joined, [token for _id, token in sending])
 
 
 def _join(platform: live_platform.LivePlatform, name: str, url: str, capacity: int) -> str:

@@ -46,6 +46,8 @@ BENCHMARKS: dict[str, Callable[[], figure.Figure]] = {
     "list_page_of_a_lead": listing.measure_list_of_a_lead,
     "peers_page": listing.measure_peers,
     "gateway_unary": gateway_unary.against_echo,
+    "gateway_unary_16": gateway_unary.against_echo_at_16,
+    "gateway_unary_1": gateway_unary.against_echo_alone,
     "gateway_unary_sdk": gateway_unary.against_sdk,
     "sdk_server_unary": agent_servers.of_the_sdk,
     "asyncio_server_unary": agent_servers.on_asyncio,

@@ -67,9 +67,14 @@ def _spent(target: Target, many: int) -> float:
     with socket.create_connection(("127.0.0.1", target.port)) as connection:
         before = processes.cpu_seconds(target.pid)
         for number in range(many):
-            connection.sendall(wire[number % len(wire)])
-            _read_ok(connection)
+            ask(connection, wire[number % len(wire)])
         return (processes.cpu_seconds(target.pid) - before) / many
+
+
+def ask(connection: socket.socket, wire: bytes) -> None:
+    """Send a request and read its answer, which must be a 200."""
+    connection.sendall(wire)
+    _read_ok(connection)
 
 
 def _read_ok(connection: socket.socket) -> None:

@@ -244,8 +244,7 @@ class Visitor:
         kind = {} if body is None else {"content-type": "application/json"}
         knock = Knock(method, target, self.headers(token) | kind | dict(headers or {}), raw)
         knock.leaves = leaves or knock.leaves
-        if not self.house.at_once(knock):
-            await self.house.serve(knock)
+        await self.house.serve(knock)
         return Answer(knock.status, knock.lines, knock.said.get_nowait() or b"")
 
     async def workspace(self, name: str = "Ada", **more: Any) -> tuple[str, str]:

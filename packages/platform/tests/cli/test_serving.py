@@ -25,9 +25,6 @@ class OpenHouse:
     log: Any = None
     edge = Edge()
 
-    def at_once(self, exchange: Exchange) -> bool:
-        return False
-
     async def serve(self, exchange: Exchange) -> None:
         await exchange.body(1)
         exchange.answer(404, b"", b"")

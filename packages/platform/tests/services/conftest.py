@@ -187,7 +187,7 @@ class Rig:
         self.login = Login(storage, clock, self.identity)
         self.tokens = Tokens(storage, clock)
         self.feed = Feed(storage, self.clock, bells, self.log)
-        self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, bells, 90)
+        self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, 90)
         self.limits = DeliveryLimits(capacity=CapacityLimits(max_open=5, sender_percent=100), max_attempts=2)
         self.streams, self.desk = TaskStreams(storage, bells), Desk(bells)
         self.courier = self.new_courier(REPLICA)

@@ -17,9 +17,7 @@ from molecule_platform.app.staff import Staff, hire
 from molecule_platform.domain import principals
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.gateway.doors import pulse
 from molecule_platform.gateway.doors.live import LiveDoor, Receive, Send
-from molecule_platform.gateway.doors.pulse import PulseDoor
 from molecule_platform.http.health import HealthRoutes
 from molecule_platform.keys import texts
 from molecule_platform.keys.sealing import KeyProblem
@@ -50,7 +48,6 @@ class House:
         # What the operator says about the outer wall; the transport knows it too.
         self.edge = edge
         self._pipeline = Pipeline(handlers, gate, ground.log, edge, doors.PAGES, staff.metrics)
-        self._pulse = PulseDoor(staff.identity, staff.heartbeats, gate.limits, staff.metrics, edge.hosts)
         self._live = LiveDoor(gate, followers, edge)
 
     @classmethod
@@ -97,10 +94,6 @@ class House:
     def log(self) -> Log:
         """Where faults are told."""
         return self._ground.log
-
-    def at_once(self, exchange: Exchange) -> bool:
-        """Answer what needs no waiting, if this is such a request; else it is to be served."""
-        return exchange.path == pulse.PATH and exchange.method == "POST" and self._pulse.answers(exchange)
 
     def serve(self, exchange: Exchange) -> Awaitable[None]:
         """Answer one request over HTTP."""

@@ -106,7 +106,7 @@ def hire(
     sweeps = Sweeps(storage, clock, ground.replica_id, courier, ground.shared, metrics)
     lives = _lives(ground, provisioner, metrics)
     seconds = ground.settings.remote_liveness_stale_after
-    heartbeats = Heartbeats(storage, clock, ground.log, feed, ground.bells, seconds)
+    heartbeats = Heartbeats(storage, clock, ground.log, feed, seconds)
     sweeps.add_to(loops)
     lives.add_to(loops)
     notifier = _notifier(ground, to_webhooks)

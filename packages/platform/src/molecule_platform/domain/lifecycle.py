@@ -237,7 +237,8 @@ def beaten(workspace: Workspace, beat: Beat, now: datetime, remote_seconds: int)
     beat = beat.clamped()
     capabilities = capabilities_of(beat)
     status = after_beat(workspace, beat)
-    return workspace.changed(
+    return workspace.but(
+        version=workspace.version + 1,
         status=status,
         status_reason=workspace.status_reason if status == workspace.status else reason_of(status, beat),
         capabilities=capabilities,

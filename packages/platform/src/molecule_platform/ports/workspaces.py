@@ -1,6 +1,6 @@
 """The org tree, as the store keeps it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -100,8 +100,8 @@ class Workspaces(Protocol):
         """
         ...
 
-    def heard(self, workspace_id: str, **presence: Any) -> None:
-        """Set what a heartbeat repeats, unless a later one was heard or its agent is being replaced."""
+    def heard(self, presence: Mapping[str, Mapping[str, Any]]) -> None:
+        """Set what heartbeats repeat, unless a later one was heard or the agent is being replaced."""
         ...
 
     def touch(self, workspace_id: str, **columns: Any) -> None:

@@ -1,11 +1,10 @@
 """Heartbeats: who is alive, how busy, how well. What no decision needs at once is written behind."""
 
 import asyncio
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any, Protocol
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from molecule_platform.domain import lifecycle, refusals
 from molecule_platform.domain.events import Event
@@ -16,14 +15,10 @@ from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.ports.workspaces import PRESENCE
 from molecule_platform.services import authority, bells, journal, restart_context
-from molecule_platform.services.bells import ANY_MAIL, Bells
 from molecule_platform.services.feed import Feed
-from molecule_wire import jsontext, times
+from molecule_wire import times
 
 WRITE_BEHIND_SECONDS = 0.5
-# What another replica did to a workspace rings at once; should the ring be lost, it is seen after this long.
-KNOWN_SECONDS = 1.0
-MOST_KNOWN = 100_000
 
 
 @dataclass(frozen=True)
@@ -45,120 +40,34 @@ class Heard:
         }
 
 
-@dataclass(frozen=True)
-class _Known:
-    """A workspace as the last heartbeat left it, and what it said. An equal one changes its presence only."""
-
-    workspace: Workspace
-    pending: int
-    said: Beat
-    window: timedelta
-    until: float
-    answer: bytes
-
-    def presence(self, uptime: float | None, sample_error: str | None, now: datetime) -> dict[str, Any]:
-        """What is written of a beat that repeats the last one."""
-        return {
-            "last_heartbeat_at": now,
-            "liveness_expires_at": now + self.window,
-            "uptime_seconds": lifecycle.whole(int(uptime or 0)),
-            "last_error_rate": self.workspace.last_error_rate,
-            "last_sample_error": (sample_error or "")[: lifecycle.SAMPLE_ERROR_LONGEST],
-            "current_task": self.workspace.current_task,
-        }
-
-
-class Said(Protocol):
-    """A heartbeat as it came; what was not said is None."""
-
-    workspace_id: str
-    error_rate: float | None
-    sample_error: str | None
-    active_tasks: int | None
-    uptime_seconds: float | None
-    current_task: str | None
-    monthly_spend: float | None
-    runtime_state: str | None
-    runtime_metadata: dict[str, Any] | None
-
-
 class Heartbeats:
     """Evaluates heartbeats in the order the contract gives."""
 
-    def __init__(
-        self, storage: Storage, clock: Clock, log: Log, feed: Feed, bells: Bells, remote_seconds: int
-    ) -> None:
+    def __init__(self, storage: Storage, clock: Clock, log: Log, feed: Feed, remote_seconds: int) -> None:
         self._storage = storage
         self._clock = clock
         self._log = log
         self._feed = feed
         self._remote_seconds = remote_seconds
-        self._behind: dict[str, tuple[_Known, float | None, str | None, datetime]] = {}
-        self._known: dict[str, _Known] = {}
+        self._behind: dict[str, dict[str, Any]] = {}
         self._flusher: asyncio.Task[None] | None = None
-        bells.watch(ANY_MAIL, self._forget)
-
-    def _forget(self, workspace_id: str) -> None:
-        self._known.pop(workspace_id, None)
 
     async def beat(self, workspace_id: str, beat: Beat) -> Heard:
-        """Take one heartbeat. One that says the same as the last within a second asks no database."""
-        known = self._repeats(workspace_id, beat)
-        if known is None:
-            return await self._evaluated(workspace_id, beat)
-        if self._feed.is_watched:
-            await self._show_alive(known.workspace, beat.uptime_seconds)
-        return self._noted(known, beat)
-
-    def unseen_repetition(self, said: Said) -> tuple[bytes, datetime] | None:
-        """The answer to a heartbeat that repeats the last one while nobody watches; None for any other.
-
-        The answer is the JSON up to the time, and the time.
-        """
-        known = self._known.get(said.workspace_id)
-        if known is None or known.until <= time.monotonic() or self._feed.is_watched:
-            return None
-        if not _says_the_same(said, known.said):
-            return None
-        now = self._clock.now()
-        self._behind[said.workspace_id] = (known, said.uptime_seconds, said.sample_error, now)
-        return known.answer, now
-
-    def _repeats(self, workspace_id: str, beat: Beat) -> _Known | None:
-        known = self._known.get(workspace_id)
-        if known is None or known.until <= time.monotonic() or not _says_the_same(beat, known.said):
-            return None
-        return known
-
-    def _noted(self, known: _Known, beat: Beat) -> Heard:
-        workspace, now = known.workspace, self._clock.now()
-        self._behind[workspace.id] = (known, beat.uptime_seconds, beat.sample_error, now)
-        return Heard(workspace, known.pending, now)
-
-    async def _evaluated(self, workspace_id: str, beat: Beat) -> Heard:
-        asked_at = time.monotonic()
-        before, pending = await self._storage.read(lambda tx: _look(tx, workspace_id))
+        """Take one heartbeat. What only says that the agent is still there is written a moment later."""
+        before, pending = await self._storage.glance(lambda tx: _look(tx, workspace_id))
         after = lifecycle.beaten(before, beat, self._clock.now(), self._remote_seconds)
-        presence_alone = self._only_presence_changed(before, after)
-        if not presence_alone:
+        if self._only_presence_changed(before, after):
+            self._behind[workspace_id] = {name: getattr(after, name) for name in PRESENCE}
+        else:
             after = await self._storage.write(lambda tx: self._write(tx, workspace_id, beat))
             self._behind.pop(workspace_id, None)
-        window = lifecycle.liveness_window(after.external, after.capabilities, self._remote_seconds)
-        known = _Known(after, pending, beat, window, asked_at + KNOWN_SECONDS, _beginning(after, pending))
-        self._remember(known)
-        if presence_alone:
-            self._noted(known, beat)
-        await self._show(before, after)
+        if self._feed.is_watched:
+            await self._show(before, after)
         return Heard(after, pending, self._clock.now())
-
-    def _remember(self, known: _Known) -> None:
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-        self._known[known.workspace.id] = known
 
     def _only_presence_changed(self, before: Workspace, after: Workspace) -> bool:
         same = {name: getattr(before, name) for name in PRESENCE}
-        alike = replace(after, **same, version=before.version, updated_at=before.updated_at) == before
+        alike = after.but(**same, version=before.version, updated_at=before.updated_at) == before
         return alike and _is_exactly(after.capabilities, before.capabilities)
 
     def _write(self, tx: Transaction, workspace_id: str, beat: Beat) -> Workspace:
@@ -216,32 +125,13 @@ class Heartbeats:
             return
 
         def work(tx: Transaction) -> None:
-            for workspace_id, (known, uptime, sample_error, at) in behind.items():
-                tx.workspaces.heard(workspace_id, **known.presence(uptime, sample_error, at))
+            tx.workspaces.heard(behind)
 
         try:
             await self._storage.write(work)
         except Exception:
             self._behind = behind | self._behind
             raise
-
-
-def _beginning(workspace: Workspace, pending: int) -> bytes:
-    """The answer to this workspace's heartbeats, up to the time."""
-    body = Heard(workspace, pending, workspace.updated_at).body()
-    return jsontext.encode(body).rsplit(b'"', 2)[0] + b'"'
-
-
-def _says_the_same(said: Said | Beat, last: Beat) -> bool:
-    """Whether nothing but presence differs: no rule would decide anything new."""
-    return (
-        (said.error_rate or 0.0) == last.error_rate
-        and (said.active_tasks or 0) == last.active_tasks
-        and (said.current_task or "") == last.current_task
-        and (said.runtime_state or "") == last.runtime_state
-        and _is_exactly(said.runtime_metadata, last.runtime_metadata)
-        and int(said.monthly_spend or 0) == last.monthly_spend
-    )
 
 
 def _is_exactly(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
@@ -259,4 +149,4 @@ def _look(tx: Transaction, workspace_id: str) -> tuple[Workspace, int]:
         raise refusals.workspace_not_found(workspace_id)
     if workspace.removed:
         raise refusals.workspace_removed(workspace_id, authority.removed_at(workspace))
-    return workspace, tx.workspaces.pending([workspace_id]).get(workspace_id, 0)
+    return workspace, tx.mailbox.open_count(workspace_id)

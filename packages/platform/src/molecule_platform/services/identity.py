@@ -84,10 +84,6 @@ class Identity:
         known = self._looked_up(token_hash)
         return self._admin if known is None and credentials.same(token_hash, self._admin_hash) else known
 
-    def known(self, bearer: str) -> Principal | None:
-        """The principal, if the token was looked up within the last second. Raises when it has ended."""
-        return self._looked_up(credentials.digest(bearer))
-
     def _looked_up(self, token_hash: str) -> Principal | None:
         """The principal of a token that was found good a moment ago."""
         cached = self._tokens.get(token_hash)

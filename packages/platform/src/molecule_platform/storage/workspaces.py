@@ -1,6 +1,6 @@
 """The org tree in SQL."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from datetime import datetime
 from functools import cache
@@ -26,6 +26,7 @@ from molecule_platform.domain.messages import OPEN
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import PRESENCE, UNVERSIONED, Found, Place, Profile, Wanted
 from molecule_platform.storage import lineage, reach, standings
+from molecule_platform.storage.columns import Words
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import access_grants, messages, workspaces
 from molecule_platform.storage.tables import lineage as lineage_table
@@ -40,7 +41,7 @@ _DONE = Prepared(
     .values(active_tasks=workspaces.c.active_tasks - 1)
 )
 _grant = access_grants.c
-_CALLER = bindparam("caller")
+_CALLER = bindparam("caller", type_=Words())
 _GRANTED = Prepared(
     select(_grant.from_id, _grant.to_id).where(
         or_(_grant.from_id == _CALLER, (_grant.to_id == _CALLER) & _grant.bidirectional),
@@ -139,10 +140,13 @@ class SqlWorkspaces:
             self._connection.execute(lineage.LAY_OUT, {"workspace_id": workspace.id})
         return moved
 
-    def heard(self, workspace_id: str, **presence: Any) -> None:
+    def heard(self, presence: Mapping[str, Mapping[str, Any]]) -> None:
         """Set what a heartbeat repeats, unless that is out of date."""
-        heard_at = presence["last_heartbeat_at"]
-        _HEARD.run(self._connection, {"workspace": workspace_id, "heard_at": heard_at, **presence})
+        rows = (
+            {"workspace": workspace_id, "heard_at": said["last_heartbeat_at"], **said}
+            for workspace_id, said in presence.items()
+        )
+        _HEARD.run_all(self._connection, rows)
 
     def touch(self, workspace_id: str, **columns: Any) -> None:
         """Set columns without a new version."""

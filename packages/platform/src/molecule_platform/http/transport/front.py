@@ -39,10 +39,6 @@ class House(Protocol):
         """What the operator says about the outer wall."""
         ...
 
-    def at_once(self, exchange: Exchange) -> bool:
-        """Answer what needs no waiting, if this is such a request; else it is to be served."""
-        ...
-
     def serve(self, exchange: Exchange) -> Awaitable[None]:
         """Answer one request."""
         ...

@@ -210,15 +210,9 @@ class Request(Exchange):
     # Being answered
 
     def begin(self) -> None:
-        """Have it answered: at once where that can be, else beside everything else."""
+        """Have it answered, beside everything else."""
         self.is_begun = True
         front = self._connection.front
-        try:
-            if self._is_whole and front.house.at_once(self):
-                return
-        except Exception as problem:  # noqa: BLE001 - one request must not stop the others
-            self._fail(problem)
-            return
         # A name of its own would be written out for each.
         self._task = front.loop.create_task(self._serve(), name="request")
         front.state.tasks.add(self._task)
