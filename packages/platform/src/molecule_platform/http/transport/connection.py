@@ -7,6 +7,7 @@ from typing import Any, cast
 import httptools
 
 from molecule_platform.http.transport.front import Front
+from molecule_platform.http.transport.heads import NAMES, target
 from molecule_platform.http.transport.request import Request
 from molecule_platform.services.waits import Waits
 
@@ -14,14 +15,7 @@ HEAD_MOST_BYTES = 64 * 1024
 HEADERS_MOST = 128
 WAITING_MOST = 64
 
-# The names that most clients send, in the two ways they are usually written.
-_USUAL = """
-    accept accept-encoding accept-language authorization connection content-length content-type cookie expect
-    host idempotency-key last-event-id origin prefer referer traceparent transfer-encoding user-agent
-    x-request-id x-timeout x-workspace-id a2a-version a2a-extensions
-"""
 _ONCE = frozenset({"host", "authorization"})
-_NAMES = {spelled.encode(): name for name in _USUAL.split() for spelled in (name, name.title())}
 
 
 class _Refused(Exception):
@@ -193,7 +187,7 @@ class Connection(asyncio.Protocol):
         headers = self._headers
         if headers is None:
             return
-        known = _NAMES.get(name) or name.lower().decode("latin-1")
+        known = NAMES.get(name) or name.lower().decode("latin-1")
         if known in headers and known in _ONCE:
             # Whoever stands before us may go by the first, and we by the last.
             raise _Refused(400, f"A request has one {known.title()} header.")
@@ -217,7 +211,7 @@ class Connection(asyncio.Protocol):
         self._headers = None
         self._progress = True
         method = parser.get_method().decode("ascii")
-        path, query = _target(self._url)
+        path, query = target(self._url)
         keeps = is_modern and not wants_other and method != "CONNECT" and parser.should_keep_alive()
         self._line_up(Request(self, method, path, query, headers, is_modern, keeps))
 
@@ -384,16 +378,6 @@ class Connection(asyncio.Protocol):
             self._hang_up()
         else:
             self.transport.close()
-
-
-def _target(url: bytes) -> tuple[str, bytes]:
-    """The path and the query of a request, as they were written: decoding is for who knows their parts."""
-    if url[:1] == b"/" and b"#" not in url:
-        raw, _, query = url.partition(b"?")
-    else:
-        parsed = httptools.parse_url(url)
-        raw, query = parsed.path or b"/", parsed.query or b""
-    return raw.decode("ascii"), query
 
 
 def _ends(transport: asyncio.BaseTransport, which: str) -> tuple[str, int]:
