@@ -74,7 +74,7 @@ class Callers:
 
     def __init__(self, agent_id: str, keys: PlatformKeys, now: Callable[[], float] = time.time) -> None:
         self._check = caller_rules.CallerCheck(agent_id, verify_ed25519, threading.Lock())
-        self._check_claims = caller_rules.CallerCheck(agent_id, lambda *_: True, threading.Lock())
+        self._check_claims = caller_rules.CallerCheck(agent_id, _unchecked, threading.Lock())
         self._keys = keys
         self._now = now
 
@@ -118,6 +118,11 @@ def fetch_document(url: str) -> JSON:
             if len(body) > most:
                 raise requests.HTTPError(f"{url} is larger than {most} bytes")
     return jsontext.decode(body)
+
+
+def _unchecked(_public: bytes, _signature: bytes, _said: bytes) -> bool:
+    """Take a signature for good: without the extra `crypto` nobody can tell."""
+    return True
 
 
 def verify_ed25519(public: bytes, signature: bytes, said: bytes) -> bool:
