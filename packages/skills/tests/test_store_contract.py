@@ -191,6 +191,12 @@ async def test_the_journal_has_one_entry_per_ordinal(store: Any) -> None:
     for entry in (started, JournalEntry(1, "call", None, "g", "done", 1, 1, 0), done):
         await store.put_journal("run_1", 1, entry)
     assert await store.journal("run_1") == [JournalEntry(1, "call", None, "g", "done", 1, 1, 0), done]
+    told = await store.put_journal("run_1", 1, started, [NewEvent("retry", {"step": "k"}, 1.0)])
+    assert told == await store.events("run_1")
+    with pytest.raises(RunRefused):
+        await store.put_journal("run_1", 9, done, [NewEvent("retry", {}, 2.0)])
+    assert (await store.journal("run_1"))[1] == started
+    assert len(await store.events("run_1")) == 1
 
 
 async def test_artifacts_have_versions_and_attempts_and_are_read_in_ranges(store: Any) -> None:

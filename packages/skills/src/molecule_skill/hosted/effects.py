@@ -24,7 +24,7 @@ from molecule_skill.json_values import json_value
 from molecule_skill.state import checked_state, read_state
 from molecule_skill.steps import run_step
 from molecule_skill.store.protocol import StoreUnavailable
-from molecule_skill.store.records import JournalEntry, RequestRecord, RequestState, RunState
+from molecule_skill.store.records import JournalEntry, NewEvent, RequestRecord, RequestState, RunState
 from molecule_wire import JSON, JSONObject
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ class Effects:
         known = place.entry
         if known is not None and known.state == "done":
             return known.value
-        runs = await self._runs_of(key, known)
+        runs, told = self._runs_of(key, known)
         journal = self._ctx._journal
         started = journal.entry(place, "step", key, mark, "started", runs=runs)
-        await journal.record(started)
+        # Told and counted together: a process that ends in between would tell it again.
+        self._ctx._stored(await journal.record(started, told))
         try:
             value = await run_step(key, fn, args)
         except Exception:
@@ -64,10 +65,10 @@ class Effects:
         await journal.record(replace(started, state="done", value=value))
         return value
 
-    async def _runs_of(self, key: str, known: JournalEntry | None) -> int:
-        """How often the step will have been started; one that was cut off twice is not started again."""
+    def _runs_of(self, key: str, known: JournalEntry | None) -> tuple[int, list[NewEvent]]:
+        """How often the step will have been started, and what is told of it; a third time it is not."""
         if known is None or known.state != "started":
-            return 1
+            return 1, []
         if known.runs >= MAX_STEP_RUNS:
             raise self._fatal(
                 RunRefused(
@@ -77,9 +78,8 @@ class Effects:
                 )
             )
         text = f"step {key!r} was cut in the middle when the process ended; it is run a second time"
-        payload = {"attempt": self._ctx.attempt, "delay_seconds": 0, "error": text, "step": key}
-        await self._ctx._engine_event("retry", payload)
-        return known.runs + 1
+        payload: JSONObject = {"attempt": self._ctx.attempt, "delay_seconds": 0, "error": text, "step": key}
+        return known.runs + 1, [self._ctx._event("retry", payload)]
 
     async def call(
         self, target: str, skill: str, args: dict[str, Any] | None, grant: str | None, timeout: float | None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from molecule_skill.errors import RunRefused
 from molecule_skill.store.protocol import RunStore
-from molecule_skill.store.records import JournalEntry, RequestRecord
+from molecule_skill.store.records import JournalEntry, NewEvent, RequestRecord, StoredEvent
 from molecule_wire import JSON
 
 
@@ -83,10 +83,11 @@ class Journal:
             place=self._place,
         )
 
-    async def record(self, entry: JournalEntry) -> None:
-        """Write an effect down."""
-        await self._store.put_journal(self._run_id, self._fence, entry)
+    async def record(self, entry: JournalEntry, events: Sequence[NewEvent] = ()) -> list[StoredEvent]:
+        """Write an effect down, with what is told of it."""
+        stored = await self._store.put_journal(self._run_id, self._fence, entry, events)
         self._remember(entry)
+        return stored
 
     def entry(
         self, place: Place, kind: str, key: str | None, fingerprint: str, state: str, *, runs: int = 1

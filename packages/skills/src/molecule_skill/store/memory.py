@@ -236,10 +236,13 @@ class MemoryRunStore:
         journal = self._data.journals.get(run_id, {})
         return [journal[ordinal] for ordinal in sorted(journal)]
 
-    async def put_journal(self, run_id: str, fence: int, entry: JournalEntry) -> None:
+    async def put_journal(
+        self, run_id: str, fence: int, entry: JournalEntry, events: Sequence[NewEvent] = ()
+    ) -> list[StoredEvent]:
         """See `RunStore`."""
-        self._owned(run_id, fence)
+        run = self._owned(run_id, fence)
         self._data.journals.setdefault(run_id, {})[entry.ordinal] = entry
+        return self._append(run, events)
 
     # Artifacts
 

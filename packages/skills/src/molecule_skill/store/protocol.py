@@ -145,8 +145,10 @@ class RunStore(Protocol):
         """The recorded effects of a run by ordinal."""
         ...
 
-    async def put_journal(self, run_id: str, fence: int, entry: JournalEntry) -> None:
-        """Record an effect at its ordinal, in place of what was there."""
+    async def put_journal(
+        self, run_id: str, fence: int, entry: JournalEntry, events: Sequence[NewEvent] = ()
+    ) -> list[StoredEvent]:
+        """Record an effect at its ordinal, in place of what was there, and append events with it."""
         ...
 
     # Artifacts

@@ -248,7 +248,9 @@ class SqliteRunStore(SqliteFile):
         query = f"SELECT {rows.JOURNAL_COLUMNS} FROM journal WHERE run_id = ? ORDER BY ordinal"  # noqa: S608
         return [rows.entry_of(row) for row in self._all(query, run_id)]
 
-    async def put_journal(self, run_id: str, fence: int, entry: JournalEntry) -> None:
+    async def put_journal(
+        self, run_id: str, fence: int, entry: JournalEntry, events: Sequence[NewEvent] = ()
+    ) -> list[StoredEvent]:
         """See `RunStore`."""
         values = (
             run_id,
@@ -263,11 +265,16 @@ class SqliteRunStore(SqliteFile):
         )
         insert = f"INSERT OR REPLACE INTO journal (run_id, {rows.JOURNAL_COLUMNS})"
 
-        def put(sql: Connection) -> None:
-            check_fence(sql, run_id, fence)
+        def put(sql: Connection) -> list[StoredEvent]:
+            if events:
+                stored = _append(sql, run_id, fence, events)
+            else:
+                check_fence(sql, run_id, fence)
+                stored = []
             sql.execute(f"{insert} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            return stored
 
-        await self._write(put)
+        return await self._write(put)
 
     # Artifacts
 
