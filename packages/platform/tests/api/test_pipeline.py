@@ -295,7 +295,7 @@ async def test_a_database_that_is_away_is_said_to_be_and_when_to_come_back(
 
     ada, token = await visit.agent()
     with monkeypatch.context() as patched:
-        for verb in ("read", "write"):
+        for verb in ("read", "glance", "write"):
             patched.setattr(visit.house._health._storage, verb, down)
         answers = [
             await visit("GET", "/workspaces"),

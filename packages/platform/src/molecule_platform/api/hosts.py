@@ -29,13 +29,15 @@ class KnownHosts:
         """Whether a `Host` is ours. `server` is the address, with its port, where the connection came in."""
         split = _split(authority)
         if split is None:
-            return False
+            # Who names no host comes by the address itself.
+            return authority == server
         host, port = split
         ports = self._ports.get(host)
         # A proxy in front leaves a default port out, whatever scheme it speaks itself.
         if ports is not None and (port is None or None in ports or port in ports):
             return True
-        return _is_loopback(host) or split == _split(server)
+        bound, _, bound_port = server.rpartition(":")
+        return _is_loopback(host) or (host, str(port)) == (_bare(bound), bound_port)
 
 
 @functools.lru_cache(maxsize=1024)

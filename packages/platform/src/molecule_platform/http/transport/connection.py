@@ -85,11 +85,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
         self.transport = cast("asyncio.Transport", transport)
-        if transport.get_extra_info("sslcontext") is not None:
-            self.scheme = "https"
+        self.scheme = "http" if transport.get_extra_info("sslcontext") is None else "https"
         self.peer = _ends(transport, "peername")[0]
-        host, port = _ends(transport, "sockname")
-        self.server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.server = "{}:{}".format(*_ends(transport, "sockname"))
         self.front.state.connections.add(self)
         self._wait(self.front.asking)
         if not self.front.addresses.enter(self.peer):
