@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
@@ -11,6 +12,7 @@ from molecule_wire.a2a.server.bindings import AgentBusy
 
 StopReason: TypeAlias = Literal["cancelled", "stopping"]
 
+LONG_SECONDS, LOOK_SECONDS = 5.0, 1.0
 RETRY_SECONDS = 5
 """When to come again, for who finds the queue full or closed."""
 
@@ -18,7 +20,7 @@ RETRY_SECONDS = 5
 class QueuedTurn:
     """A turn that waits for its slot, or has it. `ended_for` says why nobody wants it any more."""
 
-    __slots__ = ("_woken", "ended_for", "has_slot", "last_activity", "request", "started_at")
+    __slots__ = ("_woken", "ended_for", "has_slot", "last_activity", "request", "started_at", "until")
 
     def __init__(self, request: TurnRequest) -> None:
         self.request = request
@@ -26,6 +28,8 @@ class QueuedTurn:
         self.last_activity: Callable[[], float] = lambda: 0.0
         self.has_slot = False
         self.ended_for: StopReason | None = None
+        self.until = math.inf
+        """When a long wait is over, by the clock of the event loop; the queue looks once a second."""
         self._woken: asyncio.Future[None] | None = None
 
     def end(self, reason: StopReason) -> None:
@@ -39,15 +43,21 @@ class QueuedTurn:
             self._woken.set_result(None)
 
     async def wait(self, seconds: float | None) -> None:
-        """Wait until somebody calls `wake`, or so long."""
+        """Wait until somebody calls `wake`, or so long; a long time may become a second longer.
+
+        Nearly every turn ends before, so a timer for each would be set and cancelled in vain.
+        """
         loop = asyncio.get_running_loop()
         self._woken = loop.create_future()
-        timer = None if seconds is None else loop.call_later(seconds, self.wake)
+        if seconds is None or seconds >= LONG_SECONDS:
+            self.until = math.inf if seconds is None else loop.time() + seconds
+            await self._woken
+            return
+        timer = loop.call_later(seconds, self.wake)
         try:
             await self._woken
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.cancel()
 
 
 class TurnQueue:
@@ -59,8 +69,8 @@ class TurnQueue:
         self._waiting: deque[QueuedTurn] = deque()
         self._contexts: set[str] = set()
         self.running: set[QueuedTurn] = set()
-        self._is_empty = asyncio.Event()
-        self._is_empty.set()
+        self._emptied: asyncio.Event | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.closed_for = ""
         """Why no turn is taken, by its code; empty while turns are taken."""
 
@@ -83,8 +93,9 @@ class TurnQueue:
 
     async def enter(self, turn: QueuedTurn, seconds: float | None) -> bool:
         """Wait for a slot; False when the turn was ended before, or its time is over."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
         self._waiting.append(turn)
-        self._is_empty.clear()
         self._schedule()
         try:
             if not turn.has_slot and turn.ended_for is None:
@@ -102,15 +113,29 @@ class TurnQueue:
             self._contexts.discard(turn.request.context_id)
         elif turn in self._waiting:
             self._waiting.remove(turn)
-        self._schedule()
-        if not self.running and not self._waiting:
-            self._is_empty.set()
+        if self._waiting:
+            self._schedule()
+        elif not self.running and self._emptied is not None:
+            self._emptied.set()
 
     async def empty(self, seconds: float) -> None:
         """Wait until there is no turn, for at most so many seconds."""
+        if not self.running and not self._waiting:
+            return
+        self._emptied = asyncio.Event()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._is_empty.wait()
+                await self._emptied.wait()
+
+    def _look(self) -> None:
+        """Wake the turns whose long wait is over."""
+        loop = asyncio.get_running_loop()
+        now, is_empty = loop.time(), True
+        for turn in self:
+            is_empty = False
+            if turn.until <= now:
+                turn.wake()
+        self._timer = None if is_empty else loop.call_later(LOOK_SECONDS, self._look)
 
     def _schedule(self) -> None:
         for turn in tuple(self._waiting):

@@ -147,7 +147,7 @@ class TaskStore:
 def _written(record: TurnRecord) -> str:
     """A record as text. Nobody asks again for a task that was answered with a message: its id is enough."""
     whole = record.whole if record.answer is None else None
-    return jsontext.encode(
+    head = jsontext.encode(
         [
             record.task_id,
             record.context_id,
@@ -158,6 +158,7 @@ def _written(record: TurnRecord) -> str:
             record.first,
             record.last,
             whole,
-            record.answer,
         ]
-    ).decode()
+    )
+    answer = record.answer_json or jsontext.encode(record.answer)
+    return b"".join((head[:-1], b",", answer, b"]")).decode()

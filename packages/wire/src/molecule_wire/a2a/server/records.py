@@ -23,6 +23,8 @@ class TurnRecord:
     whole: JSONObject
     answer: JSONObject | None
     begun_at: datetime
+    answer_json: bytes | None = None
+    """The answer as text, if somebody has written it already."""
 
 
 class TurnStore(Protocol):

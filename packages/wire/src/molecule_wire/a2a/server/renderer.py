@@ -33,6 +33,12 @@ class Renderer:
         cut = event if self._history is None else _in_wrapper(event, self._cut)
         return jsontext.encode(cut if self._converter is None else self._converter.event(cut))
 
+    def message(self, message: JSONObject, written: bytes | None) -> bytes:
+        """A 1.0 message as the result of a send; `written` is its text, if there is one."""
+        if self._converter is None and written is not None:
+            return b'{"message":%b}' % written
+        return self.event({"message": message})
+
     def task(self, task: JSONObject) -> bytes:
         """A 1.0 task as the result of an operation on it."""
         return jsontext.encode(self._task(task))

@@ -190,6 +190,7 @@ class TaskService:
                 log.whole,
                 log.answer,
                 begun_at,
+                log.answer_json,
             )
         )
 
@@ -303,9 +304,10 @@ def result(invocation: Invocation, turn: Turn) -> Response:
     """The result of a send as it stands. Raises AgentBusy when the message may be delivered again."""
     if turn.retry:
         raise AgentBusy("the agent failed and asks for the message again", redeliver=True)
-    log = turn.log
-    said: JSONObject = {"task": log.show()} if log.answer is None else {"message": log.answer}
-    return invocation.binding.result(invocation.renderer.event(said))
+    log, renderer = turn.log, invocation.renderer
+    if log.answer is None:
+        return invocation.binding.result(renderer.event({"task": log.show()}))
+    return invocation.binding.result(renderer.message(log.answer, log.answer_json))
 
 
 def redelivery_key(principal: str, headers: Headers) -> Hashable | None:

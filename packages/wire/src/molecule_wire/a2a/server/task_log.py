@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-from molecule_wire import JSONObject
+from molecule_wire import JSONObject, jsontext
 from molecule_wire.a2a import tasks
 
 MOST_EVENTS = 10_000
@@ -27,6 +27,7 @@ class TaskLog:
         self.listeners: list[Callable[[], None]] = []
         self.answer: JSONObject | None = None
         """The Message with which the agent answered instead of a task."""
+        self._answer_json: bytes | None = None
         self.merges_chunks = True
         """Off where the number of an event must not depend on whether somebody had read the one before."""
         self._events: list[JSONObject] = []
@@ -41,6 +42,13 @@ class TaskLog:
         log._whole, log.answer, log._dropped = whole, answer, number
         log._read = number
         return log
+
+    @property
+    def answer_json(self) -> bytes | None:
+        """The answer as text: it is kept and told, and so written once."""
+        if self._answer_json is None and self.answer is not None:
+            self._answer_json = jsontext.encode(self.answer)
+        return self._answer_json
 
     @property
     def whole(self) -> JSONObject:
