@@ -65,7 +65,7 @@ def _is_made_of(message: JSONObject, is_part: Callable[[JSON], bool]) -> bool:
 
 
 def _is_plain(params: JSONObject) -> bool:
-    """Whether the params of a send are some texts and nothing else, as most are: then nothing is wrong."""
+    """Whether the params of a send are texts and data and nothing else, as most are: then all is right."""
     message = params.get("message")
     if not isinstance(message, dict):
         return False
@@ -76,15 +76,15 @@ def _is_plain(params: JSONObject) -> bool:
         return False
     if len(params) > 1 and params != {"message": message, "configuration": {}}:
         return False
-    return _is_made_of(message, _is_plain_text) and _is_plain_id(message["messageId"])
+    return _is_made_of(message, _is_plain_part) and _is_plain_id(message["messageId"])
 
 
 def _is_plain_id(named: JSON) -> bool:
     return isinstance(named, str) and 0 < len(named) <= MAX_ID_LENGTH and "\0" not in named
 
 
-def _is_plain_text(part: JSON) -> bool:
-    return isinstance(part, dict) and len(part) == 1 and isinstance(part.get("text"), str)
+def _is_plain_part(part: JSON) -> bool:
+    return isinstance(part, dict) and len(part) == 1 and (isinstance(part.get("text"), str) or "data" in part)
 
 
 def _all_violations(

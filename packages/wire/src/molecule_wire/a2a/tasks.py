@@ -112,8 +112,15 @@ def continued(task: JSONObject, message: JSONObject, status: JSONObject) -> JSON
     return {**task, "status": status, "history": history}
 
 
+_MEMBERS = ("task", "message", "statusUpdate", "artifactUpdate")
+
+
 def _only_member(event: JSONObject) -> tuple[str, JSONObject]:
-    present = [name for name in ("task", "message", "statusUpdate", "artifactUpdate") if name in event]
+    if len(event) == 1:
+        ((name, body),) = event.items()
+        if name in _MEMBERS and isinstance(body, dict):
+            return name, body
+    present = [name for name in _MEMBERS if name in event]
     body = event[present[0]] if len(present) == 1 else None
     if not isinstance(body, dict):
         raise EventRefused(
@@ -158,7 +165,8 @@ def _with_status(task: JSONObject, update: JSONObject) -> JSONObject:
     said = previous.get("message") if isinstance(previous, dict) else None
     if said is not None:
         changed["history"] = [*_items(task, "history"), said]
-    return {**changed, "status": update["status"]}
+    changed["status"] = update["status"]
+    return changed
 
 
 def _with_artifact(task: JSONObject, update: JSONObject) -> JSONObject:
