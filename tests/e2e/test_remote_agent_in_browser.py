@@ -99,7 +99,7 @@ def test_a_person_sees_the_badge_the_card_and_the_last_messages_of_an_agent_that
     expect(node.get_by_test_id("badge")).to_have_text("REMOTE", use_inner_text=True)
     node.click()
     expect(panel.get_by_test_id("badge")).to_have_text("REMOTE", use_inner_text=True)
-    expect(panel.get_by_test_id("card")).to_contain_text(f"--platform-url {platform.url}")
+    expect(panel.get_by_test_id("card")).to_contain_text('RemoteAgentClient.from_connection("hello.json")')
     expect(panel.get_by_test_id("last-received")).to_have_text("nothing yet. Write to it in the chat.")
     keep_screenshot(page, "remote-awaited.png")
 

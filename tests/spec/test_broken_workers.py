@@ -156,7 +156,7 @@ class Described:
 
 
 @pytest.mark.parametrize("way", [InboxDelivery, PollDelivery])
-@each_row("result", [{"text": "hi"}, 4, 2.5, False, b"hi", ["hi"], Described(), (word for word in ("hi",))])
+@each_row("result", [{"text": "hi"}, 4, 2.5, False, b"hi", ["hi"], Described()])
 def test_a_handler_s_wrong_type_fails_its_message_at_once_and_names_handler_and_type(
     platform: Platform, way: Any, caplog: pytest.LogCaptureFixture, result: Any
 ) -> None:
