@@ -21,16 +21,19 @@ from molecule_runtime.links.task_store import TaskStore
 from molecule_wire import JSONObject, assertions, ids
 from molecule_wire.a2a.server.records import TurnRecord
 
-TURNS, STREAMS, PIECES = 400, 16, 200
+# As many as a busy workspace has between two heartbeats that tell of an edge.
+TURNS, BEGINNINGS, STREAMS, PIECES = 1000, 200, 16, 200
 CONVERSATIONS = 64
 PARTS = 200
-ROUNDS = 7
-SETTLE_SECONDS = 0.5
+ROUNDS = 15
+SETTLE_SECONDS, DEFERRED_SECONDS = 0.5, 0.3
 START_SECONDS = 20.0
 AGAINST_BARE, MOST_MICROSECONDS = 4.0, 150.0
 
 
 class _Costs(NamedTuple):
+    ratio: float
+    """A turn against a bare echo of the same round: what slows the machine for a while slows both."""
     turn: float
     beginning: float
     """A turn that begins a conversation."""
@@ -50,7 +53,7 @@ def unary() -> figure.Figure:
         f"{cost.record:.0f}; {cost.beginning:.0f} us where it begins a conversation"
     )
     line = figure.Ceiling(AGAINST_BARE)
-    return figure.Figure("runtime turn / bare Starlette echo", cost.turn / cost.bare, "x", line, limits)
+    return figure.Figure("runtime turn / bare Starlette echo", cost.ratio, "x", line, limits)
 
 
 def event() -> figure.Figure:
@@ -81,11 +84,11 @@ def _costs() -> _Costs:
 
         def one_round() -> _Costs:
             turn, _ = _spent(ours, [talking(number) for number in range(TURNS)])
-            begun, _ = _spent(ours, [beginning(number) for number in range(TURNS)])
             plain, _ = _spent(bare, [echoed(number) for number in range(TURNS)])
+            begun, _ = _spent(ours, [beginning(number) for number in range(BEGINNINGS)])
             stream, events = _spent(ours, [streamed(number) for number in range(STREAMS)])
             parts = (_signature(platform, talking), _record(Path(folder)))
-            return _Costs(turn, begun, plain, stream / events, events, *parts)
+            return _Costs(turn / plain, turn, begun, plain, stream / events, events, *parts)
 
         one_round()
         rounds = [one_round() for _ in range(ROUNDS)]
@@ -106,10 +109,14 @@ def _workspace() -> Generator[tuple[pushing_platform.PushingPlatform, int]]:
 
 
 def _spent(server: processes.Server, wire: list[bytes]) -> tuple[float, float]:
-    """Microseconds of the server's processor for one request, and the events in its answer."""
+    """Microseconds of the server's processor for one request, and the events in its answer.
+
+    What it puts off, lines of transcripts, belongs to these requests and not to the next ones.
+    """
     before = processes.cpu_seconds(server.pid)
     connections = min(gateway.CONNECTIONS, len(wire))
     done = load.run(server.port, wire.__getitem__, len(wire), connections)
+    time.sleep(DEFERRED_SECONDS)
     spent = processes.cpu_seconds(server.pid) - before
     return spent / len(wire) * 1e6, done.frames / len(wire)
 

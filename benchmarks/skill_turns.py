@@ -15,7 +15,7 @@ import psutil
 
 from benchmarks import figure, load, processes
 
-REQUESTS, ROUNDS, CONNECTIONS = 400, 5, 16
+REQUESTS, ROUNDS, CONNECTIONS = 300, 15, 16
 STREAMS, WORDS = 8, 400
 WAITING, WATCHED_SECONDS = 1000, 10.0
 INVOKE = {"memory": 3.0, "sqlite": 6.0}
@@ -36,29 +36,29 @@ class _Costs(NamedTuple):
 
 def invoke_in_memory() -> figure.Figure:
     """`POST /invoke`, runs kept in memory."""
-    return _ratio("skill /invoke, memory", _costs().invoke_memory, INVOKE["memory"])
+    return _ratio("skill /invoke, memory", "invoke_memory", INVOKE["memory"])
 
 
 def invoke_durable() -> figure.Figure:
     """`POST /invoke`, runs kept in SQLite."""
-    return _ratio("skill /invoke, SQLite", _costs().invoke_sqlite, INVOKE["sqlite"])
+    return _ratio("skill /invoke, SQLite", "invoke_sqlite", INVOKE["sqlite"])
 
 
 def a2a_in_memory() -> figure.Figure:
     """A2A 1.0 JSON-RPC, runs kept in memory."""
-    return _ratio("skill A2A, memory", _costs().a2a_memory, A2A["memory"])
+    return _ratio("skill A2A, memory", "a2a_memory", A2A["memory"])
 
 
 def a2a_durable() -> figure.Figure:
     """A2A 1.0 JSON-RPC, runs kept in SQLite."""
-    return _ratio("skill A2A, SQLite", _costs().a2a_sqlite, A2A["sqlite"])
+    return _ratio("skill A2A, SQLite", "a2a_sqlite", A2A["sqlite"])
 
 
 def event() -> figure.Figure:
     """An event of a stream, in memory: whole streams, divided by the events that came."""
-    cost = _costs()
+    cost = statistics.median(one.event for one in _rounds())
     limits = f"{ROUNDS} rounds, {STREAMS} streams of {WORDS} events"
-    return figure.Figure("skill stream event", cost.event, "us", figure.Ceiling(MOST_MICROSECONDS), limits)
+    return figure.Figure("skill stream event", cost, "us", figure.Ceiling(MOST_MICROSECONDS), limits)
 
 
 def waiting_memory() -> figure.Figure:
@@ -76,14 +76,17 @@ def waiting_processor() -> figure.Figure:
     return figure.Figure("skill runs waiting, processor", percent, "% of a core", line, limits)
 
 
-def _ratio(name: str, cost: float, ceiling: float) -> figure.Figure:
-    bare = _costs().bare
+def _ratio(name: str, side: str, ceiling: float) -> figure.Figure:
+    """The median over the rounds, each of which asks both: what slows the machine for a while slows both."""
+    rounds = _rounds()
+    ratio = statistics.median(getattr(one, side) / one.bare for one in rounds)
+    cost, bare = (statistics.median(getattr(one, name) for one in rounds) for name in (side, "bare"))
     limits = f"{ROUNDS} rounds, {CONNECTIONS} connections; CPU {cost:.0f} us against {bare:.0f} us"
-    return figure.Figure(f"{name} / bare Starlette", cost / bare, "x", figure.Ceiling(ceiling), limits)
+    return figure.Figure(f"{name} / bare Starlette", ratio, "x", figure.Ceiling(ceiling), limits)
 
 
 @functools.cache
-def _costs() -> _Costs:
+def _rounds() -> list[_Costs]:
     body = json.dumps({"arguments": _ARGUMENTS}).encode()
     invoke = load.post("/invoke/greet", body)
     told = json.dumps({"arguments": {"words": WORDS}}).encode()
@@ -111,8 +114,7 @@ def _costs() -> _Costs:
             )
 
         one_round()
-        rounds = [one_round() for _ in range(ROUNDS)]
-        return _Costs(*(statistics.median(values) for values in zip(*rounds, strict=True)))
+        return [one_round() for _ in range(ROUNDS)]
 
 
 def _spent(server: processes.Server, wire: bytes, requests: int) -> tuple[float, float]:

@@ -5,13 +5,19 @@ from starlette.types import Receive, Scope
 
 from molecule_wire.callers import is_direct
 
+DECODED_HEADERS = "molecule.headers"
+"""Where the scope has the headers, if whoever passes the request on has decoded them."""
+
 
 class AgentRequest(Request):
     """A request whose headers are decoded once: Starlette's look through all of them for each name."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, receive)
-        self.fields = {name.decode("latin-1"): said.decode("latin-1") for name, said in scope["headers"]}
+        fields: dict[str, str] | None = scope.get(DECODED_HEADERS)
+        if fields is None:
+            fields = {name.decode("latin-1"): said.decode("latin-1") for name, said in scope["headers"]}
+        self.fields = fields
         """The headers by their lower-case names."""
 
 

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from molecule_a2a import handlers
 from molecule_a2a.agent_request import AgentRequest, Unauthenticated, local_caller
+from molecule_a2a.asgi_exchange import EXCHANGE, AsgiExchange
 from molecule_a2a.handlers import Handler
 from molecule_wire import JSONObject, answers, ids
 from molecule_wire.a2a import errors, operations, sse
@@ -135,6 +136,9 @@ class AgentApp:
         ]
         for name, said in answer.headers:
             headers.append((name.encode("latin-1"), said.encode("latin-1")))
+        exchange: AsgiExchange | None = scope.get(EXCHANGE)
+        if exchange is not None:
+            return await exchange.respond(answer.status, headers, answer.body)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         return await send({"type": "http.response.body", "body": answer.body})
 

@@ -14,6 +14,9 @@ Application: TypeAlias = Callable[
     [Event, Callable[[], Awaitable[Event]], Callable[[Event], Awaitable[None]]], Awaitable[None]
 ]
 
+EXCHANGE = "molecule.exchange"
+"""Where an application finds the exchange in its scope."""
+
 MAX_UNREAD_BYTES = 64 * 1024
 """How much of a body is held before the application asks for it."""
 
@@ -106,6 +109,7 @@ class AsgiExchange:
     # The application
 
     async def _run(self, server: "ConnectionHost") -> None:
+        self._scope[EXCHANGE] = self
         try:
             await server.app(self._scope, self.receive, self.send)
         except ClientLost:
@@ -114,6 +118,7 @@ class AsgiExchange:
             log.exception("the request %s %s failed", self._scope["method"], self._scope["path"])
         finally:
             server.exchanges.discard(self)
+            del self._scope[EXCHANGE]  # the two hold each other
             if self._connection is not None and not self._is_over:
                 self._break_off(self._connection)
 
@@ -154,6 +159,16 @@ class AsgiExchange:
             self._start = event
             return
         self._write(connection, event.get("body", b""), more=event.get("more_body", False))
+        if connection.is_stuffed:
+            await connection.drain()
+
+    async def respond(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Answer in one step what takes two events of ASGI. Raises ClientLost."""
+        connection = self._connection
+        if connection is None:
+            raise ClientLost("the client has gone")
+        self._start = {"status": status, "headers": headers}
+        self._write(connection, body, more=False)
         if connection.is_stuffed:
             await connection.drain()
 

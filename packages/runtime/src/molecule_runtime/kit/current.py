@@ -5,10 +5,13 @@ Compatibility paths import tools that take no platform; they find it here. `main
 
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from molecule_runtime.domain.permissions import NO_PERMISSIONS, RolePermissions
 from molecule_runtime.ports.platform import Platform
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
 
 _platform: Platform | None = None
 _permissions: RolePermissions = NO_PERMISSIONS
@@ -22,7 +25,15 @@ class AttachmentSink(Protocol):
         ...
 
 
-_sink: ContextVar[AttachmentSink | None] = ContextVar("molecule_turn_sink", default=None)
+class TurnScope(NamedTuple):
+    """What code that runs in a turn finds: where files are attached, for whom it works, what it started."""
+
+    sink: AttachmentSink | None = None
+    message_id: str = ""
+    children: "list[Process] | None" = None
+
+
+_turn: ContextVar[TurnScope] = ContextVar("molecule_turn", default=TurnScope())  # noqa: B039 - never changed
 
 
 def set_platform(platform: Platform | None) -> None:
@@ -47,23 +58,25 @@ def get_permissions() -> RolePermissions:
     return _permissions
 
 
-_message_id: ContextVar[str] = ContextVar("molecule_turn_message", default="")
-
-
-def set_turn(sink: AttachmentSink, message_id: str) -> None:
+def set_turn(sink: AttachmentSink, message_id: str, children: "list[Process] | None" = None) -> None:
     """Let what runs in this context, also in tasks and threads begun there, know the turn.
 
-    Tools attach files to it, and what is sent meanwhile is sent for its message.
+    Tools attach files to it, what is sent meanwhile is sent for its message, and child processes that are
+    started are added to `children`.
     """
-    _sink.set(sink)
-    _message_id.set(message_id)
+    _turn.set(TurnScope(sink, message_id, children))
 
 
 def get_message_id() -> str:
     """The platform's id of the message that is handled here; empty outside of a turn."""
-    return _message_id.get()
+    return _turn.get().message_id
 
 
 def get_sink() -> AttachmentSink | None:
     """The sink of the turn that runs here; `None` outside of one."""
-    return _sink.get()
+    return _turn.get().sink
+
+
+def get_children() -> "list[Process] | None":
+    """The child processes of the turn that runs here; `None` outside of one."""
+    return _turn.get().children

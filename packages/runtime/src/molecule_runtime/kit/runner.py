@@ -1,7 +1,6 @@
 """Runs turns: queue, deadline, idle watchdog, cancellation, redaction, history. `run_turn` is the engine."""
 
 import asyncio
-import contextvars
 import logging
 import math
 import os
@@ -186,10 +185,10 @@ class TurnRunner:
 
     async def _watched(self, queued: QueuedTurn, turn: Turn) -> TurnOutcome:
         """The outcome of the engine, or of what came before it: deadline, silence, cancel, stop."""
-        context, children = contextvars.copy_context(), list[Process]()
-        context.run(_enter, turn, children)
+        children: list[Process] = []
+        current.set_turn(turn.sink, turn.message_id, children)
         engine: asyncio.Task[TurnResult | str | None]
-        engine = asyncio.get_running_loop().create_task(self.executor.run_turn(turn), context=context)
+        engine = asyncio.get_running_loop().create_task(self.executor.run_turn(turn))
         engine.add_done_callback(queued.wake)
         idle = self._idle_seconds()
         while True:
@@ -315,12 +314,6 @@ def _cut(text: str) -> str:
     if len(text) <= TRANSCRIPT_CHARACTERS:
         return text
     return f"{text[:TRANSCRIPT_CHARACTERS]} [cut: {len(text)} characters]"
-
-
-def _enter(turn: Turn, children: list[Process]) -> None:
-    """What the engine finds in its context."""
-    processes.follow(children)
-    current.set_turn(turn.sink, turn.message_id)
 
 
 def _left(until: float | None) -> float | None:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from molecule_a2a import AgentApp, AgentRequest, Unauthenticated
+from molecule_a2a.agent_request import DECODED_HEADERS
 from molecule_a2a.app import Accepted
 from molecule_skill.auth import bearer_token
 from molecule_skill.auth.platform import asserted_message_id
@@ -100,7 +101,9 @@ class A2ATransport:
         """Answer one request. Raises AuthError."""
         identified = await self._gate.identify(bearer_token(request.headers), request.headers)
         _call.set(_A2ACall(identified, request))
-        scope = {**request.scope, "path": request.path, "root_path": ""} if request.root else request.scope
+        scope = {**request.scope, DECODED_HEADERS: request.headers}
+        if request.root:
+            scope |= {"path": request.path, "root_path": ""}
         await self._app(scope, request.receive, send)
 
     async def stop(self) -> None:
