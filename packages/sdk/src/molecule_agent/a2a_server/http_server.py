@@ -94,7 +94,10 @@ class AgentHttpServer(ThreadingHTTPServer):
 
     def service_actions(self) -> None:
         """Between two looks at the listening socket: end what takes too long to ask."""
-        self.app.tick()
+        try:
+            self.app.tick()
+        except Exception:
+            log.exception("the turns whose time is over could not be ended")
         latest = time.monotonic() - REQUEST_SECONDS
         with self._changed:
             slow = [connection for connection, since in self._asking.items() if since < latest]
@@ -140,11 +143,13 @@ class AgentHttpServer(ThreadingHTTPServer):
 
     def begin_request(self, connection: socket.socket) -> None:
         """The first line of a request has come: the rest of it may take so many seconds."""
-        self._asking[connection] = time.monotonic()
+        with self._changed:
+            self._asking[connection] = time.monotonic()
 
     def end_request(self, connection: socket.socket) -> None:
         """The request is whole."""
-        self._asking.pop(connection, None)
+        with self._changed:
+            self._asking.pop(connection, None)
 
     @contextmanager
     def holding(self, size: int) -> Generator[None]:
