@@ -101,9 +101,8 @@ class A2ATransport:
         """Answer one request. Raises AuthError."""
         identified = await self._gate.identify(bearer_token(request.headers), request.headers)
         _call.set(_A2ACall(identified, request))
-        scope = {**request.scope, DECODED_HEADERS: request.headers}
-        if request.root:
-            scope |= {"path": request.path, "root_path": ""}
+        scope = {**request.scope, "path": request.path, "root_path": ""} if request.root else request.scope
+        scope[DECODED_HEADERS] = request.headers
         await self._app(scope, request.receive, send)
 
     async def stop(self) -> None:

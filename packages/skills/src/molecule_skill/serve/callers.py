@@ -86,7 +86,8 @@ class OncePerRequest:
 
 def begin_request() -> None:
     """Forget the caller of the request before: some clients send several from one task."""
-    _resolved.set(None)
+    if _resolved.get() is not None:
+        _resolved.set(None)
 
 
 def check_origin(request: Request, resolver: AuthResolver) -> None:

@@ -160,7 +160,7 @@ def _check_belongs(current: JSONObject, body: JSONObject) -> None:
 
 def _with_status(task: JSONObject, update: JSONObject) -> JSONObject:
     state_of(update)
-    changed = _with_metadata(task, update)
+    changed = _with_metadata(task, update) if "metadata" in update else dict(task)
     previous = task["status"]
     said = previous.get("message") if isinstance(previous, dict) else None
     if said is not None:

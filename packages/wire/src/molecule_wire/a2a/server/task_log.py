@@ -100,7 +100,7 @@ class TaskLog:
         """Add an event. Raises EventRefused when the protocol does not allow it here."""
         if self.answer is not None:
             raise tasks.EventRefused("event-after-message", "the task was answered with a Message")
-        joined = self._joined(event)
+        joined = self._joined(event) if self.merges_chunks and "artifactUpdate" in event else None
         if joined is not None:
             self._whole = tasks.fold(self._before_last, joined)
             self._events[-1] = joined
@@ -141,7 +141,7 @@ class TaskLog:
 
     def _joined(self, event: JSONObject) -> JSONObject | None:
         """The last event with the text of this one, when both are chunks of one text and nobody saw it."""
-        if not self.merges_chunks or not self._events or self._read >= self.number:
+        if not self._events or self._read >= self.number:
             return None
         last, chunk = self._events[-1].get("artifactUpdate"), event.get("artifactUpdate")
         match last, chunk:
@@ -165,5 +165,6 @@ class TaskLog:
             self._dropped += half
 
     def _notify(self) -> None:
-        for listener in tuple(self.listeners):
-            listener()
+        if self.listeners:
+            for listener in tuple(self.listeners):
+                listener()
