@@ -1,24 +1,38 @@
 """A request to an agent, and who may make one."""
 
-from starlette.requests import Request
+from urllib.parse import parse_qsl
+
 from starlette.types import Receive, Scope
 
+from molecule_a2a.asgi_exchange import DECODED_HEADERS
 from molecule_wire.callers import is_direct
 
-DECODED_HEADERS = "molecule.headers"
-"""Where the scope has the headers, if whoever passes the request on has decoded them."""
 
+class AgentRequest:
+    """A request of ASGI; to make one of Starlette's costs as much as to read the message in it."""
 
-class AgentRequest(Request):
-    """A request whose headers are decoded once: Starlette's look through all of them for each name."""
+    __slots__ = ("fields", "method", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        super().__init__(scope, receive)
+        self.scope, self.receive = scope, receive
+        self.method: str = scope["method"]
         fields: dict[str, str] | None = scope.get(DECODED_HEADERS)
         if fields is None:
             fields = {name.decode("latin-1"): said.decode("latin-1") for name, said in scope["headers"]}
         self.fields = fields
         """The headers by their lower-case names."""
+
+    @property
+    def peer(self) -> str:
+        """The address of the client; empty where the server does not tell."""
+        client = self.scope.get("client")
+        return client[0] if client else ""
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters of the URL; of a repeated one the last counts."""
+        text: bytes = self.scope["query_string"]
+        return dict(parse_qsl(text.decode("latin-1"), keep_blank_values=True)) if text else {}
 
 
 class Unauthenticated(Exception):
@@ -31,6 +45,6 @@ class Unauthenticated(Exception):
 
 async def local_caller(request: AgentRequest) -> str:
     """Let in requests straight from this machine, all as one caller."""
-    if not is_direct(request.client.host if request.client else "", request.fields):
+    if not is_direct(request.peer, request.fields):
         raise Unauthenticated("caller not verified: only direct requests from this machine are served")
     return "local"

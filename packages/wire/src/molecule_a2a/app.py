@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -130,15 +130,15 @@ class AgentApp:
             return None
         if isinstance(answer, EventStream):
             return await self._stream(answer)(scope, receive, send)
+        exchange: AsgiExchange | None = scope.get(EXCHANGE)
+        if exchange is not None:
+            return exchange.respond(answer)
         headers = [
             (b"content-type", answer.media.encode("latin-1")),
             (b"content-length", b"%d" % len(answer.body)),
         ]
         for name, said in answer.headers:
             headers.append((name.encode("latin-1"), said.encode("latin-1")))
-        exchange: AsgiExchange | None = scope.get(EXCHANGE)
-        if exchange is not None:
-            return await exchange.respond(answer.status, headers, answer.body)
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         return await send({"type": "http.response.body", "body": answer.body})
 
@@ -191,8 +191,7 @@ class AgentApp:
         accepted = await self.accept(request)
         if isinstance(accepted, bindings.Response):
             return accepted
-        query = dict(request.query_params) if request.scope["query_string"] else {}
-        invocation = requests.read(path, accepted.body, request.fields, query)
+        invocation = requests.read(path, accepted.body, request.fields, request.query)
         if isinstance(invocation, bindings.Response):
             return invocation
         try:
@@ -205,11 +204,13 @@ class AgentApp:
         """Who calls, and the body; or why the request is not taken."""
         try:
             principal = await self._authenticate(request)
-            if self._max_body_seconds is None:
-                body = await self._body(request)
-            else:
+            exchange: AsgiExchange | None = request.scope.get(EXCHANGE)
+            body = None if exchange is None else exchange.take_body()
+            if body is None:
                 async with asyncio.timeout(self._max_body_seconds):
                     body = await self._body(request)
+            elif len(body) > self._max_body_bytes:
+                body = None
             if body is None:
                 limit = self._max_body_bytes
                 sentence = f"the body is larger than {limit} bytes"
@@ -222,7 +223,7 @@ class AgentApp:
             return refusal(408, f"the body did not come within {self._max_body_seconds:g} s")
         return Accepted(principal, body)
 
-    async def _body(self, request: Request) -> bytes | None:
+    async def _body(self, request: AgentRequest) -> bytes | None:
         """The body, or None when it is too large; then it is not read on."""
         held, size = list[bytes](), 0
         while True:

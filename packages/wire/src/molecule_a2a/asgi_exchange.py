@@ -6,6 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from molecule_wire.a2a.server.bindings import Response
+
 if TYPE_CHECKING:
     from molecule_a2a.http_connection import ConnectionHost, HttpConnection
 
@@ -16,6 +18,9 @@ Application: TypeAlias = Callable[
 
 EXCHANGE = "molecule.exchange"
 """Where an application finds the exchange in its scope."""
+
+DECODED_HEADERS = "molecule.headers"
+"""Where the scope has the headers by their names in lower case, as text."""
 
 MAX_UNREAD_BYTES = 64 * 1024
 """How much of a body is held before the application asks for it."""
@@ -162,15 +167,30 @@ class AsgiExchange:
         if connection.is_stuffed:
             await connection.drain()
 
-    async def respond(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Answer in one step what takes two events of ASGI. Raises ClientLost."""
+    # The same in one step, for applications that know of it: events of ASGI cost a tenth of a small request
+
+    def take_body(self) -> bytes | None:
+        """The whole body, if it has come already; nearly every one comes with its head."""
+        connection = self._connection
+        if connection is None or self._was_told_whole or not self._is_whole:
+            return None
+        pieces, self._pieces, self._unread = self._pieces, [], 0
+        self._was_told_whole = True
+        connection.resume_reading()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def respond(self, response: Response) -> None:
+        """Answer. Raises ClientLost."""
         connection = self._connection
         if connection is None:
             raise ClientLost("the client has gone")
-        self._start = {"status": status, "headers": headers}
-        self._write(connection, body, more=False)
-        if connection.is_stuffed:
-            await connection.drain()
+        if self._is_over:
+            return
+        has_body = self._scope["method"] != "HEAD" and response.status not in _NO_BODY
+        self.has_begun = self._is_over = True
+        connection.write(response, keeps_connection=self.keeps_connection, has_body=has_body)
+        self._tell()
+        connection.finish(self)
 
     def _write(self, connection: "HttpConnection", body: bytes, *, more: bool) -> None:
         start = self._start

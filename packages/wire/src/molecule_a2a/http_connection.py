@@ -1,13 +1,14 @@
 """HTTP/1.1 on httptools: the requests of one connection in their order, each answered before the next."""
 
 import asyncio
+import functools
 from collections import deque
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote
 
 import httptools
 
-from molecule_a2a.asgi_exchange import STATUS_LINES, Application, AsgiExchange
+from molecule_a2a.asgi_exchange import DECODED_HEADERS, STATUS_LINES, Application, AsgiExchange
 from molecule_wire.a2a.server.bindings import Response, refusal
 
 MAX_HEAD_BYTES, MAX_HEADERS = 64 * 1024, 128
@@ -71,6 +72,7 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] | None = None
         """The headers of a head that is not whole yet."""
+        self._fields: dict[str, str] = {}
         self._head_bytes = self._chunk_bytes = 0
         self._ignores_input = self._is_stopping = self._is_paused = False
         self._drained: asyncio.Future[None] | None = None
@@ -85,7 +87,7 @@ class HttpConnection(asyncio.Protocol):
         self._local = _address(transport, "sockname")
         if self.server.is_full:
             self._ignores_input = True
-            self._write(refusal(503, "too many connections", "agent-busy", (("retry-after", "1"),)))
+            self.write(refusal(503, "too many connections", "agent-busy", (("retry-after", "1"),)))
             return self.transport.close()
         self.server.connections.add(self)
         self.deadline = self.server.loop.time() + self.server.timeouts.head
@@ -145,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._url, self._headers, self._head_bytes = b"", [], 0
+        self._url, self._headers, self._fields, self._head_bytes = b"", [], {}, 0
 
     def on_url(self, url: bytes) -> None:
         """The target, or a piece of it."""
@@ -154,15 +156,16 @@ class HttpConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; what looks like one behind a body is none."""
         if self._headers is not None:
-            self._headers.append((name.lower(), value))
+            lower, text = _lowered(name)
+            self._headers.append((lower, value))
+            self._fields[text] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """The head is whole: somebody can begin to answer."""
-        headers, parser = self._headers, self._parser
+        headers, fields, parser = self._headers, self._fields, self._parser
         assert headers is not None
         is_modern = parser.get_http_version() == "1.1"
-        names = [name for name, _ in headers]
-        self._check_head(headers, names, is_modern)
+        self._check_head(headers, fields, is_modern)
         self._headers = None
         path, query = _target(self._url)
         scope: dict[str, Any] = {
@@ -176,12 +179,13 @@ class HttpConnection(asyncio.Protocol):
             "query_string": query,
             "root_path": "",
             "headers": headers,
+            DECODED_HEADERS: fields,
             "client": self._client,
             "server": self._local,
         }
         keeps = is_modern and parser.should_keep_alive() and not parser.should_upgrade()
         exchange = self._coming = AsgiExchange(
-            self, scope, keeps_connection=keeps, expects=b"expect" in names
+            self, scope, keeps_connection=keeps, expects="expect" in fields
         )
         if self._answering is None:
             self._answering = exchange
@@ -207,18 +211,19 @@ class HttpConnection(asyncio.Protocol):
             if exchange is self._answering:
                 self.deadline = _NO_DEADLINE
 
-    def _check_head(self, headers: list[tuple[bytes, bytes]], names: list[bytes], is_modern: bool) -> None:
+    def _check_head(
+        self, headers: list[tuple[bytes, bytes]], fields: dict[str, str], is_modern: bool
+    ) -> None:
         if self._chunk_bytes > MAX_HEAD_BYTES or len(headers) > MAX_HEADERS:
             size = len(self._url) + sum(len(name) + len(value) for name, value in headers)
             if size > MAX_HEAD_BYTES or len(headers) > MAX_HEADERS:
                 sentence = f"the head has more than {MAX_HEADERS} headers or {MAX_HEAD_BYTES} bytes"
                 raise _HeadRefused(431, sentence)
-        # Two readers could take different ones of these for the right one.
-        if names.count(b"host") != 1 and (is_modern or b"host" in names):
+        if is_modern and "host" not in fields:
             raise _HeadRefused(400, "bad request: send one Host")
-        if names.count(b"authorization") > 1 or names.count(b"x-molecule-caller") > 1:
-            raise _HeadRefused(400, "bad request: a credential is sent twice")
-        if b"upgrade" in names and (b"content-length" in names or b"transfer-encoding" in names):
+        if len(fields) != len(headers):
+            _check_repeated([name for name, _ in headers])
+        if "upgrade" in fields and ("content-length" in fields or "transfer-encoding" in fields):
             raise _HeadRefused(400, "bad request: an upgrade has no body")
 
     # What an exchange calls
@@ -240,6 +245,21 @@ class HttpConnection(asyncio.Protocol):
         if self.is_stuffed:
             self._drained = self._drained or self.server.loop.create_future()
             await asyncio.shield(self._drained)
+
+    def write(self, response: Response, *, keeps_connection: bool = False, has_body: bool = True) -> None:
+        """Send a whole answer."""
+        lines = [f"{name}: {said}\r\n" for name, said in response.headers]
+        if not keeps_connection:
+            lines.append("connection: close\r\n")
+        head = f"content-type: {response.media}\r\n{''.join(lines)}content-length: {len(response.body)}\r\n"
+        pieces = (
+            STATUS_LINES[response.status],
+            head.encode("latin-1"),
+            self.server.date_line(),
+            b"\r\n",
+            response.body if has_body else b"",
+        )
+        self.transport.write(b"".join(pieces))
 
     def finish(self, exchange: AsgiExchange) -> None:
         """The answer to the first request was written."""
@@ -278,16 +298,8 @@ class HttpConnection(asyncio.Protocol):
         if answering is not None:
             answering.lose_client()
         if answering is None or not answering.has_begun:
-            self._write(response)
+            self.write(response)
         self._hang_up()
-
-    def _write(self, response: Response) -> None:
-        lines = "".join(f"{name}: {value}\r\n" for name, value in response.headers)
-        head = (
-            f"content-type: {response.media}\r\n{lines}"
-            f"content-length: {len(response.body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(STATUS_LINES[response.status] + head.encode("latin-1") + response.body)
 
     def _hang_up(self) -> None:
         """Close, but not before a client that is still sending had time to read why."""
@@ -307,6 +319,20 @@ class _HeadRefused(Exception):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
+
+
+@functools.lru_cache(maxsize=256)  # clients spell the same few names in the same way
+def _lowered(name: bytes) -> tuple[bytes, str]:
+    lower = name.lower()
+    return lower, lower.decode("latin-1")
+
+
+def _check_repeated(names: list[bytes]) -> None:
+    """Two readers could take different ones of these for the right one."""
+    if names.count(b"host") > 1:
+        raise _HeadRefused(400, "bad request: send one Host")
+    if names.count(b"authorization") > 1 or names.count(b"x-molecule-caller") > 1:
+        raise _HeadRefused(400, "bad request: a credential is sent twice")
 
 
 def _target(url: bytes) -> tuple[str, bytes]:

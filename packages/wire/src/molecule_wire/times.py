@@ -9,13 +9,18 @@ _RFC_3339 = re.compile(
 )
 
 
-@functools.lru_cache(maxsize=256)  # one moment is said many times
 def format_time(moment: datetime) -> str:
     """Write a time for the wire; a time without a zone is a mistake of the caller and raises ValueError."""
     if moment.tzinfo is None:
         raise ValueError("a time on the wire needs its zone: use datetime.now(UTC)")
     there = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return there.isoformat(timespec="milliseconds")[:-6] + "Z"
+    minute = _minute(there.year, there.month, there.day, there.hour, there.minute)
+    return f"{minute}{there.second:02}.{there.microsecond // 1000:03}Z"
+
+
+@functools.lru_cache(maxsize=256)  # most times that are said lie in the same few minutes: a third of the cost
+def _minute(year: int, month: int, day: int, hour: int, minute: int) -> str:
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:"
 
 
 def parse_time(text: str) -> datetime:

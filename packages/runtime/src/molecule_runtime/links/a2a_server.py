@@ -100,7 +100,7 @@ class AgentServer:
     # Callers
 
     async def _authenticate(self, request: AgentRequest) -> str:
-        verified = await self._verifier.verify_head(_peer(request), request.fields)
+        verified = await self._verifier.verify_head(request.peer, request.fields)
         accepted = _or_raise(verified)
         _accepted.set(accepted)
         return accepted.caller.principal if accepted.caller else ""
@@ -132,17 +132,17 @@ class AgentServer:
         return _json(503, {"status": self._status.state, "reason": self._status.why})
 
     async def _metrics_page(self, request: AgentRequest) -> Response:
-        if not is_direct(_peer(request), request.fields) and not self._has_token(request):
+        if not is_direct(request.peer, request.fields) and not self._has_token(request):
             return _unauthenticated()
         text = self._metrics.text(self._runner.queue.waiting, wedge.is_wedged())
         return Response(200, text.encode(), "text/plain; version=0.0.4")
 
     async def _transcript_page(self, request: AgentRequest) -> Response:
         if not self._has_token(request):
-            verified = await self._verifier.verify_head(_peer(request), request.fields)
+            verified = await self._verifier.verify_head(request.peer, request.fields)
             if isinstance(verified, CallerRefused) or verified.caller is None:
                 return _unauthenticated()
-        since, limit = request.query_params.get("since", "0"), request.query_params.get("limit", "100")
+        since, limit = request.query.get("since", "0"), request.query.get("limit", "100")
         if not _is_number(since) or not _is_number(limit):
             return refusal(400, "since and limit are whole numbers from 0", "invalid-request")
         return _json(200, await self._transcript(int(since), min(int(limit), 1000)))
@@ -160,9 +160,9 @@ class AgentServer:
         return await self._controlled(request, wedge.clear_wedge)
 
     async def _controlled(self, request: AgentRequest, act: Callable[[], Any]) -> Response:
-        is_own = self._has_token(request) and is_direct(_peer(request), request.fields)
+        is_own = self._has_token(request) and is_direct(request.peer, request.fields)
         if not is_own:
-            verified = await self._verifier.verify_head(_peer(request), request.fields)
+            verified = await self._verifier.verify_head(request.peer, request.fields)
             if isinstance(verified, CallerRefused) or not verified.has_dispatch_secret:
                 return _unauthenticated()
             if verified.caller is None or verified.caller.principal != LIFECYCLE:
@@ -182,10 +182,6 @@ def _or_raise(verified: CallerAccepted | CallerRefused) -> CallerAccepted:
     if verified.status == 503:
         raise AgentBusy(verified.sentence, verified.code, verified.retry_after or RETRY_SECONDS)
     raise Unauthenticated(verified.sentence, verified.code)
-
-
-def _peer(request: AgentRequest) -> str:
-    return request.client.host if request.client else ""
 
 
 def _json(status: int, value: JSON) -> Response:

@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from molecule_a2a import AgentApp, AgentRequest, Unauthenticated
-from molecule_a2a.agent_request import DECODED_HEADERS
 from molecule_a2a.app import Accepted
+from molecule_a2a.asgi_exchange import DECODED_HEADERS
 from molecule_skill.auth import bearer_token
 from molecule_skill.auth.platform import asserted_message_id
 from molecule_skill.errors import RunRefused, SkillInvocationError, report_of

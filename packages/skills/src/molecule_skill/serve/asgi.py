@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
+from molecule_a2a.asgi_exchange import DECODED_HEADERS, EXCHANGE, AsgiExchange
 from molecule_skill.errors import RunRefused
 from molecule_wire import JSONObject, ids, jsontext
 
@@ -39,9 +40,10 @@ class Request:
         path: str = scope["path"]
         self.root = root
         self.path = (path[len(root) :] if root and path.startswith(root) else path) or "/"
-        self.headers: dict[str, str] = {
-            name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
-        }
+        headers: dict[str, str] | None = scope.get(DECODED_HEADERS)
+        if headers is None:
+            headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]}
+        self.headers = headers
 
     @cached_property
     def request_id(self) -> str:
@@ -76,6 +78,10 @@ class Request:
         declared = self.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
             raise _too_large()
+        exchange: AsgiExchange | None = self.scope.get(EXCHANGE)
+        whole = None if exchange is None else exchange.take_body()
+        if whole is not None:
+            return whole
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         late = False

@@ -288,16 +288,16 @@ class TaskService:
     def _forget_old(self, now: datetime) -> None:
         """Forget turns that are over, the oldest first, while they are too old, too many or too large."""
         kept, oldest = self._retention, now - self._kept_for
-        has_forgotten = True
-        while has_forgotten:
-            has_forgotten = False
-            for key, (turn, _, begun_at) in self._turns.items():
-                if begun_at >= oldest and len(self._turns) <= kept.count and self._size <= kept.size:
-                    return
-                if turn.is_over:
-                    self.forget(key)
-                    has_forgotten = True
-                    break  # a dictionary that has changed is looked through anew
+        forgotten: list[Hashable] = []
+        many, size = len(self._turns), self._size
+        for key, (turn, _, begun_at) in self._turns.items():
+            if begun_at >= oldest and many <= kept.count and size <= kept.size:
+                break
+            if turn.is_over:
+                forgotten.append(key)
+                many, size = many - 1, size - turn.size
+        for key in forgotten:
+            self.forget(key)
 
 
 def result(invocation: Invocation, turn: Turn) -> Response:

@@ -20,6 +20,22 @@ class Owner(NamedTuple):
 class TaskLog:
     """Appends events that the protocol allows. Chunks that nobody has read yet are put together."""
 
+    __slots__ = (
+        "_answer_json",
+        "_before_last",
+        "_dropped",
+        "_events",
+        "_read",
+        "_state",
+        "_whole",
+        "answer",
+        "context_id",
+        "id",
+        "listeners",
+        "merges_chunks",
+        "owner",
+    )
+
     def __init__(self, task_id: str, context_id: str, owner: Owner) -> None:
         self.id = task_id
         self.context_id = context_id
@@ -33,6 +49,8 @@ class TaskLog:
         self._events: list[JSONObject] = []
         self._dropped = self._read = 0
         self._whole: JSONObject | None = None
+        self._state: tasks.TaskState | None = None
+        """The state of the whole, once somebody has asked for it."""
         self._before_last: JSONObject | None = None
 
     @classmethod
@@ -69,7 +87,9 @@ class TaskLog:
     @property
     def state(self) -> tasks.TaskState:
         """The state of the task."""
-        return tasks.state_of(self.whole)
+        if self._state is None:
+            self._state = tasks.state_of(self.whole)
+        return self._state
 
     @property
     def is_over(self) -> bool:
@@ -93,7 +113,7 @@ class TaskLog:
 
     def begin(self, task: JSONObject) -> None:
         """The first event: the task with which the log begins."""
-        self._whole = task
+        self._whole, self._state = task, None
         self._events.append({"task": task})
 
     def append(self, event: JSONObject) -> None:
@@ -107,7 +127,9 @@ class TaskLog:
         else:
             self._before_last, self._whole = self._whole, tasks.fold(self._whole, event)
             self._events.append(event)
-            self._drop_oldest()
+            if len(self._events) > MOST_EVENTS:
+                self._drop_oldest()
+        self._state = None
         self._notify()
 
     def answer_with(self, message: JSONObject) -> None:
@@ -159,10 +181,9 @@ class TaskLog:
                 return None
 
     def _drop_oldest(self) -> None:
-        if len(self._events) > MOST_EVENTS:
-            half = MOST_EVENTS // 2
-            del self._events[:half]
-            self._dropped += half
+        half = MOST_EVENTS // 2
+        del self._events[:half]
+        self._dropped += half
 
     def _notify(self) -> None:
         if self.listeners:
