@@ -33,6 +33,12 @@ def _compiled(known_values: tuple[str, ...]) -> _Compiled:
     return _Compiled(values, re.compile("|".join(map(re.escape, heads))), re.compile(f"[{first}]"))
 
 
+def has_none(text: str, known_values: tuple[str, ...]) -> bool:
+    """Whether a whole text has none of the values."""
+    pattern = _compiled(known_values).pattern
+    return pattern is None or pattern.search(text) is None
+
+
 class LiteralRedactor:
     """Takes known values out of a text that comes in pieces; holds back at most `HEAD - 1` characters."""
 
@@ -41,10 +47,6 @@ class LiteralRedactor:
         self._buffer = ""
         self._rest: list[str] = []
         self._found_any = False
-
-    def is_clean(self, text: str) -> bool:
-        """Whether a whole text has none of the values."""
-        return self._pattern is None or self._pattern.search(text) is None
 
     def feed(self, text: str) -> str:
         """What may be shown now."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from molecule_runtime.domain.literal_redaction import LiteralRedactor
+from molecule_runtime.domain.literal_redaction import LiteralRedactor, has_none
 from molecule_runtime.domain.secrets import LATER_TOKEN_KINDS, MARKER, TOKEN_KINDS, TokenKind, marker
 
 OUTPUT_TYPES = ("github_token", "aws_key", "api_key", "email", "ssn", "credit_card")
@@ -101,11 +101,6 @@ class _PatternRedactor:
         self._rest: re.Pattern[str] | None = None
         self.found = set[str]()
 
-    def is_clean(self, text: str) -> bool:
-        """Whether a whole text has nothing that the patterns match."""
-        pattern = self._with_email if "@" in text else self._without_email
-        return pattern.search(text) is None
-
     def feed(self, text: str) -> str:
         """What may be shown now."""
         self._buffer += text
@@ -179,8 +174,17 @@ class StreamRedactor:
     """
 
     def __init__(self, known_values: Iterable[str] = (), types: Collection[str] = DEFAULT_TYPES) -> None:
-        self._literals = LiteralRedactor(known_values)
-        self._patterns = _PatternRedactor(types)
+        self._known_values, self._types = tuple(known_values), tuple(types)
+
+    # Most redactors see one clean text, and need neither of these.
+
+    @functools.cached_property
+    def _literals(self) -> LiteralRedactor:
+        return LiteralRedactor(self._known_values)
+
+    @functools.cached_property
+    def _patterns(self) -> _PatternRedactor:
+        return _PatternRedactor(self._types)
 
     def feed(self, text: str) -> str:
         """What may be shown now."""
@@ -192,7 +196,9 @@ class StreamRedactor:
 
     def redact(self, text: str) -> str:
         """A whole text, apart from what is streamed; nearly every one is clean."""
-        if self._literals.is_clean(text) and self._patterns.is_clean(text):
+        with_email, without_email, _ = _patterns(self._types)
+        pattern = with_email if "@" in text else without_email
+        if has_none(text, self._known_values) and pattern.search(text) is None:
             return text
         return self.feed(text) + self.flush()
 

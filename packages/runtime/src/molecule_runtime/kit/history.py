@@ -37,7 +37,11 @@ class Histories:
         self._items.move_to_end(context_id)
         items += [HistoryItem("user", asked), HistoryItem("assistant", answered)]
         size = self._sizes.get(context_id, 0) + len(asked) + len(answered)
-        while len(items) > MOST_ITEMS or (len(items) > 1 and size > MOST_CHARACTERS):
+        too_many = len(items) - MOST_ITEMS
+        if too_many > 0:
+            size -= sum([len(item.text) for item in items[:too_many]])
+            del items[:too_many]
+        while size > MOST_CHARACTERS and len(items) > 1:
             size -= len(items.pop(0).text)
         self._sizes[context_id] = size
         while len(self._items) > MOST_CONTEXTS:

@@ -37,7 +37,7 @@ class QueuedTurn:
         self.ended_for = self.ended_for or reason
         self.wake()
 
-    def wake(self, _: object = None) -> None:
+    def wake(self) -> None:
         """Something has changed that `wait` waits for."""
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
@@ -95,6 +95,8 @@ class TurnQueue:
         """Wait for a slot; False when the turn was ended before, or its time is over."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+        if not self._waiting and self._take_slot(turn):
+            return True
         self._waiting.append(turn)
         self._schedule()
         try:
@@ -139,11 +141,16 @@ class TurnQueue:
 
     def _schedule(self) -> None:
         for turn in tuple(self._waiting):
-            if self._max_running is not None and len(self.running) >= self._max_running:
-                return
-            if turn.request.context_id not in self._contexts:
+            if self._take_slot(turn):
                 self._waiting.remove(turn)
-                self._contexts.add(turn.request.context_id)
-                self.running.add(turn)
-                turn.has_slot = True
                 turn.wake()
+
+    def _take_slot(self, turn: QueuedTurn) -> bool:
+        """Let a turn run, if there is room and its context is free."""
+        context_id, most = turn.request.context_id, self._max_running
+        if context_id in self._contexts or (most is not None and len(self.running) >= most):
+            return False
+        self._contexts.add(context_id)
+        self.running.add(turn)
+        turn.has_slot = True
+        return True

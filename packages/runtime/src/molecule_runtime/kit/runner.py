@@ -187,9 +187,7 @@ class TurnRunner:
         """The outcome of the engine, or of what came before it: deadline, silence, cancel, stop."""
         children: list[Process] = []
         current.set_turn(turn.sink, turn.message_id, children)
-        engine: asyncio.Task[TurnResult | str | None]
-        engine = asyncio.get_running_loop().create_task(self.executor.run_turn(turn))
-        engine.add_done_callback(queued.wake)
+        engine = asyncio.get_running_loop().create_task(self._engine(queued, turn))
         idle = self._idle_seconds()
         while True:
             limit = min(turn.deadline or math.inf, turn.sink.last_activity + idle)
@@ -216,6 +214,13 @@ class TurnRunner:
                 continue
             await self._interrupt(turn, engine, children)
             return self._counted(outcome)
+
+    async def _engine(self, queued: QueuedTurn, turn: Turn) -> "TurnResult | str | None":
+        # Whoever waits is woken here: by a callback of the task it would be one turn of the loop later.
+        try:
+            return await self.executor.run_turn(turn)
+        finally:
+            queued.wake()
 
     async def _interrupt(self, turn: Turn, engine: "asyncio.Task[Any]", children: list[Process]) -> None:
         """End the engine's work: by its own means, then by cancelling its task, and its children."""

@@ -58,7 +58,7 @@ class Transcripts:
         self._rotation_bytes = rotation_bytes
         self._lock = threading.Lock()
         self._defer = defer
-        self._pending: list[tuple[str, str, JSONObject, JSONObject]] = []
+        self._pending: list[tuple[str, float, JSONObject, JSONObject]] = []
         self._written_at = 0.0
         self._next = -1  # nothing is known of the folder yet
         # The sizes of the files, the one that was quiet longest first: a folder of a thousand files takes
@@ -73,7 +73,7 @@ class Transcripts:
         said = scrub_value(json.loads(_LENIENT_ENCODER.encode(said)), tuple(self._known_values()))
         with self._lock:
             self._write_pending()
-            first, encoded = self._encoded(context_id, _now(), [said])
+            first, encoded = self._encoded(context_id, time.time(), [said])
             self._write(context_id, encoded)
         return first
 
@@ -87,10 +87,10 @@ class Transcripts:
             lines = self._scrubbed(asked, answered)
             with self._lock:
                 self._write_pending()
-                self._write_or_warn(context_id, self._encoded(context_id, _now(), lines)[1])
+                self._write_or_warn(context_id, self._encoded(context_id, time.time(), lines)[1])
             return
         with self._lock:
-            self._pending.append((context_id, _now(), asked, answered))
+            self._pending.append((context_id, time.time(), asked, answered))
             if self._defer is None or time.monotonic() - self._written_at >= TOGETHER_SECONDS:
                 self._write_pending()
             elif len(self._pending) == 1:
@@ -117,15 +117,14 @@ class Transcripts:
         for context_id, encoded in by_context.items():
             self._write_or_warn(context_id, b"".join(encoded))
 
-    def _encoded(self, context_id: str, at: str, lines: list[Any]) -> tuple[int, bytes]:
+    def _encoded(self, context_id: str, at: float, lines: list[Any]) -> tuple[int, bytes]:
         """The number of the first line, and all of them."""
         if self._next < 0:
             self._read_folder()
         first, self._next = self._next, self._next + len(lines)
+        beside = {"time": format_time(datetime.fromtimestamp(at, UTC)), "context_id": context_id}
         places = enumerate(lines, start=first)
-        return first, b"".join(
-            [_bounded({**said, "n": number, "time": at, "context_id": context_id}) for number, said in places]
-        )
+        return first, b"".join([_bounded({**said, "n": number, **beside}) for number, said in places])
 
     def read(self, since: int = 0, limit: int = 100) -> dict[str, Any]:
         """A page of transcript lines: those from number `since` on, of all conversations in their order."""
@@ -227,10 +226,6 @@ def _bounded(line: Mapping[str, Any]) -> bytes:
         head = {name: line[name] for name in ("n", "time", "context_id")}
         return _encoded({"note": f"a line of {len(encoded)} bytes is not kept", **head})
     return encoded
-
-
-def _now() -> str:
-    return format_time(datetime.now(UTC))
 
 
 def _number(line: dict[str, Any]) -> int:

@@ -26,7 +26,7 @@ def clear_wedge() -> None:
 
 def clear_after_success() -> None:
     """A turn succeeded: what the kit found is over; what the adapter said, it takes back itself."""
-    if not _by_adapter:
+    if _reason and not _by_adapter:
         clear_wedge()
 
 

@@ -139,9 +139,8 @@ class HeartbeatLoop:
     def _push(self, *, at_once: bool) -> None:
         """Send a beat earlier; changes that are no edge share one a second. Any thread may call this."""
         # A busy workspace reaches 0 after nearly every turn: one beat in a quarter of a second says it, too.
-        pause = EDGE_SECONDS if at_once else CHANGE_SECONDS
-        due = max(self._time.monotonic(), self._last_beat_at + pause)
-        if due < self._due_at:
+        due = self._last_beat_at + (EDGE_SECONDS if at_once else CHANGE_SECONDS)
+        if due < self._due_at and (due := max(self._time.monotonic(), due)) < self._due_at:
             self._due_at = due
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._changed.set)
