@@ -115,10 +115,7 @@ class Projection:
                 "taskId": self.log.id,
                 "contextId": self.log.context_id,
             }
-        update: JSONObject = {"taskId": self.log.id, "contextId": self.log.context_id, "status": status}
-        if metadata is not None:
-            update["metadata"] = metadata
-        self.log.append({"statusUpdate": update})
+        self.log.tell_status(status, metadata)
 
     def _delta(self, text: str) -> None:
         artifact: JSONObject = {"artifactId": f"text-{self._attempt}", "parts": [{"text": text}]}

@@ -158,7 +158,8 @@ def _check_belongs(current: JSONObject, body: JSONObject) -> None:
         raise EventRefused("foreign-context", "the event names another contextId than its task")
 
 
-def _with_status(task: JSONObject, update: JSONObject) -> JSONObject:
+def with_status(task: JSONObject, update: JSONObject) -> JSONObject:
+    """The task after a statusUpdate that may come now."""
     state_of(update)
     changed = _with_metadata(task, update) if "metadata" in update else dict(task)
     previous = task["status"]
@@ -169,7 +170,8 @@ def _with_status(task: JSONObject, update: JSONObject) -> JSONObject:
     return changed
 
 
-def _with_artifact(task: JSONObject, update: JSONObject) -> JSONObject:
+def with_artifact(task: JSONObject, update: JSONObject) -> JSONObject:
+    """The task after an artifactUpdate that may come now. Raises EventRefused for one that says nothing."""
     artifact = update.get("artifact")
     if not isinstance(artifact, dict) or not isinstance(artifact.get("artifactId"), str):
         raise EventRefused("malformed-event", "an artifactUpdate needs an artifact with its artifactId")
@@ -212,5 +214,5 @@ def _items(holder: JSONObject, name: str) -> list[JSON]:
 
 
 _UPDATES: Mapping[str, Callable[[JSONObject, JSONObject], JSONObject]] = MappingProxyType(
-    {"statusUpdate": _with_status, "artifactUpdate": _with_artifact}
+    {"statusUpdate": with_status, "artifactUpdate": with_artifact}
 )

@@ -118,19 +118,51 @@ class TaskLog:
 
     def append(self, event: JSONObject) -> None:
         """Add an event. Raises EventRefused when the protocol does not allow it here."""
+        self._check_unanswered()
+        self._add(event, tasks.fold(self._whole, event))
+
+    # Updates of this very task, which need not be checked for that
+
+    def tell_status(self, status: JSONObject, metadata: JSONObject | None = None) -> None:
+        """Add a status. Raises EventRefused after the end."""
+        self._check_open()
+        update: JSONObject = {"taskId": self.id, "contextId": self.context_id, "status": status}
+        if metadata:
+            update["metadata"] = metadata
+        self._add({"statusUpdate": update}, tasks.with_status(self.whole, update))
+
+    def tell_artifact(self, artifact: JSONObject, *, append: bool = False, last: bool = False) -> None:
+        """Add an artifact or a chunk of one. Raises EventRefused after the end, or without a first chunk."""
+        self._check_open()
+        update: JSONObject = {"taskId": self.id, "contextId": self.context_id, "artifact": artifact}
+        if append:
+            update["append"] = True
+        if last:
+            update["lastChunk"] = True
+        joined = self._joined(update) if append and self.merges_chunks else None
+        if joined is None or self._before_last is None:
+            return self._add({"artifactUpdate": update}, tasks.with_artifact(self.whole, update))
+        self._whole = tasks.with_artifact(self._before_last, joined)
+        self._events[-1] = {"artifactUpdate": joined}
+        return self._notify()
+
+    def _add(self, event: JSONObject, whole: JSONObject) -> None:
+        self._before_last, self._whole, self._state = self._whole, whole, None
+        self._events.append(event)
+        if len(self._events) > MOST_EVENTS:
+            half = MOST_EVENTS // 2
+            del self._events[:half]
+            self._dropped += half
+        self._notify()
+
+    def _check_unanswered(self) -> None:
         if self.answer is not None:
             raise tasks.EventRefused("event-after-message", "the task was answered with a Message")
-        joined = self._joined(event) if self.merges_chunks and "artifactUpdate" in event else None
-        if joined is not None:
-            self._whole = tasks.fold(self._before_last, joined)
-            self._events[-1] = joined
-        else:
-            self._before_last, self._whole = self._whole, tasks.fold(self._whole, event)
-            self._events.append(event)
-            if len(self._events) > MOST_EVENTS:
-                self._drop_oldest()
-        self._state = None
-        self._notify()
+
+    def _check_open(self) -> None:
+        self._check_unanswered()
+        if self.state in tasks.TERMINAL:
+            raise tasks.EventRefused("event-after-terminal", "the task had ended before")
 
     def answer_with(self, message: JSONObject) -> None:
         """End with a Message in place of a task, of which nobody was told yet."""
@@ -161,29 +193,24 @@ class TaskLog:
         self._read = max(self._read, 1)
         return self.whole
 
-    def _joined(self, event: JSONObject) -> JSONObject | None:
-        """The last event with the text of this one, when both are chunks of one text and nobody saw it."""
+    def _joined(self, chunk: JSONObject) -> JSONObject | None:
+        """The last update with the text of this one, when both are chunks of one text and nobody saw it."""
         if not self._events or self._read >= self.number:
             return None
-        last, chunk = self._events[-1].get("artifactUpdate"), event.get("artifactUpdate")
+        last = self._events[-1].get("artifactUpdate")
         match last, chunk:
             case (
                 {"artifact": {"parts": [{"text": str(text), **beside}], **before}},
-                {"append": True, "artifact": {"parts": [{"text": str(more), **also_beside}], **after}},
+                {"artifact": {"parts": [{"text": str(more), **also_beside}], **after}},
             ) if before == after and not (beside or also_beside):
-                last, chunk = cast("JSONObject", last), cast("JSONObject", chunk)
-                if last.get("lastChunk") or "metadata" in chunk:
+                last = cast("JSONObject", last)
+                if last.get("lastChunk"):
                     return None
                 artifact: JSONObject = {**before, "parts": [{"text": text + more}]}
                 ended: JSONObject = {"lastChunk": True} if chunk.get("lastChunk") else {}
-                return {"artifactUpdate": {**last, "artifact": artifact, **ended}}
+                return {**last, "artifact": artifact, **ended}
             case _:
                 return None
-
-    def _drop_oldest(self) -> None:
-        half = MOST_EVENTS // 2
-        del self._events[:half]
-        self._dropped += half
 
     def _notify(self) -> None:
         if self.listeners:

@@ -55,12 +55,7 @@ class Turn:
         """Tell an artifact, whole or a chunk of it."""
         self._check_open()
         told: JSONObject = {**artifact, "parts": parts_of(artifact.get("parts"), "an artifact")}
-        update: JSONObject = {"taskId": self.log.id, "contextId": self.log.context_id, "artifact": told}
-        if append:
-            update["append"] = True
-        if last:
-            update["lastChunk"] = True
-        self.log.append({"artifactUpdate": update})
+        self.log.tell_artifact(told, append=append, last=last)
 
     def complete(self, parts: object = None, *, metadata: JSONObject | None = None) -> None:
         """End the task with an answer."""
@@ -148,10 +143,7 @@ class Turn:
         status = new_status(state, self._now())
         if said:
             status["message"] = self._message(said, str(self.log.number + 1))
-        update: JSONObject = {"taskId": self.log.id, "contextId": self.log.context_id, "status": status}
-        if metadata:
-            update["metadata"] = metadata
-        self.log.append({"statusUpdate": update})
+        self.log.tell_status(status, metadata)
 
     def _message(self, parts: list[JSON], place: str, metadata: JSONObject | None = None) -> JSONObject:
         """A message of the agent's; its id is the same whenever it is made again for the same place."""
