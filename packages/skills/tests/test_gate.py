@@ -33,7 +33,7 @@ from molecule_skill import (
 )
 from molecule_skill.events import MAX_EVENTS
 from molecule_skill.hosted import Answerer, RunGate
-from molecule_skill.store import RunState, StoreUnavailable
+from molecule_skill.store import RunState, StateChange, StoreUnavailable
 from molecule_skill.testing import ScriptedPeer, StaticAuthResolver
 from packages.skills.tests import hosting
 from packages.skills.tests.hosting import ADA, ended, kinds, opened, pending, run, start
@@ -121,7 +121,7 @@ class Agent(A2AAgent[Any, Any]):
     @skill
     async def races(self, ctx: RunContext[Any]) -> None:
         await ctx.load_state()
-        await ctx._host.store.save_state("agent:hosted", {"count": 9}, 0)  # type: ignore[attr-defined]
+        await ctx._host.store.save_state(StateChange("agent:hosted", {"count": 9}, 0))  # type: ignore[attr-defined]
         await ctx.save_state(Counter())
 
     @skill
@@ -522,7 +522,7 @@ async def test_a_missing_secret_makes_the_agent_not_ready_and_is_named(store: An
 async def test_state_is_kept_between_runs_and_a_lost_race_is_told(store: Any) -> None:
     async with at(store) as gate:
         assert [(await run(gate, "counts")).result for _ in range(3)] == [1, 2, 3]
-    await store.save_state("agent:hosted", {"count": "old"}, 3)
+    await store.save_state(StateChange("agent:hosted", {"count": "old"}, 3))
     async with at(store) as gate:
         failure = (await run(gate, "counts")).failure
         assert failure is not None

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_skill.errors import RunRefused
-from molecule_skill.store import NewEvent, RunState, SqliteRunStore, StoreIncompatible, StoreUnavailable
+from molecule_skill.store import (
+    NewEvent,
+    RunState,
+    SqliteRunStore,
+    StateChange,
+    StoreIncompatible,
+    StoreUnavailable,
+)
 from molecule_skill.store.schema import MIGRATIONS
 from packages.skills.tests.stores import new_run
 
@@ -42,7 +49,7 @@ async def test_a_file_of_an_older_version_is_migrated_and_keeps_its_runs(tmp_pat
     assert [one.run_id for one in await store.claim_abandoned("agent")] == ["run_old"]
     assert [(one.seq, one.payload) for one in await store.events("run_old")] == [(1, {"message": "x"})]
     assert await store.emitted("run_old", 1) == 1
-    await store.save_state("s", {}, 0)
+    await store.save_state(StateChange("s", {}, 0))
     await store.close()
     assert tables(old) == tables(fresh)
 

@@ -13,6 +13,7 @@ from molecule_skill.store import (
     RequestState,
     RunFailure,
     RunState,
+    StateChange,
     StoreUnavailable,
 )
 from packages.skills.tests.stores import StoreUnderTest, new_run
@@ -221,13 +222,27 @@ async def test_artifacts_have_versions_and_attempts_and_are_read_in_ranges(store
 
 async def test_state_is_saved_over_the_version_that_was_loaded(store: Any) -> None:
     assert await store.load_state("s") is None
-    assert await store.save_state("s", {"n": 1}, 0) == 1
+    await store.save_state(StateChange("s", {"n": 1}, 0))
     with pytest.raises(StateConflict):
-        await store.save_state("s", {"n": 9}, 0)
-    assert await store.save_state("s", {"n": 2}, 1) == 2
+        await store.save_state(StateChange("s", {"n": 9}, 0))
+    await store.save_state(StateChange("s", {"n": 2}, 1))
     with pytest.raises(StateConflict):
-        await store.save_state("s", {"n": 9}, 1)
+        await store.save_state(StateChange("s", {"n": 9}, 1))
     assert await store.load_state("s") == ({"n": 2}, 2)
+
+
+async def test_a_state_and_the_effect_that_saves_it_are_kept_together_or_not_at_all(store: Any) -> None:
+    await store.open_run(new_run())
+    entry = JournalEntry(1, "state", None, "f", "done", 1, 1, {"version": 1})
+    with pytest.raises(RunRefused):
+        await store.put_journal("run_1", 9, entry, state=StateChange("s", {"n": 1}, 0))
+    assert await store.load_state("s") is None
+    await store.put_journal("run_1", 1, entry, state=StateChange("s", {"n": 1}, 0))
+    assert (await store.journal("run_1"), await store.load_state("s")) == ([entry], ({"n": 1}, 1))
+    again = JournalEntry(2, "state", None, "f", "done", 1, 1, {"version": 2})
+    with pytest.raises(StateConflict):
+        await store.put_journal("run_1", 1, again, state=StateChange("s", {"n": 2}, 0))
+    assert (await store.journal("run_1"), await store.load_state("s")) == ([entry], ({"n": 1}, 1))
 
 
 async def test_runs_are_listed_newest_first_in_pages(store: Any) -> None:

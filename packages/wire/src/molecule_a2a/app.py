@@ -25,7 +25,6 @@ from molecule_wire.a2a.server.records import TurnStore
 from molecule_wire.a2a.server.requests import Invocation, RestPath
 from molecule_wire.a2a.server.service import Retention, TaskService
 from molecule_wire.a2a.server.streams import KEEP_ALIVE_SECONDS, EventStream
-from molecule_wire.a2a.server.task_log import TaskLog
 from molecule_wire.a2a.server.turns import AnswerInvalid, Turn
 
 Endpoint: TypeAlias = Callable[[AgentRequest], Awaitable[bindings.Response]]
@@ -58,8 +57,8 @@ class AgentApp:
     `rpc_paths` are those of JSON-RPC.
 
     For an agent that keeps tasks itself: `new_task_id` names a task, `prepare` runs before each operation
-    and may `adopt` tasks that were kept, and `announces_work` is off where the handler tells when the work
-    begins. With `merges_chunks` off, what is numbered does not depend on who reads when.
+    and may let `tasks` adopt those that were kept, and `announces_work` is off where the handler tells
+    when the work begins. With `merges_chunks` off, what is numbered does not depend on who reads when.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class AgentApp:
         self._store = store
         self._uncommitted: list[asyncio.Future[None]] = []
         self._commit_is_due = False
-        self._service = TaskService(
+        self.tasks = TaskService(
             lambda: datetime.now(UTC),
             secret=os.urandom(32),
             retention=retention,
@@ -145,14 +144,6 @@ class AgentApp:
     def replace_card(self, card: JSONObject) -> None:
         """Show another card from now on."""
         self._card = complete_card(card, self._agent_id, self._url)
-
-    def adopt(self, log: TaskLog) -> None:
-        """Know a task that was kept elsewhere, unless it is known already."""
-        self._service.adopt(log)
-
-    def known_task(self, task_id: str) -> TaskLog | None:
-        """The log of a task that is known, whoever owns it."""
-        return self._service.known_task(task_id)
 
     async def stop(self, seconds: float = 5.0) -> None:
         """Take no more work, and let running handlers finish for at most so long."""
@@ -248,7 +239,7 @@ class AgentApp:
             if self._prepare is not None:
                 await self._prepare(invocation, principal, headers)
             begun: list[Turn] = []
-            done = self._service.perform(invocation, principal, headers, begun.append)
+            done = self.tasks.perform(invocation, principal, headers, begun.append)
             if isinstance(done, Turn):
                 # Here the caller waits for the turn that it began: a task of its own would cost 20 us.
                 await (self._run_here(done) if begun else _settled(done))

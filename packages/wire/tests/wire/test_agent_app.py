@@ -171,7 +171,7 @@ async def test_a_task_that_was_kept_elsewhere_is_brought_back_before_it_is_asked
         kept = TaskLog("t1", "c1", Owner(principal))
         status: JSONObject = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-01-01T00:00:00.000Z"}
         kept.append({"task": {"id": "t1", "contextId": "c1", "status": status}})
-        app.adopt(kept)
+        app.tasks.adopt(kept)
 
     app = AgentApp(nothing, {"name": "a"}, url="http://127.0.0.1/", prepare=prepare)
     answer = await sent(app, "GetTask", {"id": "t1"})

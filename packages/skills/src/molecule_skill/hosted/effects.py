@@ -24,7 +24,14 @@ from molecule_skill.json_values import json_value
 from molecule_skill.state import checked_state, read_state
 from molecule_skill.steps import run_step
 from molecule_skill.store.protocol import StoreUnavailable
-from molecule_skill.store.records import JournalEntry, NewEvent, RequestRecord, RequestState, RunState
+from molecule_skill.store.records import (
+    JournalEntry,
+    NewEvent,
+    RequestRecord,
+    RequestState,
+    RunState,
+    StateChange,
+)
 from molecule_wire import JSON, JSONObject
 
 if TYPE_CHECKING:
@@ -283,14 +290,15 @@ class Effects:
         if place.entry is not None and place.entry.state == "done":
             self._state_version = cast("dict[str, Any]", place.entry.value)["version"]
             return
-        store = self._ctx._host.store
         version = self._state_version
         if version is None:
-            found = await store.load_state(scope)
+            found = await self._ctx._host.store.load_state(scope)
             version = 0 if found is None else found[1]
-        self._state_version = await store.save_state(scope, checked, version)
         entry = self._ctx._journal.entry(place, "state", None, mark, "done")
-        await self._ctx._journal.record(replace(entry, value={"version": self._state_version}))
+        done = replace(entry, value={"version": version + 1})
+        # In one commit: a run that is cut off in between would take its own state for another run's.
+        await self._ctx._journal.record(done, state=StateChange(scope, checked, version))
+        self._state_version = version + 1
 
     def _state(self, member: str) -> tuple[Any, str]:
         agent, new = self._ctx._host.agent, self._ctx._record.new

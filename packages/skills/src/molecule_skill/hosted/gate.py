@@ -25,7 +25,7 @@ from molecule_skill.secrets import Redactor, unknown
 from molecule_skill.slots import AgentSlots, slots_of
 from molecule_skill.state import checked_state, read_state
 from molecule_skill.store.protocol import RunStore, StoreUnavailable
-from molecule_skill.store.records import NewRun, RunRecord, RunState
+from molecule_skill.store.records import NewRun, RunRecord, RunState, StateChange
 from molecule_skill.store.rules import same_body
 
 if TYPE_CHECKING:
@@ -271,7 +271,8 @@ class RunGate(RunViews):
         scope = f"agent:{self.agent.name}"
         found = await self._host.store.load_state(scope)
         version = 0 if found is None else found[1]
-        await self._host.store.save_state(scope, checked_state(self.agent.state_model, value), version)
+        checked = checked_state(self.agent.state_model, value)
+        await self._host.store.save_state(StateChange(scope, checked, version))
 
 
 def _check_workspace_header(invocation: Invocation, caller: Answerer) -> None:

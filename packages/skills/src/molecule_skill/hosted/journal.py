@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from molecule_skill.errors import RunRefused
 from molecule_skill.store.protocol import RunStore
-from molecule_skill.store.records import JournalEntry, NewEvent, RequestRecord, StoredEvent
+from molecule_skill.store.records import JournalEntry, NewEvent, RequestRecord, StateChange, StoredEvent
 from molecule_wire import JSON
 
 
@@ -83,9 +83,11 @@ class Journal:
             place=self._place,
         )
 
-    async def record(self, entry: JournalEntry, events: Sequence[NewEvent] = ()) -> list[StoredEvent]:
-        """Write an effect down, with what is told of it."""
-        stored = await self._store.put_journal(self._run_id, self._fence, entry, events)
+    async def record(
+        self, entry: JournalEntry, events: Sequence[NewEvent] = (), state: StateChange | None = None
+    ) -> list[StoredEvent]:
+        """Write an effect down, with what is told of it and the state that it saves."""
+        stored = await self._store.put_journal(self._run_id, self._fence, entry, events, state)
         self._remember(entry)
         return stored
 

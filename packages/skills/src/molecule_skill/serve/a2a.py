@@ -58,18 +58,6 @@ class RunApp(AgentApp):
         call = _call.get()
         return Accepted(call.by.principal, await call.request.body())
 
-    def remembers(self, known_by: KnownBy) -> bool:
-        """Whether a message came before, in this process. Raises A2AError for another under the same key."""
-        return self._service.known(known_by.key, known_by.fingerprint) is not None
-
-    def recall(self, log: TaskLog, known_by: KnownBy) -> Turn:
-        """Know a message of an earlier process again: sent once more, it leads to the same task."""
-        turn = self._service.begin(log, {}, known_by.key, known_by.fingerprint)
-        turn.first = 1
-        if log.is_over or log.waits:
-            turn.is_over, turn.last = True, log.number
-        return turn
-
 
 class A2ATransport:
     """Serves the paths of A2A for one agent."""
@@ -228,7 +216,7 @@ class A2ATransport:
                 await self._recall_message(known_by, owner)
         elif request.operation is operations.LIST:
             for record in await self._gate.runs(principal, limit=LISTED_RUNS):
-                if self._app.known_task(record.run_id) is None:
+                if self._app.tasks.known_task(record.run_id) is None:
                     await self._adopt(record, principal)
         elif request.task_id:
             await self._recall(request.task_id, principal)
@@ -243,7 +231,7 @@ class A2ATransport:
                 raise errors.protocol_error(errors.CONTENT_TYPE_NOT_SUPPORTED, sentence)
 
     async def _recall(self, task_id: str, principal: str) -> None:
-        if self._app.known_task(task_id) is not None:
+        if self._app.tasks.known_task(task_id) is not None:
             return
         try:
             record = await self._gate.run(task_id, principal)
@@ -254,10 +242,10 @@ class A2ATransport:
     async def _recall_message(self, known_by: KnownBy, owner: Owner) -> None:
         """A message that ran in an earlier process, or too long ago to be remembered, runs no second time."""
         record = await self._gate.run_of_key(owner.principal, known_by.of_run)
-        if record is None or self._app.known_task(record.run_id) is not None:
+        if record is None or self._app.tasks.known_task(record.run_id) is not None:
             return
         await self._adopt(record, owner.principal)
-        log = self._app.known_task(record.run_id)
+        log = self._app.tasks.known_task(record.run_id)
         if log is None or log.owner != owner:
             return
         said = (record.new.origin or {}).get("fingerprint")
@@ -272,7 +260,8 @@ class A2ATransport:
             self._go_on_with(log, known_by)
 
     def _go_on_with(self, log: TaskLog, known_by: KnownBy) -> None:
-        turn, projection = self._app.recall(log, known_by), self._open.get(log.id)
+        turn = self._app.tasks.recall(log, known_by.key, known_by.fingerprint)
+        projection = self._open.get(log.id)
         if projection is not None and not turn.is_over:
             projection.turn = turn
 
@@ -281,7 +270,7 @@ class A2ATransport:
         run_id = record.run_id
         known = self._open.get(run_id)
         if known is not None:
-            return self._app.adopt(known.log)
+            return self._app.tasks.adopt(known.log)
         tenant = str((record.new.origin or {}).get("tenant") or "")
         made = TaskLog(run_id, record.new.session_id or run_id, Owner(principal, tenant))
         made.merges_chunks = False
@@ -300,18 +289,19 @@ class A2ATransport:
             self._open[run_id] = projection
             self._watch_cancel(projection, principal)
             self._spawn(self._follow(projection, principal))
-        return self._app.adopt(made)
+        return self._app.tasks.adopt(made)
 
     async def _answer(
         self, request: Any, message: JSONObject, owner: Owner, known_by: KnownBy | None
     ) -> None:
         """Hand the answer to the run before the message is accepted: a wrong one changes nothing."""
         run_id = str(request.task_id)
-        projection, known = self._open.get(run_id), self._app.known_task(run_id)
+        projection, known = self._open.get(run_id), self._app.tasks.known_task(run_id)
         if known is None or known.owner != owner:
             return None
-        if known_by is not None and not known.waits and not self._app.remembers(known_by):
-            return await self._recall_answer(known, message, known_by)
+        if known_by is not None and not known.waits:
+            before = self._app.tasks.known(known_by.key, known_by.fingerprint)
+            return None if before is not None else await self._recall_answer(known, message, known_by)
         if projection is None or not known.waits:
             return None
         if request.context_id not in (None, known.context_id) or run_id in self._answering:

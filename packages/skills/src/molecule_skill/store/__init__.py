@@ -14,6 +14,7 @@ from molecule_skill.store.records import (
     RunFailure,
     RunRecord,
     RunState,
+    StateChange,
     StoredEvent,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "RunState",
     "RunStore",
     "SqliteRunStore",
+    "StateChange",
     "StoreIncompatible",
     "StoreUnavailable",
     "StoredEvent",

@@ -18,6 +18,7 @@ from molecule_skill.store.records import (
     RunFailure,
     RunRecord,
     RunState,
+    StateChange,
     StoredEvent,
 )
 from molecule_skill.store.rules import closing, lease_lost, same_body
@@ -237,10 +238,17 @@ class MemoryRunStore:
         return [journal[ordinal] for ordinal in sorted(journal)]
 
     async def put_journal(
-        self, run_id: str, fence: int, entry: JournalEntry, events: Sequence[NewEvent] = ()
+        self,
+        run_id: str,
+        fence: int,
+        entry: JournalEntry,
+        events: Sequence[NewEvent] = (),
+        state: StateChange | None = None,
     ) -> list[StoredEvent]:
         """See `RunStore`."""
         run = self._owned(run_id, fence)
+        if state is not None:
+            await self.save_state(state)
         self._data.journals.setdefault(run_id, {})[entry.ordinal] = entry
         return self._append(run, events)
 
@@ -279,12 +287,11 @@ class MemoryRunStore:
         """See `RunStore`."""
         return self._data.states.get(scope)
 
-    async def save_state(self, scope: str, value: JSONObject, version: int) -> int:
+    async def save_state(self, change: StateChange) -> None:
         """See `RunStore`."""
-        if self._data.states.get(scope, ({}, 0))[1] != version:
+        if self._data.states.get(change.scope, ({}, 0))[1] != change.version:
             raise StateConflict("the state was saved by another run since it was loaded; load it again")
-        self._data.states[scope] = value, version + 1
-        return version + 1
+        self._data.states[change.scope] = change.value, change.version + 1
 
     # Upkeep
 

@@ -13,6 +13,7 @@ from molecule_skill.store.records import (
     RunFailure,
     RunRecord,
     RunState,
+    StateChange,
     StoredEvent,
 )
 from molecule_wire import JSON, JSONObject
@@ -146,9 +147,17 @@ class RunStore(Protocol):
         ...
 
     async def put_journal(
-        self, run_id: str, fence: int, entry: JournalEntry, events: Sequence[NewEvent] = ()
+        self,
+        run_id: str,
+        fence: int,
+        entry: JournalEntry,
+        events: Sequence[NewEvent] = (),
+        state: StateChange | None = None,
     ) -> list[StoredEvent]:
-        """Record an effect at its ordinal, in place of what was there, and append events with it."""
+        """Record an effect at its ordinal, in place of what was there, with its events and its state.
+
+        All of it or nothing is kept. Raises `StateConflict`.
+        """
         ...
 
     # Artifacts
@@ -177,8 +186,8 @@ class RunStore(Protocol):
         """A saved state with its version, or None."""
         ...
 
-    async def save_state(self, scope: str, value: JSONObject, version: int) -> int:
-        """Save over `version` (0 for none yet) and return the new one. Raises `StateConflict`."""
+    async def save_state(self, change: StateChange) -> None:
+        """Save a state; its version is one higher then. Raises `StateConflict`."""
         ...
 
     # Upkeep

@@ -151,6 +151,15 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """A state to be saved over `version`, which is 0 where there is none yet."""
+
+    scope: str
+    value: JSONObject
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArtifactRecord:
     """The newest version of a file that a run wrote in its current attempt."""
 

@@ -27,6 +27,7 @@ from molecule_skill.store.records import (
     RunFailure,
     RunRecord,
     RunState,
+    StateChange,
     StoredEvent,
 )
 from molecule_skill.store.rules import closing, same_body
@@ -249,7 +250,12 @@ class SqliteRunStore(SqliteFile):
         return [rows.entry_of(row) for row in self._all(query, run_id)]
 
     async def put_journal(
-        self, run_id: str, fence: int, entry: JournalEntry, events: Sequence[NewEvent] = ()
+        self,
+        run_id: str,
+        fence: int,
+        entry: JournalEntry,
+        events: Sequence[NewEvent] = (),
+        state: StateChange | None = None,
     ) -> list[StoredEvent]:
         """See `RunStore`."""
         values = (
@@ -271,6 +277,8 @@ class SqliteRunStore(SqliteFile):
             else:
                 check_fence(sql, run_id, fence)
                 stored = []
+            if state is not None:
+                _save(sql, state)
             sql.execute(f"{insert} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             return stored
 
@@ -335,21 +343,9 @@ class SqliteRunStore(SqliteFile):
         row = self._one("SELECT value, version FROM agent_state WHERE scope = ?", scope)
         return None if row is None else (rows.object_of(row[0]), row[1])
 
-    async def save_state(self, scope: str, value: JSONObject, version: int) -> int:
+    async def save_state(self, change: StateChange) -> None:
         """See `RunStore`."""
-        text = rows.text_of(value)
-        update = "UPDATE agent_state SET value = ?, version = version + 1 WHERE scope = ? AND version = ?"
-
-        def save(sql: Connection) -> None:
-            if version:
-                changed = sql.execute(update, (text, scope, version))
-            else:
-                changed = sql.execute("INSERT OR IGNORE INTO agent_state VALUES (?, ?, 1)", (scope, text))
-            if not changed.rowcount:
-                raise StateConflict("the state was saved by another run since it was loaded; load it again")
-
-        await self._write(save)
-        return version + 1
+        await self._write(lambda sql: _save(sql, change))
 
     # Upkeep
 
@@ -383,3 +379,14 @@ class SqliteRunStore(SqliteFile):
         self._flush()
         self._connection.close()
         self._lock.release()
+
+
+def _save(sql: Connection, change: StateChange) -> None:
+    text = rows.text_of(change.value)
+    if change.version:
+        update = "UPDATE agent_state SET value = ?, version = version + 1 WHERE scope = ? AND version = ?"
+        changed = sql.execute(update, (text, change.scope, change.version))
+    else:
+        changed = sql.execute("INSERT OR IGNORE INTO agent_state VALUES (?, ?, 1)", (change.scope, text))
+    if not changed.rowcount:
+        raise StateConflict("the state was saved by another run since it was loaded; load it again")

@@ -210,6 +210,14 @@ class TaskService:
         self._turns[turn] = (turn, "", self._now())
         self._newest[log.id] = turn
 
+    def recall(self, log: TaskLog, key: Hashable, fingerprint: str) -> Turn:
+        """Know a message of an earlier process again: sent once more, it leads to the same task."""
+        turn = self.begin(log, {}, key, fingerprint)
+        turn.first = 1
+        if log.is_over or log.waits:
+            turn.is_over, turn.last = True, log.number
+        return turn
+
     def known_task(self, task_id: str) -> TaskLog | None:
         """The log of a task that is known, whoever owns it."""
         turn = self._newest.get(task_id)
