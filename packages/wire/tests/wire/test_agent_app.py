@@ -1,7 +1,7 @@
 """The asyncio server at its edges: what comes too slowly, and from whom."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
@@ -118,8 +118,10 @@ async def test_an_end_that_nobody_waits_for_is_committed_too() -> None:
 async def test_turns_that_end_together_share_a_commit_and_nobody_is_answered_before_it() -> None:
     store, gate = CountingStore(), asyncio.Event()
     seen_uncommitted: list[str] = []
+    begun: list[Turn] = []
 
     async def answer(turn: Turn) -> str:
+        begun.append(turn)
         await gate.wait()
         return "done"
 
@@ -132,7 +134,7 @@ async def test_turns_that_end_together_share_a_commit_and_nobody_is_answered_bef
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
         methods = ["SendMessage"] * 4 + ["SendStreamingMessage"] * 4
         asking = [asyncio.create_task(post(client, method, place)) for place, method in enumerate(methods)]
-        while len(app._running) < len(methods):  # noqa: ASYNC110 - what it waits for has no event
+        while len(begun) < len(methods):  # noqa: ASYNC110 - what it waits for has no event
             await asyncio.sleep(0)
         gate.set()
         replies = await asyncio.gather(*asking)
@@ -194,6 +196,33 @@ async def test_an_operation_can_be_refused_before_anything_runs() -> None:
     assert isinstance(refused, dict)
     assert refused["code"] == -32005
     assert ran == []
+
+
+async def test_a_message_that_is_called_off_before_it_began_is_never_run_and_its_sender_is_told() -> None:
+    ran: list[object] = []
+
+    async def handle(turn: Turn) -> None:
+        ran.append(turn)
+
+    told: list[Turn] = []
+    interrupts: list[Callable[[Turn], object] | None] = [None, told.append]
+    for interrupt in interrupts:
+        app = AgentApp(
+            handle,
+            {"name": "a"},
+            url="http://127.0.0.1/",
+            new_task_id=lambda: "t1",
+            interrupt=interrupt,
+            turn_seconds=None,
+        )
+        sending = asyncio.create_task(sent(app, "SendMessage", message("hi")))
+        while app.tasks.known_task("t1") is None:  # noqa: ASYNC110 - what it waits for has no event
+            await asyncio.sleep(0)
+        canceled = (await sent(app, "CancelTask", {"id": "t1"}))["result"]
+        assert isinstance(canceled, dict)
+        assert canceled["status"] == (await sending)["result"]["task"]["status"]  # type: ignore[index, call-overload]
+    assert ran == []
+    assert len(told) == 1
 
 
 async def test_numbers_do_not_depend_on_readers_where_chunks_are_not_merged() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from molecule_a2a import Listener, PortTaken, Timeouts
+from molecule_a2a import AgentApp, Listener, PortTaken, Timeouts, Turn
 from molecule_a2a.http_connection import MAX_HEAD_BYTES
 
 HOST = b"host: agent\r\n"
@@ -142,6 +142,23 @@ async def test_the_answer_to_head_has_no_body() -> None:
     assert answer.count(b"content-length: 2") == 2
     assert answer.count(b"\r\n\r\n") == 2
     assert b"\r\n\r\nHTTP/1.1 200 OK" in answer
+
+
+async def test_an_agent_answers_requests_of_one_connection_in_their_order_and_head_without_a_body() -> None:
+    async def greet(turn: Turn) -> str:
+        return "hello"
+
+    app = AgentApp(greet, {"name": "a"}, url="http://127.0.0.1/")
+    path = b"/.well-known/agent-card.json"
+    head = b"HEAD " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n"
+    async with served(app) as listener:
+        answer = await said(listener, head + get(path.decode()) + get("/healthz", CLOSE))
+    shown, card, health = answer.split(b"HTTP/1.1 200 OK\r\n")[1:]
+    assert shown.endswith(b"\r\n\r\n")
+    length = next(line for line in shown.split(b"\r\n") if line.startswith(b"content-length"))
+    assert length == b"content-length: %d" % len(card.split(b"\r\n\r\n", 1)[1])
+    assert b"connection: close" in health
+    assert health.endswith(b'{"status":"ok"}')
 
 
 async def test_a_client_that_asks_first_is_told_to_send_its_body() -> None:
