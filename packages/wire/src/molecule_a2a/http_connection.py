@@ -253,7 +253,7 @@ class HttpConnection(asyncio.Protocol):
             lines.append("connection: close\r\n")
         head = f"content-type: {response.media}\r\n{''.join(lines)}content-length: {len(response.body)}\r\n"
         pieces = (
-            STATUS_LINES[response.status],
+            STATUS_LINES.get(response.status) or b"HTTP/1.1 %d \r\n" % response.status,
             head.encode("latin-1"),
             self.server.date_line(),
             b"\r\n",
