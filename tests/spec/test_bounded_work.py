@@ -92,18 +92,18 @@ def test_large_bodies_of_one_principal_beyond_its_bound_are_503_and_others_are_s
 def test_open_requests_of_one_principal_have_a_cap_and_others_are_served(configured: Start) -> None:
     platform = configured(MOLECULE_MAX_OPEN_REQUESTS=3)
     one, other = platform.join("one"), platform.join("other")
-    path, token = f"/workspaces/{one.workspace_id}/inbox?wait=30", one.load_token()
+    inbox, token = f"/workspaces/{one.workspace_id}/inbox", one.load_token()
     with contextlib.ExitStack() as streams:
         for _ in range(3):
             headers = {"Authorization": f"Bearer {token}"}
             events = requests.get(platform.url + "/events/stream", headers=headers, stream=True, timeout=30)
             assert streams.enter_context(events).status_code == 200
-        answer = platform.call("GET", path, token)
+        answer = platform.call("GET", f"{inbox}?wait=30", token)
         assert limit_of(answer) == (429, "open-requests", 3)
         assert int(answer.headers["Retry-After"]) == answer.json()["retry_after"]
         platform.ok("GET", f"/workspaces/{other.workspace_id}/inbox", other.load_token())
     deadline = time.monotonic() + 30
-    while platform.call("GET", path.replace("30", "0"), token).status_code != 200:
+    while platform.call("GET", f"{inbox}?wait=0", token).status_code != 200:
         assert time.monotonic() < deadline
 
 
