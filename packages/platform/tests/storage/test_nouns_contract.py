@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import insert, update
 
+from molecule_platform.domain.access import Member
 from molecule_platform.domain.credentials import EnrolmentToken, Token
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.messages import Outcome
@@ -41,6 +42,21 @@ async def test_a_workspace_comes_back_as_it_was_kept(store: Store, make_workspac
     await store.storage.write(lambda tx: tx.workspaces.insert(whole))
     assert await store.storage.read(lambda tx: tx.workspaces.get(whole.id)) == whole
     assert await store.storage.read(lambda tx: tx.workspaces.get("unknown")) is None
+
+
+async def test_the_access_rule_reads_of_a_workspace_what_the_workspace_says(
+    store: Store, make_workspace: MakeWorkspace
+) -> None:
+    alone = make_workspace(parent_id=store.ada.id, isolated=True)
+    gone = make_workspace(status="removed")
+
+    def work(tx: Transaction) -> list[Member | None]:
+        for workspace in (alone, gone):
+            tx.workspaces.insert(workspace)
+        return [tx.workspaces.member(one) for one in (store.ada.id, alone.id, gone.id, "unknown")]
+
+    found = await store.storage.write(work)
+    assert found == [store.ada.as_member(), alone.as_member(), gone.as_member(), None]
 
 
 async def test_the_second_of_two_updates_from_the_same_version_is_refused(store: Store) -> None:

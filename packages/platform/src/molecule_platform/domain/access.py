@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from molecule_wire.values import value
+
 MAX_DEPTH = 32
 
 Relation = Literal["self", "parent", "sibling", "child", "ancestor", "descendant", "grant", "none"]
 
 
-@dataclass(frozen=True)
+@value
 class Member:
     """What the access rule needs to know of a workspace."""
 
@@ -20,7 +22,7 @@ class Member:
     removed: bool = False
 
 
-@dataclass(frozen=True)
+@value
 class Verdict:
     """Whether the call is allowed, by which rule, and a sentence that says why."""
 
@@ -73,7 +75,7 @@ def relation_between(caller: Member, target: Member, parents: Parents) -> Relati
     return "none"
 
 
-@dataclass(frozen=True)
+@value
 class _Case:
     caller: Member
     target: Member

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from molecule_platform.domain.access import Relation
+from molecule_platform.domain.access import Member, Relation
 from molecule_platform.domain.workspaces import Workspace
 
 # What a heartbeat repeats each time, and no rule reads before the next one: it may be written a moment later.
@@ -72,6 +72,10 @@ class Workspaces(Protocol):
 
     def get(self, workspace_id: str) -> Workspace | None:
         """The workspace, removed ones too."""
+        ...
+
+    def member(self, workspace_id: str) -> Member | None:
+        """What the access rule needs of a workspace, removed ones too."""
         ...
 
     def standing(self, known: Workspace) -> Workspace | None:

@@ -12,7 +12,7 @@ from molecule_platform.domain import (
     refusals,
     visibility,
 )
-from molecule_platform.domain.access import Verdict
+from molecule_platform.domain.access import Member, Verdict
 from molecule_platform.domain.authorisation import Who
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
@@ -163,18 +163,23 @@ class Authority:
 
 def verdict(tx: Transaction, caller_id: str, target: Workspace, clock: Clock) -> Verdict:
     """What the tree says of one workspace calling another."""
-    caller = tx.workspaces.get(caller_id)
+    caller, callee, now = tx.workspaces.member(caller_id), target.as_member(), clock.now()
     if caller is None:
         return Verdict(False, "denied", f"{caller_id} is unknown here")
-    if caller_id != target.id and target.can_be_claimed(clock.now()):
+    if caller_id != target.id and target.can_be_claimed(now):
         return Verdict(False, "denied", f"{target.id} is unknown here")
-    granted = target.id in tx.workspaces.granted_from(caller_id, clock.now())
-    parents = line_above(tx, caller) | line_above(tx, target)
-    return access.judge(caller.as_member(), target.as_member(), parents, granted)
+    parents = line_above(tx, caller) | line_above(tx, callee)
+    found = access.judge(caller, callee, parents)
+    # A grant is the last rule: it is asked for only where no other speaks.
+    if found.rule == "denied" and target.id in tx.workspaces.granted_from(caller_id, now):
+        return access.judge(caller, callee, parents, granted=True)
+    return found
 
 
-def line_above(tx: Transaction, workspace: Workspace) -> dict[str, str | None]:
+def line_above(tx: Transaction, workspace: Workspace | Member) -> dict[str, str | None]:
     """The workspace and those above it, each with its parent."""
+    if workspace.parent_id is None:
+        return {workspace.id: None}
     line = [workspace.id, *tx.workspaces.ancestors(workspace.id)]
     return dict(zip(line, [*line[1:], None], strict=True))
 

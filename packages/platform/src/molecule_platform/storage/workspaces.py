@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from molecule_platform.domain import access
-from molecule_platform.domain.access import Relation
+from molecule_platform.domain.access import Member, Relation
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.domain.workspaces import Workspace
@@ -33,6 +33,8 @@ from molecule_platform.storage.tables import lineage as lineage_table
 
 _ALL = [workspaces.c[field.name] for field in fields(Workspace) if field.init]
 _GET = Prepared(select(*_ALL).where(workspaces.c.id == bindparam("workspace")), _ALL)
+_MEMBER = [workspaces.c[name] for name in ("id", "org_id", "parent_id", "isolated", "status")]
+_GET_MEMBER = Prepared(select(*_MEMBER).where(workspaces.c.id == bindparam("workspace")), _MEMBER)
 _CHANGING = [workspaces.c[name] for name in ("version", *UNVERSIONED)]
 _STANDING = Prepared(select(*_CHANGING).where(workspaces.c.id == bindparam("workspace")), _CHANGING)
 _DONE = Prepared(
@@ -91,6 +93,11 @@ class SqlWorkspaces:
         """The workspace, removed ones too."""
         row = _GET.first(self._connection, {"workspace": workspace_id})
         return None if row is None else Workspace(**row)
+
+    def member(self, workspace_id: str) -> Member | None:
+        """What the access rule needs of it."""
+        row = _GET_MEMBER.first(self._connection, {"workspace": workspace_id})
+        return None if row is None else Member(removed=row.pop("status") == "removed", **row)
 
     def standing(self, known: Workspace) -> Workspace | None:
         """The workspace as it is now, read whole only if it has another version than the one known."""
