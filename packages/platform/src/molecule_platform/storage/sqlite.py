@@ -36,13 +36,17 @@ BEGIN_WRITING = "BEGIN IMMEDIATE"
 BUSY_TIMEOUT_MS = 5000
 # Each reader has a cache of its own; the writer's holds the pages that every message changes.
 READER_CACHE_KB, WRITER_CACHE_KB = 2048, 8192
-# Of a new file: a message needs about one kilobyte, and each page that it touches is written whole.
-PAGE_BYTES = 8192
+# Of a new file. Messages of many senders to many agents touch indexes in many places, and each page that is
+# touched is written whole.
+PAGE_BYTES = 4096
 # The log grows to 16 MB before it is copied into the file: most pages in it were written many times by then.
-LOG_PAGES = 2000
+LOG_PAGES = 4000
 BUSY_SECONDS, BUSY_LOOK_SECONDS = 5.0, 0.01
 # How long one batch may keep the event loop.
 BATCH_SECONDS = 0.005
+# How often the event loop goes round before what waited for a commit is run: a loop that is busy has others
+# on the way who then share the next commit, and for one that is not this takes no time.
+GATHER_TURNS = 5
 
 
 class SqliteStorage:
@@ -183,9 +187,15 @@ class SqliteStorage:
 
     def _go_on(self) -> None:
         if self._waiting:
-            self._loop.call_soon(self._run_batch, 0.0)
+            self._gather(GATHER_TURNS)
         else:
             self._idle.set()
+
+    def _gather(self, turns: int) -> None:
+        if turns:
+            self._loop.call_soon(self._gather, turns - 1)
+        else:
+            self._run_batch(0.0)
 
     async def close(self) -> None:
         """Commit what is waiting, then let go of the file."""
