@@ -8,6 +8,7 @@ import pytest
 
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.storage import Transaction
+from molecule_platform.storage import standings
 
 if TYPE_CHECKING:
     from packages.platform.tests.storage.conftest import Store
@@ -58,3 +59,30 @@ async def test_a_new_version_is_read_whole(store: Store) -> None:
     found = await store.storage.glance(lambda tx: tx.workspaces.standing(store.ada))
     assert found is not None
     assert found.name == "Ada Lovelace"
+
+
+async def test_who_stands_where_is_seen_once_it_changed(store: Store) -> None:
+    bob = await store.storage.glance(lambda tx: tx.workspaces.member(store.bob.id))
+    moved = store.bob.changed(parent_id=store.ada.id, isolated=True)
+    assert await store.storage.write(lambda tx: tx.workspaces.move(moved))
+    assert bob == store.bob.as_member()
+    assert await store.storage.glance(lambda tx: tx.workspaces.member(store.bob.id)) == moved.as_member()
+
+
+@pytest.mark.parametrize(
+    ("statement", "changes"),
+    [
+        ("UPDATE workspaces SET last_heartbeat_at=?, uptime_seconds=? WHERE workspaces.id = ?", False),
+        ("UPDATE workspaces SET last_outbound_at=? WHERE workspaces.id = ?", False),
+        ("UPDATE workspaces SET last_outbound_at=?, status=? WHERE workspaces.id = ?", True),
+        ("UPDATE workspaces SET last_activity_at=coalesce(?, status) WHERE workspaces.id = ?", True),
+        ("UPDATE workspaces SET last_outbound_at=?", True),
+        ("INSERT INTO workspaces (last_outbound_at) VALUES (?)", True),
+        ("DELETE FROM workspaces WHERE workspaces.id = ?", True),
+        ("UPDATE messages SET status=? WHERE messages.id = ?", False),
+    ],
+)
+def test_only_what_nobody_is_told_from_memory_is_written_without_forgetting(
+    statement: str, changes: bool
+) -> None:
+    assert standings.changes_standings(statement) is changes

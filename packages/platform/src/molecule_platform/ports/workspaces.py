@@ -60,7 +60,9 @@ class Profile:
 
 
 # What delivery decides by, and may be written without a new version.
-UNVERSIONED = ("status", "active_tasks", "monthly_spend", "last_activity_at")
+UNVERSIONED = ("status", "active_tasks", "monthly_spend")
+# When it was last written to, and last wrote: no rule of delivery reads that.
+LAST_TIMES = ("last_activity_at", "last_outbound_at")
 
 
 class Workspaces(Protocol):

@@ -26,11 +26,11 @@ from molecule_platform.services import (
     delegation_context,
     delegations,
     filing,
+    last_times,
     own_tasks,
     waking,
 )
 from molecule_platform.services.delivery import Delivery
-from molecule_platform.services.outbound import OutboundTimes
 from molecule_wire import ids, jsontext
 
 _RECORDED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -81,7 +81,7 @@ class Delegating:
     def __init__(self, storage: Storage, clock: Clock, deliveries: Delivery, limits: ContextLimits) -> None:
         self._storage = storage
         self._clock = clock
-        self._outbound = OutboundTimes()
+        self._last_sent = last_times.sent()
         self._deliveries = deliveries
         self._limits = limits
 
@@ -185,7 +185,7 @@ class Delegating:
     def _sent(self, tx: Transaction, wish: Wish, made: Delegation, now: datetime) -> None:
         delegations.tell(tx, made, delegations.SENT, now)
         if wish.principal.workspace_id is not None:
-            self._outbound.note(tx, wish.principal.workspace_id, now)
+            self._last_sent.note(tx, wish.principal.workspace_id, now)
 
     def _reachable(self, tx: Transaction, wish: Wish) -> Workspace:
         """The target, if it lives and the tree lets the caller reach it."""

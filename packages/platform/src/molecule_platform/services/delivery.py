@@ -22,6 +22,7 @@ from molecule_platform.services import (
     bells,
     delegation_context,
     filing,
+    last_times,
     own_tasks,
     settlement,
     task_log,
@@ -30,7 +31,6 @@ from molecule_platform.services import (
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.desk import Desk, Slot
 from molecule_platform.services.mailbox_capacity import CapacityLimits, MailboxCapacity
-from molecule_platform.services.outbound import OutboundTimes
 from molecule_platform.services.submissions import Receipt, Submission
 from molecule_wire import ids
 from molecule_wire.a2a import errors, text
@@ -80,7 +80,7 @@ class Delivery:
         self._storage = storage
         self._bells = bells
         self._clock = clock
-        self._outbound = OutboundTimes()
+        self._received, self._sent = last_times.received(), last_times.sent()
         self._replica_id = replica_id
         self._desk = desk
         self._courier = courier
@@ -130,7 +130,7 @@ class Delivery:
             until = now + timedelta(seconds=submission.hold_seconds)
             tx.mailbox.hold(first.message.id, self._holder(submission), until)
         if submission.principal.workspace_id is not None:
-            self._outbound.note(tx, submission.principal.workspace_id, now)
+            self._sent.note(tx, submission.principal.workspace_id, now)
         return first
 
     def _accept_new(
@@ -150,7 +150,8 @@ class Delivery:
             raise dispatch.busy(target)
         if not dispatch.speaks_tasks(target):
             message = message.but(task_state="submitted")
-        stored = filing.store(tx, message, now, text.text_of_message(submission.request.message), target)
+        said = text.text_of_message(submission.request.message)
+        stored = filing.store(tx, message, now, said, self._received)
         if submission.also is not None:
             submission.also(tx, stored, now)
         if submission.continues is not None or not dispatch.speaks_tasks(target):

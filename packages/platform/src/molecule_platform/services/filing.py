@@ -1,32 +1,35 @@
 """A new message in the mailbox: the row, its place in the log, and a ring for whoever takes it."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from molecule_platform.domain import inbox
 from molecule_platform.domain.messages import Message
-from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, logbook
+from molecule_platform.services.last_times import LastTimes
 from molecule_wire import ids
-
-# How exactly it is known when a workspace last did something.
-NOTICED_EVERY = timedelta(seconds=1)
 
 
 def store(
-    tx: Transaction, message: Message, now: datetime, said: str | None = None, target: Workspace | None = None
+    tx: Transaction,
+    message: Message,
+    now: datetime,
+    said: str | None = None,
+    received: LastTimes | None = None,
 ) -> Message:
     """Write a new message with its activity row, and ring for its target.
 
-    Who has read the words already, or the target, spares us reading them again.
+    Who has read the words already, or knows when its target last got something, spares us to do so.
     """
     numbered = tx.mailbox.insert(message)
     words = said_in(message) if said is None else said
     tx.activity.insert(_row(numbered, "a2a_receive", "pending", logbook.beginning(words), now, message.id))
-    if target is None or target.last_activity_at is None or target.last_activity_at + NOTICED_EVERY < now:
+    if received is None:
         tx.workspaces.touch(message.target_id, last_activity_at=now)
+    else:
+        received.note(tx, message.target_id, now)
     if message.status == "accepted":
         tx.signal(bells.mail(message.target_id))
     tx.signal(bells.EVENTS)

@@ -35,7 +35,7 @@ class _Compiled:
         self.text = str(compiled)
         self.execute = self._directly if dialect.name == "sqlite" else self._by_cursor
         self._writes = not self.text.startswith("SELECT")
-        self.writes_workspaces = standings.writes_workspaces(self.text)
+        self.changes_standings = standings.changes_standings(self.text)
         order: list[str] = compiled.positiontup
         constants = {name: compiled.params[name] for name in order if not compiled.binds[name].required}
         converts = {name: _to(compiled.binds[name].type, dialect) for name in order}
@@ -48,7 +48,7 @@ class _Compiled:
         ]
 
     def _directly(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
-        if self.writes_workspaces:
+        if self.changes_standings:
             standings.note(connection)
         driver: Any = connection.connection.dbapi_connection
         return driver.execute(self.text, self.values(parameters))
@@ -113,7 +113,7 @@ class Prepared:
         """Execute for each of several sets of parameters."""
         compiled = self._compiled(connection)
         writes.note(connection)
-        if compiled.writes_workspaces:
+        if compiled.changes_standings:
             standings.note(connection)
         connection.connection.cursor().executemany(compiled.text, [compiled.values(row) for row in rows])
 

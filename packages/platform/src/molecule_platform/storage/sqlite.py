@@ -268,7 +268,7 @@ def _engine(path: Path, begin: str | None, *, busy_ms: int, cache_kb: int) -> En
 
     @event.listens_for(engine, "before_cursor_execute")
     def notice(connection: Connection, _cursor: Any, text: str, *_more: Any) -> None:
-        if standings.writes_workspaces(text):
+        if standings.changes_standings(text):
             standings.note(connection)
 
     _ = prepare, start, notice

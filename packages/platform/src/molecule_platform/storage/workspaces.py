@@ -96,17 +96,23 @@ class SqlWorkspaces:
 
     def member(self, workspace_id: str) -> Member | None:
         """What the access rule needs of it."""
-        row = _GET_MEMBER.first(self._connection, {"workspace": workspace_id})
-        return None if row is None else Member(removed=row.pop("status") == "removed", **row)
+        remembered = None if self._standings is None else self._standings.members
+        found = None if remembered is None else remembered.get(workspace_id)
+        if found is None:
+            row = _GET_MEMBER.first(self._connection, {"workspace": workspace_id})
+            found = None if row is None else Member(removed=row.pop("status") == "removed", **row)
+            if remembered is not None and found is not None:
+                remembered.keep(workspace_id, found)
+        return found
 
     def standing(self, known: Workspace) -> Workspace | None:
         """The workspace as it is now, read whole only if it has another version than the one known."""
-        remembered = self._standings
+        remembered = None if self._standings is None else self._standings.workspaces
         found = None if remembered is None else remembered.get(known.id)
         if found is None:
             found = self._standing(known)
             if remembered is not None and found is not None:
-                remembered.keep(found)
+                remembered.keep(known.id, found)
         return found
 
     def _standing(self, known: Workspace) -> Workspace | None:
