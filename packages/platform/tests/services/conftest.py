@@ -182,7 +182,7 @@ class Rig:
         self.provisioner = FakeProvisioner()
         self.lives = self.new_lives(self.provisioner)
         self.lifecycle = self.lives.lifecycle
-        self.identity = Identity(storage, bells, clock, ADMIN_TOKEN, org.id)
+        self.identity = Identity(storage, bells, clock, ADMIN_TOKEN, org.id, shared=False)
         self.authority = Authority(storage, clock)
         self.login = Login(storage, clock, self.identity)
         self.tokens = Tokens(storage, clock)

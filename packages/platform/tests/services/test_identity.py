@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from molecule_platform.domain.credentials import Token
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
+from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import identity
 from molecule_platform.services.identity import EndedWithWorkspace, Identity, Presented
 
@@ -79,18 +81,16 @@ async def test_no_credential_and_an_unknown_one_are_refused(
     assert refusal.status == 401
 
 
-@pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock of a test runs ahead of what is remembered for a moment."""
-    monkeypatch.setattr(identity, "CACHED_SECONDS", 0.0)
-
-
-@pytest.mark.usefixtures("forgetful")
 async def test_a_token_ends_at_its_time(rig: Rig, refuses: Refuses) -> None:
     await issue(rig, "token-one", expires_at=rig.clock.now() + timedelta(seconds=60))
     await bearer(rig, "token-one")
     rig.clock.advance(60)
     await refuses(bearer(rig, "token-one"), "token-expired")
+
+
+def revoke(rig: Rig, tx: Transaction) -> None:
+    tx.tokens.revoke("token-one", rig.clock.now(), "by hand")
+    tx.signal("credentials")
 
 
 async def test_a_revoked_token_is_refused_at_once_where_the_bell_is_heard(
@@ -100,13 +100,28 @@ async def test_a_revoked_token_is_refused_at_once_where_the_bell_is_heard(
     await bearer(rig, "token-one")
     await bearer(rig, "token-one")
 
-    def revoke(tx: Any) -> None:
-        tx.tokens.revoke("token-one", rig.clock.now(), "by hand")
-        tx.signal("credentials")
-
-    await rig.storage.write(revoke)
+    await rig.storage.write(partial(revoke, rig))
     await eventually(lambda: not rig.identity._tokens)
     await refuses(bearer(rig, "token-one"), "token-revoked")
+
+
+async def test_a_token_that_is_revoked_while_its_use_is_written_down_is_not_remembered(
+    rig: Rig, refuses: Refuses
+) -> None:
+    await issue(rig, "token-one")
+    await asyncio.gather(bearer(rig, "token-one"), rig.storage.write(partial(revoke, rig)))
+    await refuses(bearer(rig, "token-one"), "token-revoked")
+
+
+async def test_a_token_that_another_replica_revoked_is_refused_once_it_is_looked_up_again(
+    rig: Rig, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "CACHED_SECONDS", 0.0)
+    one_of_many = Identity(rig.storage, rig.bells, rig.clock, "admin-token", rig.org.id, shared=True)
+    await issue(rig, "token-one")
+    await one_of_many.authenticate(Presented(bearer="token-one"))
+    await rig.storage.write(lambda tx: tx.tokens.revoke("token-one", rig.clock.now(), "elsewhere"))
+    await refuses(one_of_many.authenticate(Presented(bearer="token-one")), "token-revoked")
 
 
 async def test_the_token_of_a_removed_workspace_says_that_it_was_removed(rig: Rig, refuses: Refuses) -> None:
@@ -117,14 +132,6 @@ async def test_the_token_of_a_removed_workspace_says_that_it_was_removed(rig: Ri
     assert (refusal.workspace_id, refusal.extras) == (created.workspace.id, {})
 
 
-async def test_a_token_is_not_remembered_past_its_end(rig: Rig) -> None:
-    await issue(rig, "token-one", expires_at=rig.clock.now() + timedelta(milliseconds=1))
-    await bearer(rig, "token-one")
-    await asyncio.sleep(0.002)
-    assert rig.identity._looked_up(credentials.digest("token-one")) is None
-
-
-@pytest.mark.usefixtures("forgetful")
 async def test_the_last_use_of_a_token_is_written_at_most_once_a_minute(rig: Rig) -> None:
     await issue(rig, "token-one")
     for _ in range(3):

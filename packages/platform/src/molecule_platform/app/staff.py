@@ -86,7 +86,7 @@ def hire(
     """Bring everyone together; nobody works yet."""
     storage, clock = ground.storage, ground.clock
     authority = Authority(storage, clock)
-    identity = Identity(storage, ground.bells, clock, ground.admin_token, ground.org_id)
+    identity = Identity(storage, ground.bells, clock, ground.admin_token, ground.org_id, shared=ground.shared)
     feed = Feed(storage, ground.clock, ground.bells, ground.log)
     loops = Loops(storage, clock, ground.log, ground.replica_id, ground.shared)
     metrics = Metrics(storage, loops, clock)

@@ -7,6 +7,8 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
+from molecule_wire.values import value
+
 PREFIX_LENGTH = 8
 TOKEN_BYTES = 32
 
@@ -37,7 +39,7 @@ def csrf_token(session_token: str) -> str:
     return base64.urlsafe_b64encode(keyed).rstrip(b"=").decode()
 
 
-@dataclass(frozen=True)
+@value
 class Token:
     """A row of `tokens`: never the token itself, only its digest and its first characters."""
 

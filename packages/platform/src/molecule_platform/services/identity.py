@@ -1,5 +1,6 @@
 """Identity comes from a credential, in this one place."""
 
+import math
 import time
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,7 +15,8 @@ from molecule_platform.services import claims
 from molecule_platform.services.bells import CREDENTIALS, Bells
 from molecule_wire.values import value
 
-CACHED_SECONDS = 0.8  # a revocation counts everywhere within a second, also when its bell is lost
+# Where other replicas end tokens, too: a revocation counts within a second, also when its bell is lost.
+CACHED_SECONDS = 0.8
 MOST_CACHED = 100_000
 USED_WRITTEN_EVERY = timedelta(seconds=60)
 SESSION_SLIDES = timedelta(hours=12)
@@ -46,11 +48,34 @@ class EndedWithWorkspace(Refusal):
         self.at = token.revoked_at
 
 
+@value
+class _Cached:
+    """The principal of a token that was good, and until when that need not be looked up again.
+
+    `until` is a time of the monotonic clock; at `due` the token ends, or its use is written down again.
+    """
+
+    principal: Principal
+    until: float
+    due: datetime
+
+
 class Identity:
-    """Makes a principal from a credential, or says why not."""
+    """Makes a principal from a credential, or says why not.
+
+    Good tokens are cached. Every change of tokens rings a bell that empties the cache; what other replicas
+    may change (`shared`) is also looked up anew each second.
+    """
 
     def __init__(
-        self, storage: Storage, bells: Bells, clock: Clock, admin_token: str, default_org: str
+        self,
+        storage: Storage,
+        bells: Bells,
+        clock: Clock,
+        admin_token: str,
+        default_org: str,
+        *,
+        shared: bool = True,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -58,8 +83,11 @@ class Identity:
         self._admin = Principal(
             "user:admin", default_org, principals.ADMIN_SCOPES, "admin", "owner", credential=ADMIN
         )
-        self._tokens: dict[str, tuple[Principal, float]] = {}
-        bells.watch(CREDENTIALS, lambda _rest: self._tokens.clear())
+        self._cached_seconds = CACHED_SECONDS if shared else math.inf
+        self._tokens: dict[str, _Cached] = {}
+        # How often tokens changed: what was looked up before the last time is not remembered after it.
+        self._changes = 0
+        bells.watch(CREDENTIALS, lambda _rest: self._forget())
 
     async def authenticate(self, presented: Presented) -> Principal:
         """The principal behind the credential. Raises a 401 refusal when there is none."""
@@ -87,7 +115,13 @@ class Identity:
     def _looked_up(self, token_hash: str) -> Principal | None:
         """The principal of a token that was found good a moment ago."""
         cached = self._tokens.get(token_hash)
-        return None if cached is None or cached[1] <= time.monotonic() else cached[0]
+        if cached is None or cached.until <= time.monotonic() or cached.due <= self._clock.now():
+            return None
+        return cached.principal
+
+    def _forget(self) -> None:
+        self._changes += 1
+        self._tokens.clear()
 
     async def _by_ticket(self, ticket: str) -> Principal:
         """Spend the ticket: whoever shows it is the one who asked for it."""
@@ -104,7 +138,7 @@ class Identity:
         known = self._looked_up(token_hash)
         if known is not None:
             return known
-        asked_at = time.monotonic()
+        asked_at, changes = time.monotonic(), self._changes
         token = await self._storage.glance(lambda tx: tx.tokens.by_hash(token_hash))
         if token is None:
             raise Refusal("invalid-token", "this token is not known here")
@@ -112,16 +146,20 @@ class Identity:
         check_token(token, now)
         if token.last_used_at is None or now - token.last_used_at >= USED_WRITTEN_EVERY:
             await self._note_use(token, now)
+            token = replace(token, last_used_at=now)
         principal = principal_of(token)
-        self._keep(token, principal, now, asked_at)
+        if changes == self._changes:
+            self._keep(token, principal, asked_at)
         return principal
 
-    def _keep(self, token: Token, principal: Principal, now: datetime, asked_at: float) -> None:
-        """Remember a good token for a moment, and never past its end."""
+    def _keep(self, token: Token, principal: Principal, asked_at: float) -> None:
+        """Remember a good token, but not past its end or the time to write down its use."""
         if len(self._tokens) >= MOST_CACHED:
             self._tokens.clear()
-        left = CACHED_SECONDS if token.expires_at is None else (token.expires_at - now).total_seconds()
-        self._tokens[token.token_hash] = (principal, asked_at + min(CACHED_SECONDS, left))
+        assert token.last_used_at is not None
+        due = token.last_used_at + USED_WRITTEN_EVERY
+        due = due if token.expires_at is None else min(due, token.expires_at)
+        self._tokens[token.token_hash] = _Cached(principal, asked_at + self._cached_seconds, due)
 
     async def _note_use(self, token: Token, now: datetime) -> None:
         self._tokens.pop(token.token_hash, None)
