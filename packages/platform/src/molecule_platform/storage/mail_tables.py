@@ -85,7 +85,8 @@ messages = Table(
     one_by_one("lease_kind", message_rules.LEASE_KINDS),
     Index("ix_messages_queue", "target_id", "status", "seq"),
     Index("ix_messages_sent", "caller", "seq"),
-    Index("ix_messages_context", "target_id", "context_id", "caller", "seq"),
+    # A new context is named after its message: the indexes of all mailboxes grow in one place.
+    Index("ix_messages_context", "context_id", "target_id", "caller", "seq"),
 )
 _row = messages.c
 # Only who asks by these very conditions finds by such an index; every other row pays nothing for it.
