@@ -21,8 +21,9 @@ from molecule_wire import times
 
 _Convert = Callable[[Any], Any] | None
 
-# One moment stands in many rows.
+# One moment stands in many rows, and in several columns of one.
 _read = functools.lru_cache(maxsize=256)(times.parse_time)
+_written = functools.lru_cache(maxsize=256)(times.format_time)
 
 
 class _Compiled:
@@ -148,7 +149,7 @@ class Prepared:
 
 def _to(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
     if isinstance(kind, UtcTime) and dialect.name == "sqlite":
-        return times.format_time
+        return _written
     if isinstance(kind, Boolean):
         return None
     return kind.dialect_impl(dialect).bind_processor(dialect)
