@@ -1,7 +1,7 @@
 """What one durable message from agent to agent costs the platform's processor; its target answers at once.
 
 Three hundred agents send with tokens of their own, in turn, to thirty-two: nothing that was looked up for one
-message is of use for the next.
+message is of use for the next, but what the platform remembers of every agent until it changes.
 """
 
 import functools
