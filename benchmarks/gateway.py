@@ -174,25 +174,40 @@ def door_of(workspace_id: str) -> str:
 def running(
     workspaces: int = 1, capacity: int = CAPACITY, senders: int = 0, **settings: str
 ) -> Generator[Gateway]:
-    """The platform and its echo agent, each in a process of its own, and agents that only send."""
+    """The platform and its echo agent, each in a process of its own, and agents that only send.
+
+    All of them stand below one workspace, as in an organisation.
+    """
     with (
         tempfile.TemporaryDirectory() as folder,
         processes.running("benchmarks.echo_agent") as agent,
         live_platform.running(Path(folder) / "data", "--no-demo", **SETTINGS, **settings) as platform,
     ):
         url = f"http://127.0.0.1:{agent.port}/"
-        joined = [_join(platform, f"echo-{number}", url, capacity) for number in range(workspaces)]
+        admin_token = platform.admin_token()
         connection = http.client.HTTPConnection("127.0.0.1", platform.port, timeout=30)
-        sending = [
-            turns.joined(connection, f"sender-{number}", platform.admin_token()) for number in range(senders)
+        lead, _ = turns.joined(connection, "lead", admin_token)
+        joined = [
+            _join(connection, admin_token, f"echo-{number}", lead, url, capacity)
+            for number in range(workspaces)
         ]
-        yield Gateway(platform, platform.admin_token(), joined, [token for _id, token in sending])
+        sending = [
+            turns.joined(connection, f"sender-{number}", admin_token, lead) for number in range(senders)
+        ]
+        connection.close()
+        yield Gateway(platform, admin_token, joined, [token for _id, token in sending])
 
 
-def _join(platform: live_platform.LivePlatform, name: str, url: str, capacity: int) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", platform.port, timeout=30)
-    body = {"name": name, "runtime": "external", "max_concurrent_tasks": capacity}
-    made = turns.post(connection, "/workspaces", body, platform.admin_token())
+def _join(
+    connection: http.client.HTTPConnection,
+    admin_token: str,
+    name: str,
+    parent_id: str,
+    url: str,
+    capacity: int,
+) -> str:
+    body = {"name": name, "runtime": "external", "max_concurrent_tasks": capacity, "parent_id": parent_id}
+    made = turns.post(connection, "/workspaces", body, admin_token)
     card = {
         "name": name,
         "description": "Says hello",
@@ -205,5 +220,4 @@ def _join(platform: live_platform.LivePlatform, name: str, url: str, capacity: i
     }
     register = {"id": made["id"], "url": url, "agent_card": card}
     turns.post(connection, "/registry/register", register, made["connection"]["auth_token"])
-    connection.close()
     return made["id"]

@@ -43,9 +43,12 @@ def request(what: str, body: bytes = b"", token: str | None = None) -> bytes:
     return "\r\n".join([*lines, "Content-Type: application/json", "", ""]).encode() + body
 
 
-def joined(connection: http.client.HTTPConnection, name: str, admin_token: str) -> tuple[str, str]:
+def joined(
+    connection: http.client.HTTPConnection, name: str, admin_token: str, parent_id: str | None = None
+) -> tuple[str, str]:
     """A workspace whose agent has registered: its id and its token."""
-    made = post(connection, "/workspaces", {"name": name, "external": True}, admin_token)
+    body = {"name": name, "external": True, "parent_id": parent_id}
+    made = post(connection, "/workspaces", body, admin_token)
     token = made["connection"]["auth_token"]
     post(connection, "/registry/register", {"id": made["id"], "agent_card": {"name": "a"}}, token)
     return made["id"], token

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
 from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage import standings
 
@@ -67,6 +71,22 @@ async def test_who_stands_where_is_seen_once_it_changed(store: Store) -> None:
     assert await store.storage.write(lambda tx: tx.workspaces.move(moved))
     assert bob == store.bob.as_member()
     assert await store.storage.glance(lambda tx: tx.workspaces.member(store.bob.id)) == moved.as_member()
+
+
+async def test_who_is_above_is_seen_once_somebody_there_has_moved(store: Store) -> None:
+    async def above(workspace_id: str) -> list[str]:
+        return await store.storage.glance(lambda tx: tx.workspaces.ancestors(workspace_id))
+
+    top, low = (replace(store.ada, id=str(uuid4()), name=name) for name in ("top", "low"))
+    for made in (top, replace(low, parent_id=store.bob.id)):
+        await store.storage.write(partial(_insert, made))
+    assert (await above(low.id), await above(store.bob.id)) == ([store.bob.id], [])
+    assert await store.storage.write(lambda tx: tx.workspaces.move(store.bob.changed(parent_id=top.id)))
+    assert (await above(low.id), await above(store.bob.id)) == ([store.bob.id, top.id], [top.id])
+
+
+def _insert(workspace: Workspace, tx: Transaction) -> None:
+    tx.workspaces.insert(workspace)
 
 
 @pytest.mark.parametrize(

@@ -59,16 +59,18 @@ class Standings:
     def __init__(self) -> None:
         self.workspaces: Remembered[Workspace] = Remembered()
         self.members: Remembered[Member] = Remembered()
+        self.ancestors: Remembered[tuple[str, ...]] = Remembered()
+        self._all = (self.workspaces, self.members, self.ancestors)
 
     def change(self) -> None:
-        """A workspace is being written."""
-        self.workspaces.change()
-        self.members.change()
+        """A workspace is being written; nobody moves in the tree without that."""
+        for remembered in self._all:
+            remembered.change()
 
     def settle(self) -> None:
         """What was being written is now committed, or undone."""
-        self.workspaces.settle()
-        self.members.settle()
+        for remembered in self._all:
+            remembered.settle()
 
 
 def attach(connection: Connection, standings: Standings) -> None:

@@ -198,8 +198,14 @@ class SqlWorkspaces:
 
     def ancestors(self, workspace_id: str) -> list[str]:
         """Who is above, nearest first."""
-        rows = lineage.ANCESTORS.rows(self._connection, {"workspace_id": workspace_id})
-        return [row["ancestor_id"] for row in rows]
+        remembered = None if self._standings is None else self._standings.ancestors
+        found = None if remembered is None else remembered.get(workspace_id)
+        if found is None:
+            rows = lineage.ANCESTORS.rows(self._connection, {"workspace_id": workspace_id})
+            found = tuple(row["ancestor_id"] for row in rows)
+            if remembered is not None:
+                remembered.keep(workspace_id, found)
+        return list(found)
 
     def in_org(self, org_id: str, wanted: Wanted) -> list[Found]:
         """A page of an organisation."""
