@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from molecule_runtime.kit import known_secrets, wedge
 from molecule_runtime.runtimes.hermes import gateway as gateway_module
@@ -139,6 +140,24 @@ async def test_a_program_that_keeps_ending_is_started_again_and_then_wedged(
     assert sum("ended with code 7" in line for line in lines) >= 4
     assert "hermes: API_SERVER_ENABLED=true" in lines
     assert not [line for line in lines if "canary" in line or gateway.settings.api_key in line]
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_it_starts_on_the_event_loop_of_a_workspace_and_its_files_are_private(
+    env: dict[str, str], tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    written = tmp_path / "written"
+    program = _program(tmp_path, f"echo x >{written}.part; mv {written}.part {written}; sleep 60")
+
+    async def started() -> None:
+        gateway = _gateway({**env, "HERMES_BIN": program})
+        await gateway.start()
+        await _until(written.exists)
+        await gateway.stop()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(started())
+    assert written.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_stop_ends_the_whole_group_whatever_the_code(

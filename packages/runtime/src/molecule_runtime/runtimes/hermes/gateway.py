@@ -124,7 +124,6 @@ class Gateway:
         process = await processes.spawn(
             *leftovers.ended_with_us(str(executable), "gateway", "run", "--external-supervisor"),
             stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env=child_environment(self._env, self.settings.home),
-            umask=0o077,
         )  # fmt: skip
         leftovers.note(self.settings.home, process.pid)
         log.info("hermes gateway started with pid %d", process.pid)

@@ -22,20 +22,20 @@ MAX_NOTE_BYTES = 4096
 log = logging.getLogger(__name__)
 
 
-# Run before the program itself: asks for SIGTERM at the death of the parent (PR_SET_PDEATHSIG is 1), unless
-# that one is dead already.
+# Run before the program itself, for uvloop starts no child with a umask. On Linux it asks for SIGTERM at the
+# death of the parent (PR_SET_PDEATHSIG is 1), unless that one is dead already.
 _WRAPPER = """
 import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 15)
+os.umask(0o077)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 15)
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
 def ended_with_us(*command: str) -> tuple[str, ...]:
-    """The command, told to the kernel to end with the thread that starts it."""
-    if sys.platform != "linux":
-        return command
+    """The command, its files for the owner alone; the kernel ends it with the thread that starts it."""
     return (sys.executable, "-I", "-S", "-c", _WRAPPER, str(os.getpid()), *command)
 
 
