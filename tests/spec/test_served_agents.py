@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 import requests
 
+from molecule_a2a import AgentApp, Turn
 from molecule_agent import Fail, InboundMessage, InboxDelivery, PushDelivery, RemoteAgentClient
+from molecule_platform.testing import servers, serving
+from molecule_wire import JSONObject
 from molecule_wire.calls import delegations, workspaces
 from tests.spec.platforms import Engine, Platform
 
@@ -77,17 +80,59 @@ def test_a_message_that_the_handler_wants_again_is_delivered_again(
     assert [message.message_id for message in served.got] == [served.got[0].message_id] * 2
 
 
-def test_a_stream_passes_the_gateway_event_by_event(platform: Platform, served: Served) -> None:
+def streamed(platform: Platform, workspace_id: str) -> list[dict[str, Any]]:
+    """What the caller of a stream is told."""
     said = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": said}}
     headers = {**platform.headers(), "A2A-Version": "1.0"}
-    url = f"{platform.url}/agents/{served.client.workspace_id}/"
-    answer = requests.post(url, json=body, headers=headers, timeout=30)
-    events: list[dict[str, Any]] = [
+    answer = requests.post(f"{platform.url}/agents/{workspace_id}/", json=body, headers=headers, timeout=30)
+    return [
         json.loads(line.removeprefix("data: "))["result"]
         for line in answer.text.splitlines()
         if line.startswith("data: ")
     ]
+
+
+@pytest.mark.parametrize("server", ["the SDK's", "asyncio"])
+def test_a_message_that_the_handler_wants_again_in_a_stream_is_delivered_again(
+    platform: Platform, server: str
+) -> None:
+    attempts: list[str] = []
+
+    def fail_at_first() -> str:
+        attempts.append("hi")
+        if len(attempts) == 1:
+            raise Fail("not yet", retry=True)
+        return "now"
+
+    client = platform.join("again")
+    if server == "asyncio":
+
+        async def handle(turn: Turn) -> str:
+            return fail_at_first()
+
+        url = f"http://127.0.0.1:{(port := servers.free_port())}/"
+        card: JSONObject = {"name": "again", "capabilities": {"streaming": True}}
+        with serving.serving(AgentApp(handle, card, url=url), port):
+            body = {"id": client.workspace_id, "url": url, "agent_card": card}
+            platform.ok("POST", "/registry/register", token=client.load_token(), json=body)
+            events = streamed(platform, client.workspace_id)
+    else:
+        own = client.start_a2a_server(
+            lambda message, _: fail_at_first(), host="127.0.0.1", dispatch_secret="s3cret"
+        )
+        client.register()
+        events = streamed(platform, client.workspace_id)
+        own.stop()
+    states = [event["statusUpdate"]["status"]["state"] for event in events if "statusUpdate" in event]
+    assert (attempts, states.count("TASK_STATE_FAILED"), states[-1]) == (
+        ["hi", "hi"], 0, "TASK_STATE_COMPLETED",
+    )  # fmt: skip
+    assert events[-1]["statusUpdate"]["status"]["message"]["parts"] == [{"text": "now"}]
+
+
+def test_a_stream_passes_the_gateway_event_by_event(platform: Platform, served: Served) -> None:
+    events = streamed(platform, served.client.workspace_id)
     assert next(iter(events[0])) == "task"
     assert events[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
     assert events[-1]["statusUpdate"]["status"]["message"]["parts"] == [{"text": "re: hi"}]

@@ -35,6 +35,8 @@ class Said:
     state: str | None = None
     artifact_ids: tuple[str, ...] = ()
     append: bool = False
+    asks_again: bool = False
+    """Whether the agent has failed and asks to be given the message again."""
 
 
 Tell = Callable[[Sequence[Said]], Awaitable[None]]
@@ -80,6 +82,19 @@ class Unanswered:
     def came_after_delivery(self) -> bool:
         """Whether the agent had the message: it said more to it, by whatever status, than that it is busy."""
         return self.delivery_confirmed or (self.agent_status is not None and self.code != "peer-busy")
+
+
+ASKED_AGAIN = Unanswered(
+    "peer-unavailable",
+    "the agent failed and asks for the message again",
+    retryable=True,
+    delivery_confirmed=True,
+    forgotten=True,
+)
+
+
+class AskedAgain(Exception):
+    """The agent has failed and asks for the message again: the end of its task is not told as an answer."""
 
 
 class AnswerTooLong(Exception):

@@ -99,10 +99,10 @@ class Carrier:
             raise
         except Fenced:
             # The lease is gone, which settling will find; or the task had an end before this message had one.
-            sentence = (
-                "the task of the message was over, or read by another message, before the agent was done"
-            )
+            sentence = "the message's task was over, or another message's, before the agent was done"
             return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+        except links.AskedAgain:
+            return links.ASKED_AGAIN
         except (EventRefused, links.AnswerTooLong) as refused:
             return Unanswered("invalid-agent-response", refused.sentence, False, delivery_confirmed=True)
         except Exception as problem:  # noqa: BLE001 - a fault of ours must not leave the message leased for ever

@@ -8,7 +8,7 @@ from typing import Any, cast
 from molecule_platform.domain import folding, naming, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
-from molecule_platform.ports.links import AnswerTooLong, Said
+from molecule_platform.ports.links import AnswerTooLong, AskedAgain, Said
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import conclusions, delegations, task_log
 from molecule_platform.services.task_log import Fenced
@@ -65,7 +65,9 @@ class Hearing:
         return self.bare is not None or self.state in tasks.TERMINAL
 
     def count(self, said: Sequence[Said], max_bytes: int) -> None:
-        """Count what is said to this message. Raises `AnswerTooLong`."""
+        """Count what is said to this message. Raises `AnswerTooLong`, or `AskedAgain`."""
+        if any([one.asks_again for one in said]):
+            raise AskedAgain
         self._size += sum([len(one.payload) for one in said])
         if self._size > max_bytes:
             raise AnswerTooLong(f"the agent said more than {max_bytes} bytes to one message")

@@ -52,6 +52,7 @@ class _Body(Struct, rename="camel"):
     artifacts: list[_Artifact] | None = None
     history: list[Raw] | None = None
     append: bool | None = None
+    metadata: Raw = Raw()
 
 
 class _Wrapped(Struct, rename="camel"):
@@ -147,16 +148,26 @@ def _said(kind: EventKind, body: _Body, payload: bytes, dialect: Dialect) -> Sai
     if kind == "message" and dialect == "1.0" and not _is_message(payload):
         raise EventRefused("malformed-event", "a Message needs a messageId, a role and parts")
     listed = [body.artifact] if body.artifact else body.artifacts or []
+    state = _state(body, dialect) if kind in ("task", "status") else None
     return Said(
         kind=kind,
         payload=payload,
         dialect=dialect,
         task_id=task_id,
         context_id=body.context_id or None,
-        state=_state(body, dialect) if kind in ("task", "status") else None,
+        state=state,
         artifact_ids=tuple(artifact.artifact_id for artifact in listed),
         append=kind == "artifact" and body.append is True,
+        asks_again=state == "failed" and _is_retryable(body.metadata),
     )
+
+
+def _is_retryable(metadata: Raw) -> bool:
+    """Whether an agent that failed asks for the message again (`molecule.retryable`)."""
+    given = _given(metadata)
+    told = jsontext.decode(given) if given is not None else None
+    own = told.get("molecule") if isinstance(told, dict) else None
+    return isinstance(own, dict) and own.get("retryable") is True
 
 
 def modern(said: Said) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import msgspec
 from molecule_platform.domain.messages import Message
 from molecule_platform.gateway.links import events, forms
 from molecule_platform.gateway.links.forms import Form
-from molecule_platform.ports.links import Answered, Said, Unanswered, Working
+from molecule_platform.ports.links import ASKED_AGAIN, Answered, Said, Unanswered, Working
 from molecule_wire import JSON, JSONObject, ids, jsontext
 from molecule_wire.a2a import checks, convert, errors, operations, tasks, text
 from molecule_wire.a2a.operations import Dialect
@@ -103,6 +103,8 @@ def _task_answer(form: Form, message: Message) -> Answered | Unanswered | Said:
         return Unanswered("invalid-agent-response", refused.sentence, False, delivery_confirmed=True)
     if said.state in OPEN_STATES:
         return said
+    if said.asks_again:
+        return ASKED_AGAIN
     stored = _stored(form.result, form.dialect, message)
     return Answered(stored, None, said.state or "completed", said.task_id)
 

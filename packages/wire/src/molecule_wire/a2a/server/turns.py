@@ -86,6 +86,10 @@ class Turn:
     def fail(self, parts: object = None, *, retry: bool = False, metadata: JSONObject | None = None) -> None:
         """End in failure; with `retry` whoever delivered the message may deliver it again."""
         self.retry = retry
+        if retry:  # for who reads a stream: who waits for one answer is told by its status
+            own = (metadata or {}).get("molecule")
+            told: JSONObject = {**own, "retryable": True} if isinstance(own, dict) else {"retryable": True}
+            metadata = {**(metadata or {}), "molecule": told}
         self._end(TaskState.FAILED, parts, metadata)
 
     # What others do to it
