@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import io
 import re
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -126,6 +128,42 @@ def test_an_external_agent_downloads_verifies_reports_and_is_listed(
     row = plugins_of(furnished, ada)["x"]
     assert (row["state"], row["sha256"], row["supported_on_runtime"]) == ("recorded", digest, True)
     assert seen(furnished, ada) == ["PLUGIN_INSTALLED"]
+
+
+PROGRAM = """
+import logging, sys
+from molecule_agent import RemoteAgentClient
+
+logging.basicConfig(format="%(message)s", level=logging.WARNING)
+agent = RemoteAgentClient(sys.argv[1], sys.argv[2], token_dir=sys.argv[3])
+agent.register()
+print((agent.install_plugin("x") / "a.txt").read_text())
+"""
+
+
+def test_a_program_started_again_goes_on_with_the_pinned_version_of_a_changed_plugin(
+    furnished: Platform, tmp_path: Path
+) -> None:
+    ada = furnished.create("ada")["id"]
+
+    def start(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, *command], check=False, capture_output=True, text=True)
+
+    program = ("-c", PROGRAM, ada, furnished.url, str(tmp_path / "ada"))
+    put(furnished, "x", {"a.txt": b"one"})
+    first = start(*program)
+    assert (first.returncode, first.stdout, first.stderr) == (0, "one\n", "")
+    put(furnished, "x", {"a.txt": b"two"}, version="2.0.0")
+    again = start(*program)
+    assert (again.returncode, again.stdout) == (0, "one\n"), again.stderr
+    assert again.stderr.count("local://x has changed since it was pinned") == 1
+    assert "version 1.0.0 is pinned, 2.0.0 is there now" in again.stderr
+    assert plugins_of(furnished, ada)["x"]["version"] == "1.0.0"
+    where = ("--platform-url", furnished.url, "--workspace-id", ada, "--token-dir", str(tmp_path / "ada"))
+    refusal = start("-m", "molecule_agent", "install", "x", *where)
+    assert (refusal.returncode, "plugins.lock pins version '1.0.0'" in refusal.stderr) == (1, True)
+    assert start("-m", "molecule_agent", "install", "x", "--upgrade", *where).returncode == 0
+    assert start(*program).stdout == "two\n"
 
 
 def test_the_sdk_installs_from_both_sources_and_what_it_reports_is_listed(

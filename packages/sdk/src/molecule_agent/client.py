@@ -123,6 +123,7 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
         self._session: responses.SessionLike = sessions.new_session() if session is None else session
         self._retry = retry or RetryPolicy()
         self._plugin_policy = plugin_policy
+        self._installed_plugins, self._told_plugin_updates = set[str](), set[str]()
         self._clock = clock or _ModuleClock()
         self._url_cache = {}
         self._known_peers = ([], 0.0)
@@ -227,7 +228,8 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
         """Install a plugin through the platform and return its directory.
 
         It is verified before it replaces a version that is there. `sha256` is a digest that you have from
-        elsewhere; `upgrade` lets it differ from `plugins.lock`, `frozen` installs only what is locked.
+        elsewhere; `upgrade` lets it differ from `plugins.lock`, `frozen` installs only what is locked. When
+        the program starts, a local plugin that has changed stays as it is pinned, with a warning.
         `setup_env` names the variables that `setup.sh` may see, among those that the plugin asks for.
         """
         from molecule_agent.plugins import installing
@@ -241,6 +243,7 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
             frozen=frozen,
             allow_signer_change=allow_signer_change,
             setup_env=setup_env or (),
+            at_start=name not in self._installed_plugins,
         )
         return installing.install(self, wish, report=report_to_platform)
 

@@ -14,7 +14,9 @@ from molecule_wire import JSON, JSONObject, jsontext
 LOCK_FILE = "plugins.lock"
 LOCK_VERSION = 1
 LOCK_BYTES = 16 * 1024 * 1024
-_COMPARED = ("version", "resolved", "content_sha256", "manifest_sha256", "archive_sha256")
+# The archive's digest is only a record: the same files packed at another time, in another order or with
+# another compression are the same plugin.
+_COMPARED = ("version", "resolved", "content_sha256", "manifest_sha256")
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ def check(
     """Whether the lock must be written for what was found; `LockMismatchError` when it pins something else.
 
     An entry of another source does not bind, unless `frozen`: then only what is locked may be installed, and
-    nothing is written, not even for an upgrade. Signers and times are not compared: who may sign an update is
-    decided by `molecule_plugin.trust`.
+    nothing is written, not even for an upgrade. Signers, times and the bytes of the archive are not compared:
+    who may sign an update is decided by `molecule_plugin.trust`.
     """
     if frozen:
         _hold_frozen(name, entry, found)
@@ -131,8 +133,7 @@ def _hold_frozen(name: str, entry: LockEntry | None, found: LockEntry) -> None:
 def _hold(name: str, entry: LockEntry, found: LockEntry) -> None:
     for member in _COMPARED:
         pinned, seen = str(getattr(entry, member)), str(getattr(found, member))
-        unknown_archive = member == "archive_sha256" and not (pinned and seen)
-        if pinned != seen and not unknown_archive:
+        if pinned != seen:
             raise _mismatch(name, member, pinned, seen)
 
 

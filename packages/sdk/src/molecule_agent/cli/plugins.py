@@ -24,17 +24,19 @@ def add_install_flags(command: argparse.ArgumentParser) -> None:
 
 
 def install(client: RemoteAgentClient, args: object) -> None:
-    """Install a plugin; print where it is."""
-    path = client.install_plugin(
+    """Install a plugin; print where it is. Another content than the pinned one needs `--upgrade`."""
+    from molecule_agent.plugins import installing
+
+    wish = installing.Wish(
         flags.text(args, "name"),
         source=flags.text(args, "source") or None,
-        run_setup_sh=flags.plain(args, "no_setup") is not True,
+        run_setup=flags.plain(args, "no_setup") is not True,
         sha256=flags.text(args, "sha256") or None,
         upgrade=flags.plain(args, "upgrade") is True,
         frozen=flags.plain(args, "frozen") is True,
         allow_signer_change=flags.plain(args, "allow_signer_change") is True,
     )
-    print(path)
+    print(installing.install(client, wish, report=True))
 
 
 def uninstall(client: RemoteAgentClient, args: object) -> None:

@@ -16,7 +16,7 @@ from molecule_agent.plugins.records import Home
 from molecule_plugin import archive as archives
 from molecule_plugin import lock, names, setup_script, swapping, trust
 from molecule_plugin.digest import SIGNATURE_FILE, check_digest
-from molecule_plugin.errors import SHA256MismatchError
+from molecule_plugin.errors import LockMismatchError, SHA256MismatchError
 from molecule_plugin.ledger import InstallLedger, SetupRecord
 from molecule_plugin.lock import LockEntry
 from molecule_plugin.placing import keep_beside, new_paths, sha256_of
@@ -47,6 +47,8 @@ class Wish:
     frozen: bool = False
     allow_signer_change: bool = False
     setup_env: Mapping[str, str] | Collection[str] = ()
+    at_start: bool = False
+    """A program that starts goes on with the pinned version of a local plugin whose source has changed."""
 
     @property
     def full_source(self) -> str:
@@ -64,9 +66,11 @@ def install(client: "RemoteAgentClient", wish: Wish, *, report: bool) -> Path:
         fetched = fetching.fetch(client, request, archive)
         installer = Installer(client, wish, fetched, Demands.of(client, fetched))
         with client._store.locked(LOCK_WAIT):
-            installer.install(archive)
-    if report:
-        _report(client, wish.full_source)
+            is_installed = installer.install(archive)
+    if is_installed:
+        client._installed_plugins.add(wish.name)
+        if report:
+            _report(client, wish.full_source)
     return client.plugins_dir / wish.name
 
 
@@ -99,20 +103,59 @@ class Installer:
         self._home = Home(client.token_file.parent)
         self._target = self._home.tree(wish.name)
 
-    def install(self, archive: BinaryIO) -> None:
-        """Take the archive through staging to its place, or leave everything as it was."""
+    def install(self, archive: BinaryIO) -> bool:
+        """Take the archive through staging to its place, or leave everything as it was.
+
+        False when the program goes on with the pinned version instead.
+        """
         with swapping.change(self._home.directory, self._home.trees) as change:
             staging = change.staging(self._wish.name)
             archives.safe_extract(archive, staging)
             locked = self._home.locked()
             verified = self._verify(staging, locked.get(self._wish.name))
             entry = self._entry(verified)
-            is_new = self._check_lock(locked.get(self._wish.name), entry)
+            pinned = locked.get(self._wish.name)
+            try:
+                is_new = self._check_lock(pinned, entry)
+            except LockMismatchError:
+                if pinned is None or not self._can_go_on(pinned):
+                    raise
+                self._tell_of_update(pinned, entry)
+                return False
             self._keep_signature(staging)
             ledger = self._place(change, staging, verified)
             if is_new:
                 change.write(self._home.lock_file, lock.lock_content(locked | {self._wish.name: entry}))
             change.write(self._home.ledger_file(self._wish.name), ledger.content())
+        return True
+
+    def _can_go_on(self, pinned: LockEntry) -> bool:
+        """Whether the pinned version may stay: it is whole, not revoked, and nobody asked for another."""
+        wish = self._wish
+        if not wish.at_start or wish.frozen or wish.sha256 or not pinned.source.startswith("local://"):
+            return False
+        ledger = self._home.ledgers().get(wish.name)
+        if ledger is None or ledger.content_sha256 != pinned.content_sha256:
+            return False
+        self._demands.revocations.check(wish.name, pinned.version, pinned.content_sha256, pinned.signed_by)
+        return not records.differences(self._home, ledger).missing
+
+    def _tell_of_update(self, pinned: LockEntry, found: LockEntry) -> None:
+        name, told = self._wish.name, self._client._told_plugin_updates
+        update = f"{name} {found.content_sha256} {found.manifest_sha256}"
+        if update in told:
+            return
+        told.add(update)
+        log.warning(
+            "plugin %s: %s has changed since it was pinned (%s); going on with the pinned version."
+            " To take the new one: python -m molecule_agent install %s --upgrade,"
+            " or install_plugin(%r, upgrade=True)",
+            name,
+            found.source,
+            _what_changed(pinned, found),
+            name,
+            name,
+        )
 
     def _check_lock(self, pinned: LockEntry | None, found: LockEntry) -> bool:
         wish = self._wish
@@ -235,6 +278,14 @@ def policy_of(given: PluginPolicy | None) -> tuple[trust.Policy, tuple[trust.Tru
         raise ConfigurationError(str(error)) from None
     of_the_user = trust.read_trusted_keys(Path.home() / ".molecule" / "trusted_keys")
     return policy, (*trust.parse_trusted_keys("\n".join(chosen.trusted_keys)), *of_the_user)
+
+
+def _what_changed(pinned: LockEntry, found: LockEntry) -> str:
+    """What an update changes, in words."""
+    if pinned.version != found.version:
+        return f"version {pinned.version} is pinned, {found.version} is there now"
+    has_same_files = pinned.content_sha256 == found.content_sha256
+    return f"still version {found.version}, with another {'plugin.yaml' if has_same_files else 'content'}"
 
 
 def _report(client: "RemoteAgentClient", source: str) -> None:
