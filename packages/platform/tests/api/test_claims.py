@@ -1,4 +1,4 @@
-"""A workspace that can still be claimed is proved by its id: for anyone without `org.write` there is none."""
+"""A workspace that can be claimed is proved by its id: for anyone who could gain by it there is none."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ OTHER_SCOPES = (
     ["org.read", "org.send", "org.approve"],
     ["org.read", "org.tokens", "org.impersonate"],
     ["org.read", "org.secrets", "org.audit", "metrics.read"],
+    # An operator, who would read by a claim what it may not know.
+    ["org.read", "org.send", "org.approve", "org.write", "org.tokens", "org.impersonate", "org.audit"],
 )
 READS = [
     route.path for route in TABLE if route.method == "GET" and not route.stream and route.path not in ("/ws",)
@@ -105,7 +107,9 @@ def plain(answer: Answer, about: str) -> tuple[int, str]:
     return answer.status, re.sub(r'"request_id":"[^"]*"', "", said)
 
 
-async def test_no_answer_shows_it_to_anyone_without_org_write(visit: Visitor, claimable: Claimable) -> None:
+async def test_no_answer_shows_it_to_anyone_who_could_gain_by_a_claim(
+    visit: Visitor, claimable: Claimable
+) -> None:
     for whose, token in claimable.others.items():
         for path in READS:
             for about, _token in claimable.neighbours.values():
@@ -155,7 +159,8 @@ async def test_nobody_finds_it_by_its_message_either(visit: Visitor, claimable: 
 
 
 async def test_operators_see_it_everywhere(visit: Visitor, claimable: Claimable) -> None:
-    operator = (await visit("POST", "/org/tokens", {"scopes": ["org.read", "org.write"]})).json["auth_token"]
+    scopes = ["org.read", "org.write", "org.secrets"]
+    operator = (await visit("POST", "/org/tokens", {"scopes": scopes})).json["auth_token"]
     for token in ("the-administrator-s-token", operator):
         rows = (await visit("GET", "/workspaces", token=token)).json
         assert claimable.id in {row["id"] for row in rows}
@@ -165,6 +170,31 @@ async def test_operators_see_it_everywhere(visit: Visitor, claimable: Claimable)
         assert claimable.id in told
         child = claimable.neighbours["child"][0]
         assert (await visit("GET", f"/workspaces/{child}", token=token)).json["parent_id"] == claimable.id
+
+
+async def test_what_reads_no_secrets_is_seen_and_claimed_by_operators_without_secrets(visit: Visitor) -> None:
+    scopes = ["org.read", "org.write"]
+    minted = [await visit("POST", "/org/tokens", {"scopes": scopes}) for _ in range(2)]
+    maker, other = (one.json["auth_token"] for one in minted)
+    assert (await visit("POST", "/settings/secrets", {"key": "K", "value": "v"})).status == 200
+    made = (await visit("POST", "/workspaces", {"name": "Theirs", "external": True}, token=maker)).json
+    for token in (maker, other):
+        assert made["id"] in {row["id"] for row in (await visit("GET", "/workspaces", token=token)).json}
+    card = {"id": made["id"], "agent_card": {"name": "Theirs"}}
+    came = (await visit("POST", "/registry/register", card, token=None)).json
+    values = await visit("GET", f"/workspaces/{made['id']}/secrets/values", token=came["auth_token"])
+    assert (values.status, values.code) == (403, "scope-required")
+    assert (await visit("GET", f"/workspaces/{made['id']}", token=came["auth_token"])).status == 200
+
+
+async def test_what_a_removal_or_a_grant_names_does_not_show_it(visit: Visitor, claimable: Claimable) -> None:
+    token = claimable.others[" ".join(OTHER_SCOPES[-1])]
+    refused = await visit("DELETE", f"/workspaces/{claimable.neighbours['parent'][0]}", token=token)
+    assert (refused.status, refused.json["children_count"]) == (409, 3)
+    assert {one["name"] for one in refused.json["children"]} == {"Child", "Sibling"}
+    assert claimable.id not in refused.raw.decode()
+    assert (await visit("GET", "/access/grants", token=token)).json == []
+    assert len((await visit("GET", "/access/grants")).json) == 1
 
 
 async def test_its_place_in_the_tree_is_explained_without_naming_it(

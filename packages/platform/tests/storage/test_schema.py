@@ -17,6 +17,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import CheckConstraint, Connection, column, create_engine, inspect, table, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from molecule_platform.domain.credentials import Token
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.storage import schema
 from molecule_platform.storage.postgres import PostgresStorage
@@ -150,6 +151,17 @@ async def test_upgrading_again_changes_nothing(run: Run[Any]) -> None:
     assert set(rows) == {7}
 
 
+# Columns that came after the versions from which the tests upgrade.
+LATER = ("claim_reads_secrets",)
+
+
+def insert_workspace(connection: Connection, workspace: Workspace, *unknown: str) -> None:
+    """A row of a schema that has not all the columns of today."""
+    row = {name: value for name, value in asdict(workspace).items() if name not in unknown}
+    old = [column(name, metadata.tables["workspaces"].c[name].type) for name in row]
+    connection.execute(table("workspaces", *old).insert().values(row))
+
+
 async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
     run: Run[Any], make_workspace: Callable[..., Workspace]
 ) -> None:
@@ -160,10 +172,8 @@ async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
         connection.execute(metadata.tables["orgs"].insert().values(made))
         for number, card in enumerate(cards):
-            row = asdict(make_workspace(id=f"w{number}", agent_card=card, max_concurrent_tasks=1))
-            del row["card_signature"]
-            old = [column(name, metadata.tables["workspaces"].c[name].type) for name in row]
-            connection.execute(table("workspaces", *old).insert().values(row))
+            workspace = make_workspace(id=f"w{number}", agent_card=card, max_concurrent_tasks=1)
+            insert_workspace(connection, workspace, "card_signature", *LATER)
 
     await run(before)
     await run(schema.upgrade)
@@ -193,9 +203,9 @@ async def test_what_waits_in_the_outbox_waits_there_after_an_upgrade(
     def before(connection: Connection) -> None:
         schema.migrate(connection, "0008")
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
+        connection.execute(metadata.tables["orgs"].insert().values(made))
+        insert_workspace(connection, make_workspace(id="w1", max_concurrent_tasks=1), *LATER)
         rows: dict[str, dict[str, Any]] = {
-            "orgs": made,
-            "workspaces": asdict(make_workspace(id="w1", max_concurrent_tasks=1)),
             "push_configs": {**config, "created_at": NOON},
             "outbox": {**waiting, "seq": 3, "org_id": "org-one", "next_attempt_at": NOON},
         }
@@ -220,13 +230,36 @@ async def test_a_limit_of_one_counts_as_the_old_default_and_any_other_as_the_ope
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
         connection.execute(metadata.tables["orgs"].insert().values(made))
         for limit in (1, 4):
-            row = asdict(make_workspace(id=f"w{limit}", max_concurrent_tasks=limit))
-            connection.execute(metadata.tables["workspaces"].insert().values(row))
+            workspace = make_workspace(id=f"w{limit}", max_concurrent_tasks=limit)
+            insert_workspace(connection, workspace, *LATER)
 
     await run(before)
     await run(schema.upgrade)
     look = text("SELECT max_concurrent_tasks FROM workspaces ORDER BY id")
     assert await run(lambda connection: connection.execute(look).scalars().all()) == [None, 4]
+
+
+async def test_a_claim_gives_after_an_upgrade_what_the_first_token_gave(
+    run: Run[Any], make_workspace: Callable[..., Workspace]
+) -> None:
+    scopes = {"w1": [["workspace"]], "w2": [["ws.send", "ws.manage"], ["workspace"]], "w3": list[list[str]]()}
+
+    def before(connection: Connection) -> None:
+        schema.migrate(connection, "0014")
+        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
+        connection.execute(metadata.tables["orgs"].insert().values(made))
+        for workspace_id, tokens in scopes.items():
+            insert_workspace(connection, make_workspace(id=workspace_id), *LATER)
+            for number, given in enumerate(tokens):
+                name = f"{workspace_id}-{number}"
+                token = Token(name, "org-one", "workspace", name, name, given, "user:ann", NOON, workspace_id)
+                connection.execute(metadata.tables["tokens"].insert().values(asdict(token)))
+
+    await run(before)
+    await run(schema.upgrade)
+    look = text("SELECT claim_reads_secrets FROM workspaces ORDER BY id")
+    rows = await run(lambda connection: connection.execute(look).scalars().all())
+    assert [bool(row) for row in rows] == [True, False, False]
 
 
 async def test_the_counters_start_at_zero(run: Run[Any]) -> None:

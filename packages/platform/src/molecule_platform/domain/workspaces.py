@@ -70,6 +70,7 @@ _NOT_ON_THE_WIRE = (
     "liveness_expires_at",
     "claimed_at",
     "claim_until",
+    "claim_reads_secrets",
     "removed_at",
     "provisioning_since",
     "provision_attempts",
@@ -132,6 +133,8 @@ class Workspace:
     last_outbound_at: datetime | None = None
     claimed_at: datetime | None = None
     claim_until: datetime | None = None
+    # Whether its creator could hand out a token that reads secrets: a claim gives what its creation gave.
+    claim_reads_secrets: bool = False
     removed_at: datetime | None = None
     x: float = 0.0
     y: float = 0.0

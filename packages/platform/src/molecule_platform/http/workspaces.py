@@ -126,7 +126,7 @@ class WorkspaceRoutes:
         asked: shapes.DeleteWorkspace = call.asked
         if call.workspace.removed and not asked.purge:
             raise refusals.workspace_removed(call.workspace.id, removed_at(call.workspace))
-        done = await self._lives.lifecycle.remove(call.workspace, asked.confirm, asked.purge)
+        done = await self._lives.lifecycle.remove(call.workspace, asked.confirm, asked.purge, call.principal)
         if done.stop_failures:
             sentence = "removed, but some of their agents may still run: they are stopped again and again"
             failures: list[Any] = done.stop_failures

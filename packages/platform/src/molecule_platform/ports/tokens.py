@@ -41,10 +41,6 @@ class Tokens(Protocol):
         """Remember when a token was last used."""
         ...
 
-    def first_of_workspace(self, workspace_id: str) -> Token | None:
-        """The oldest token of a workspace, whether it is still good or not."""
-        ...
-
     def minted_by(self, minter: str, org_id: str | None, now: datetime) -> list[Token]:
         """The good tokens that a principal minted, in one organisation or in all of them.
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from molecule_platform.domain.access import Member, Relation
+from molecule_platform.domain.visibility import Unclaimed
 from molecule_platform.domain.workspaces import Workspace
 
 # What a heartbeat repeats each time, and no rule reads before the next one: it may be written a moment later.
@@ -44,8 +45,8 @@ class Wanted:
     statuses: tuple[str, ...] = ()
     parent_id: str | None = None
     include_removed: bool = False
-    # Leaves out what can be claimed at that time; None shows it.
-    unclaimable_at: datetime | None = None
+    # What to leave out of what can be claimed; None shows all.
+    hidden: Unclaimed | None = None
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,8 @@ class Workspaces(Protocol):
         """A page of those the caller may call and that are one of `relations` to it, oldest first."""
         ...
 
-    def claimable(self, workspace_ids: Collection[str], now: datetime) -> frozenset[str]:
-        """Those of the workspaces that can be claimed at that time."""
+    def unclaimed(self, workspace_ids: Collection[str], which: Unclaimed) -> frozenset[str]:
+        """Those of the workspaces that are unclaimed in that sense."""
         ...
 
     def granted_from(self, caller_id: str, now: datetime) -> frozenset[str]:

@@ -120,9 +120,17 @@ class Access:
         return grant
 
     async def grants(self, principal: Principal) -> list[AccessGrant]:
-        """The organisation's grants that still hold."""
+        """The organisation's grants that still hold, between workspaces that exist for who asks."""
         now = self._clock.now()
-        return await self._storage.read(lambda tx: tx.grants.living(principal.org_id, now))
+
+        def work(tx: Transaction) -> list[AccessGrant]:
+            living = tx.grants.living(principal.org_id, now)
+            hidden = _hidden(
+                tx, principal, {end for grant in living for end in (grant.from_id, grant.to_id)}, now
+            )
+            return [grant for grant in living if hidden.keys().isdisjoint((grant.from_id, grant.to_id))]
+
+        return await self._storage.read(work)
 
     async def revoke(self, principal: Principal, grant_id: str) -> None:
         """Take an edge away; calls under way are not cut."""
@@ -170,9 +178,10 @@ def _hidden(
     tx: Transaction, principal: Principal, workspace_ids: Collection[str], now: datetime
 ) -> dict[str, str]:
     """Those that do not exist for who asks, each with what stands in its place in an explanation."""
-    if visibility.sees_claimable(principal):
+    unclaimed = visibility.hidden_from(principal, now)
+    if unclaimed is None:
         return {}
-    found = sorted(tx.workspaces.claimable(workspace_ids, now) - {principal.workspace_id or ""})
+    found = sorted(tx.workspaces.unclaimed(workspace_ids, unclaimed) - {principal.workspace_id or ""})
     return {workspace_id: f"unknown-{number}" for number, workspace_id in enumerate(found, 1)}
 
 

@@ -196,9 +196,10 @@ def may_read(tx: Transaction, principal: Principal, message: Message, now: datet
     """Whether the principal may see a message, and the workspace it was sent to exists for it."""
     if not correspondence.may_see(principal, message):
         return False
-    if principal.workspace_id is not None or visibility.sees_claimable(principal):
+    hidden = visibility.hidden_from(principal, now)
+    if principal.workspace_id is not None or hidden is None:
         return True
-    return not tx.workspaces.claimable((message.target_id,), now)
+    return not tx.workspaces.unclaimed((message.target_id,), hidden)
 
 
 def removed_at(workspace: Workspace) -> str | None:

@@ -98,8 +98,10 @@ class Creation:
         now = self._clock.now()
         # What we start ourselves gets its token with its process: nobody claims it from outside.
         window = self._claim_window if plan.claimable and plan.external else None
-        claim_until = None if window is None else now + window
-        workspace = _new_workspace(plan, principal.org_id, now, claim_until)
+        workspace = _new_workspace(plan, principal.org_id, now).but(
+            claim_until=None if window is None else now + window,
+            claim_reads_secrets=principal.may("org.secrets"),
+        )
         return await self._storage.write(lambda tx: self._create(tx, plan, workspace, principal, now))
 
     def _create(
@@ -148,7 +150,7 @@ def parent_of(tx: Transaction, parent_id: str, org_id: str, height: int = 0) -> 
     return parent
 
 
-def _new_workspace(plan: Plan, org_id: str, now: datetime, claim_until: datetime | None) -> Workspace:
+def _new_workspace(plan: Plan, org_id: str, now: datetime) -> Workspace:
     workspace_id = str(uuid4())
     return Workspace(
         id=workspace_id,
@@ -169,7 +171,6 @@ def _new_workspace(plan: Plan, org_id: str, now: datetime, claim_until: datetime
         max_concurrent_tasks=plan.max_concurrent_tasks,
         hibernation_idle_minutes=plan.hibernation_idle_minutes,
         awareness_namespace=f"workspace:{workspace_id}",
-        claim_until=claim_until,
         last_activity_at=None if plan.external else now,
         x=plan.x,
         y=plan.y,

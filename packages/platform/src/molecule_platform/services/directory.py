@@ -82,7 +82,7 @@ class Directory:
         """
         now = self._clock.now()
         relations = census.PEERS if relation is None else (relation,)
-        reach = Reach(workspace, relations, now, census.unclaimable_at(by, now))
+        reach = Reach(workspace, relations, now, visibility.hidden_from(by, now))
 
         def work(tx: Transaction) -> Page:
             seen, more = _page(tx, reach, asked)
@@ -144,9 +144,10 @@ def _with_known_parents(
     tx: Transaction, by: Principal | None, seen: list[Workspace], now: datetime
 ) -> list[Workspace]:
     """The same, without the ids of parents that do not exist for who asks."""
-    if by is not None and visibility.sees_claimable(by):
+    unclaimed = visibility.hidden_from(by, now)
+    if unclaimed is None:
         return seen
-    hidden = tx.workspaces.claimable({one.parent_id for one in seen if one.parent_id}, now)
+    hidden = tx.workspaces.unclaimed({one.parent_id for one in seen if one.parent_id}, unclaimed)
     return [one.but(parent_id=None) if one.parent_id in hidden else one for one in seen]
 
 

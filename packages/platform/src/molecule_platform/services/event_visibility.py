@@ -14,14 +14,17 @@ MAX_KNOWN = 10_000
 
 def visible(tx: Transaction, principal: Principal, events: list[Event], now: datetime) -> list[Event]:
     """Those that the principal may see."""
-    if visibility.sees_claimable(principal):
+    unclaimed = visibility.hidden_from(principal, now)
+    if unclaimed is None:
         return events
     named = {workspace_id for event in events for workspace_id in event.named_workspaces()}
-    return _without(events, tx.workspaces.claimable(named, now) - {principal.workspace_id or ""})
+    hidden = tx.workspaces.unclaimed(named, unclaimed) - {principal.workspace_id or ""}
+    return _shown(principal, events, hidden)
 
 
-def _without(events: Sequence[Event], hidden: frozenset[str]) -> list[Event]:
-    shown = (event for event in events if not event.is_for_operators)
+def _shown(principal: Principal, events: Sequence[Event], hidden: frozenset[str]) -> list[Event]:
+    is_operator = visibility.is_operator(principal)
+    shown = (event for event in events if is_operator or not event.is_for_operators)
     return [event for event in shown if not hidden or hidden.isdisjoint(event.named_workspaces())]
 
 
@@ -39,14 +42,15 @@ class EventVisibility:
 
     async def of(self, events: list[Event]) -> list[Event]:
         """Those that the listener may see."""
-        if visibility.sees_claimable(self._principal):
+        unclaimed = visibility.hidden_from(self._principal, self._clock.now())
+        if unclaimed is None:
             return events
         named = {workspace_id for event in events for workspace_id in event.named_workspaces()}
-        unknown, now = named - self._unclaimable, self._clock.now()
+        unknown = named - self._unclaimable
         if not unknown:
-            return _without(events, frozenset())
-        hidden = await self._storage.glance(lambda tx: tx.workspaces.claimable(unknown, now))
+            return _shown(self._principal, events, frozenset())
+        hidden = await self._storage.glance(lambda tx: tx.workspaces.unclaimed(unknown, unclaimed))
         if len(self._unclaimable) > MAX_KNOWN:
             self._unclaimable = {self._principal.workspace_id or ""}
         self._unclaimable |= unknown - hidden
-        return _without(events, hidden)
+        return _shown(self._principal, events, hidden)

@@ -67,12 +67,16 @@ class Lifecycle:
             tx.signal(bells.start(waiting.id))
         return statuses
 
-    async def remove(self, workspace: Workspace, confirmed: bool, purge: bool = False) -> Removal:
+    async def remove(
+        self, workspace: Workspace, confirmed: bool, purge: bool = False, by: Principal | None = None
+    ) -> Removal:
         """Remove a workspace and all below it for good; `purge` also erases what they knew."""
-        members = await self._storage.write(lambda tx: self._remove(tx, workspace, confirmed, purge))
+        members = await self._storage.write(lambda tx: self._remove(tx, workspace, confirmed, purge, by))
         return Removal(len(members), await self._provisioning.end(_ours(members)))
 
-    def _remove(self, tx: Transaction, workspace: Workspace, confirmed: bool, purge: bool) -> list[Workspace]:
+    def _remove(
+        self, tx: Transaction, workspace: Workspace, confirmed: bool, purge: bool, by: Principal | None
+    ) -> list[Workspace]:
         now = self._clock.now()
         if workspace.removed:
             removal.purge(tx, workspace)
@@ -81,7 +85,8 @@ class Lifecycle:
         if not members:
             raise refusals.workspace_removed(workspace.id, None)
         if len(members) > 1 and not confirmed:
-            raise removal.confirmation_required(members[1:])
+            shown = [m for m in members[1:] if by is None or visibility.exists_for(by, m, now)]
+            raise removal.confirmation_required(shown, len(members) - 1)
         below = Counter[str]()
         for member in reversed(members):
             removed = removal.remove(tx, member, now, below[member.id])

@@ -9,6 +9,7 @@ from typing import Any
 from molecule_platform.domain import lifecycle
 from molecule_platform.domain.environment import environment_of
 from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.visibility import Unclaimed
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
@@ -159,7 +160,7 @@ class Provisioning:
         auth_token = registration.mint(tx, taken, CREATED_BY, now).secret
         tx.signal(bells.CREDENTIALS)
         try:
-            hidden = tx.workspaces.claimable((taken.parent_id or "",), now)
+            hidden = tx.workspaces.unclaimed((taken.parent_id or "",), Unclaimed(now))
             placed = taken.but(parent_id=None) if hidden else taken
             environment = {**environment_of(placed), **self._secrets(tx, taken)}
         except ValueError:

@@ -161,8 +161,7 @@ class Registration:
     ) -> Membership:
         if not self._is_let_in(tx, application, principal, checked.now):
             return Membership(_known(tx, application), False)
-        is_newcomer = self._is_newcomer(tx, application, principal)
-        if is_newcomer:
+        if self._is_newcomer(tx, application, principal):
             self._enrol(tx, application, checked.now)
         workspace = _known(tx, application)
         if principal is not None:
@@ -170,7 +169,7 @@ class Registration:
         if application.recovery_secret or application.enrolment_token:
             minted = _proved(tx, workspace, application, checked.now)
         else:
-            minted = _claimed(tx, workspace, application, is_newcomer, checked.now)
+            minted = _claimed(tx, workspace, application, checked.now)
         joined = self._apply(tx, workspace, application, checked)
         return Membership(joined, True, minted.secret, minted.recovery_secret)
 
@@ -186,6 +185,7 @@ class Registration:
             name=_name_of(application),
             isolated=True,
             awareness_namespace=f"workspace:{application.workspace_id}",
+            claim_reads_secrets=True,
             created_at=now,
             updated_at=now,
         )
@@ -310,19 +310,17 @@ def dispatch_seal_context(org_id: str, workspace_id: str) -> str:
     return f"{org_id}|{workspace_id}|dispatch"
 
 
-def _claimed(
-    tx: Transaction, workspace: Workspace, application: Application, is_newcomer: bool, now: datetime
-) -> MintedToken:
+def _claimed(tx: Transaction, workspace: Workspace, application: Application, now: datetime) -> MintedToken:
     """The token of whoever came first; every other way in ends, and operators learn from where it was.
 
-    It gives what the token of the workspace's creation gave: nobody who creates one gets more by claiming it.
+    It gives what the token of the workspace's creation gave: nobody who creates one gets more by claiming it,
+    and who could gain by claiming it does not see it (`domain.visibility`).
     """
-    first = tx.tokens.first_of_workspace(workspace.id)
-    given = principals.IMPERSONATED_SCOPES if first is None else first.scopes
     tx.tokens.revoke_all(workspace.id, now, "workspace-claimed")
     tx.tokens.end_enrolments(workspace.id)
     tx.signal(bells.CREDENTIALS)
-    scopes = principals.WORKSPACE_SCOPES if is_newcomer else given
+    reads = workspace.claim_reads_secrets
+    scopes = principals.WORKSPACE_SCOPES if reads else principals.IMPERSONATED_SCOPES
     minted = mint(tx, workspace, CREATED_BY, now, scopes)
     shown = {"token_id": minted.token.id, "prefix": minted.token.prefix}
     journal.note(tx, CLAIMED, workspace, now, **shown, client_address=application.client_address)

@@ -52,15 +52,15 @@ def purge(tx: Transaction, removed: Workspace) -> None:
     tx.signal(bells.card(removed.id))
 
 
-def confirmation_required(children: list[Workspace]) -> Refusal:
-    """Removing a parent says first what it will take along."""
+def confirmation_required(children: list[Workspace], count: int) -> Refusal:
+    """Removing a parent says first what it will take along, and names what may be known of it."""
     listed: list[Any] = [{"id": child.id, "name": child.name} for child in children[:CHILDREN_SHOWN]]
-    sentence = f"this also removes {len(children)} workspaces below it: repeat with confirm=true"
+    sentence = f"this also removes {count} workspaces below it: repeat with confirm=true"
     return Refusal(
         "confirmation-required",
         sentence,
         status="confirmation_required",
         message=sentence,
         children=listed,
-        children_count=len(children),
+        children_count=count,
     )

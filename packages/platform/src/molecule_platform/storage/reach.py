@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, case, exists, func, literal, or_, select, tuple_, union_all
 
 from molecule_platform.domain.access import Relation
+from molecule_platform.domain.visibility import Unclaimed
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import Wanted
 from molecule_platform.storage.tables import lineage, workspaces
@@ -75,14 +76,16 @@ def _conditions(wanted: Wanted) -> list[_Condition]:
         conditions.append(_one.status != "removed")
     if wanted.parent_id is not None:
         conditions.append(_one.parent_id == wanted.parent_id)
-    if wanted.unclaimable_at is not None:
-        conditions.append(~can_be_claimed(literal(wanted.unclaimable_at, _one.claim_until.type)))
+    if wanted.hidden is not None:
+        conditions.append(~is_unclaimed(wanted.hidden))
     return conditions
 
 
-def can_be_claimed(now: ColumnElement[Any]) -> _Condition:
-    """`Workspace.can_be_claimed` for those that are not removed; never unknown, so that it can be negated."""
-    return _one.claimed_at.is_(None) & (func.coalesce(_one.claim_until, now) > now)
+def is_unclaimed(which: Unclaimed) -> _Condition:
+    """`Unclaimed.covers` for those that are not removed; never unknown, so that it can be negated."""
+    now = literal(which.at, _one.claim_until.type)
+    can_be_claimed = _one.claimed_at.is_(None) & (func.coalesce(_one.claim_until, now) > now)
+    return can_be_claimed & _one.claim_reads_secrets if which.only_with_secrets else can_be_claimed
 
 
 # PostgreSQL takes a missing parent for the same in every row only when the order names it.

@@ -68,13 +68,6 @@ class SqlTokens:
         """Remember the last use."""
         self._connection.execute(update(tokens).where(tokens.c.id == token_id).values(last_used_at=at))
 
-    def first_of_workspace(self, workspace_id: str) -> Token | None:
-        """The oldest token of a workspace."""
-        order = (tokens.c.created_at, tokens.c.id)
-        wanted = select(tokens).where(tokens.c.workspace_id == workspace_id).order_by(*order).limit(1)
-        row = self._connection.execute(wanted).mappings().first()
-        return None if row is None else Token(**row)
-
     def minted_by(self, minter: str, org_id: str | None, now: datetime) -> list[Token]:
         """The good tokens that a principal minted."""
         theirs = (tokens.c.created_by == minter) & tokens.c.recovery_hash.is_(None)

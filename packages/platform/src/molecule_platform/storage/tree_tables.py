@@ -155,6 +155,7 @@ workspaces = Table(
     Column("last_outbound_at", UtcTime),
     Column("claimed_at", UtcTime),
     Column("claim_until", UtcTime),
+    Column("claim_reads_secrets", Boolean, nullable=False, server_default=false()),
     Column("removed_at", UtcTime),
     Column("x", Float, nullable=False),
     Column("y", Float, nullable=False),

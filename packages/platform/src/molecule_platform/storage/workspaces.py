@@ -13,7 +13,6 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
-    literal,
     or_,
     select,
     update,
@@ -23,6 +22,7 @@ from molecule_platform.domain import access
 from molecule_platform.domain.access import Member, Relation
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN
+from molecule_platform.domain.visibility import Unclaimed
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import PRESENCE, UNVERSIONED, Found, Place, Profile, Wanted
 from molecule_platform.storage import lineage, reach, standings
@@ -226,12 +226,11 @@ class SqlWorkspaces:
         rows = self._connection.execute(page)
         return [Found(Place(row.created_at, row.id), row.relation) for row in rows]
 
-    def claimable(self, workspace_ids: Collection[str], now: datetime) -> frozenset[str]:
+    def unclaimed(self, workspace_ids: Collection[str], which: Unclaimed) -> frozenset[str]:
         """Those that can be claimed."""
         if not workspace_ids:
             return frozenset()
-        moment = literal(now, workspaces.c.claim_until.type)
-        is_open = reach.can_be_claimed(moment) & (workspaces.c.status != "removed")
+        is_open = reach.is_unclaimed(which) & (workspaces.c.status != "removed")
         wanted = select(workspaces.c.id).where(workspaces.c.id.in_(workspace_ids), is_open)
         return frozenset(row.id for row in self._connection.execute(wanted))
 
