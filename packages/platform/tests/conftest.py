@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -261,6 +261,9 @@ class Visitor:
         return workspace_id, token
 
 
+OpenHouse = Callable[[], Coroutine[Any, Any, Visitor]]
+
+
 def _settings(data: Path, empty_database: Path) -> Settings:
     """A house on SQLite that may call agents on this machine."""
     data.mkdir()
@@ -300,8 +303,18 @@ async def visit(shared_house: House) -> Visitor:
 
 
 @pytest.fixture
-async def breaking(tmp_path: Path, empty_database: Path) -> AsyncIterator[Visitor]:
+def open_house(tmp_path: Path, empty_database: Path) -> OpenHouse:
+    """Opens a house of the test's own, in the event loop where it is called; the test closes it."""
+
+    async def open_() -> Visitor:
+        return Visitor(await House.open(_settings(tmp_path / "data", empty_database)), "default")
+
+    return open_
+
+
+@pytest.fixture
+async def breaking(open_house: OpenHouse) -> AsyncIterator[Visitor]:
     """Somebody with a house of their own, because the test drains it, makes it forget, or takes its keys."""
-    house = await House.open(_settings(tmp_path / "data", empty_database))
-    yield Visitor(house, "default")
-    await house.close()
+    visitor = await open_house()
+    yield visitor
+    await visitor.house.close()

@@ -231,6 +231,45 @@ async def test_tokens_of_a_person_end_with_the_person_and_agents_keep_theirs(
     assert (await rig.identity.authenticate(Presented(bearer=created.auth_token))).may("ws.send")
 
 
+async def test_a_token_ends_with_the_person_at_its_root_however_it_was_come_by(
+    rig: Rig, tokens: Tokens
+) -> None:
+    people = PeopleService(rig.storage, rig.clock)
+    for name in ("eve", "ann"):
+        await rig.storage.write(
+            lambda tx, name=name: tx.people.put_member(name, rig.org.id, "owner", rig.clock.now())
+        )
+    eve = replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
+    ada = (await rig.lives.creation.create(Plan("Ada"), eve)).workspace
+    between = await tokens.mint_for_org(eve, TokenWish("t", ("org",)))
+    through_revoked = await tokens.mint_for_org(await shown(rig, between), TokenWish("t", ("org.read",)))
+    await tokens.revoke(eve, None, between.token.id)
+    of_ada = await tokens.mint_for_workspace(eve, ada, TokenWish("t"))
+    by_itself = await tokens.mint_for_workspace(await shown(rig, of_ada), ada, TokenWish("t"))
+    rotated = await tokens.rotate(await shown(rig, of_ada), ada, timedelta(0))
+    await people.remove(rig.admin, "eve", "r")
+    for ended in (through_revoked, by_itself, rotated):
+        kept = await rig.storage.read(lambda tx, one=ended: tx.tokens.get(one.token.id))
+        assert kept is not None
+        assert kept.revoke_reason == "minter-ended"
+
+
+async def test_an_agent_that_rotates_its_token_keeps_it_when_the_creator_leaves(
+    rig: Rig, tokens: Tokens
+) -> None:
+    people = PeopleService(rig.storage, rig.clock)
+    for name in ("eve", "ann"):
+        await rig.storage.write(
+            lambda tx, name=name: tx.people.put_member(name, rig.org.id, "owner", rig.clock.now())
+        )
+    eve = replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
+    created = await rig.lives.creation.create(Plan("Ada"), eve)
+    own = await rig.identity.authenticate(Presented(bearer=created.auth_token))
+    rotated = await tokens.rotate(own, created.workspace, timedelta(0))
+    await people.remove(rig.admin, "eve", "r")
+    assert (await shown(rig, rotated)).may("ws.send")
+
+
 async def test_a_lower_role_ends_the_tokens_that_are_above_it(rig: Rig, tokens: Tokens) -> None:
     people = PeopleService(rig.storage, rig.clock)
     for name in ("eve", "ann"):

@@ -152,14 +152,14 @@ async def test_upgrading_again_changes_nothing(run: Run[Any]) -> None:
 
 
 # Columns that came after the versions from which the tests upgrade.
-LATER = ("claim_reads_secrets",)
+LATER = ("claim_reads_secrets", "ends_with")
 
 
-def insert_workspace(connection: Connection, workspace: Workspace, *unknown: str) -> None:
+def insert_old(connection: Connection, name: str, made: Workspace | Token, *unknown: str) -> None:
     """A row of a schema that has not all the columns of today."""
-    row = {name: value for name, value in asdict(workspace).items() if name not in unknown}
-    old = [column(name, metadata.tables["workspaces"].c[name].type) for name in row]
-    connection.execute(table("workspaces", *old).insert().values(row))
+    row = {key: value for key, value in asdict(made).items() if key not in (*LATER, *unknown)}
+    old = [column(key, metadata.tables[name].c[key].type) for key in row]
+    connection.execute(table(name, *old).insert().values(row))
 
 
 async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
@@ -173,7 +173,7 @@ async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
         connection.execute(metadata.tables["orgs"].insert().values(made))
         for number, card in enumerate(cards):
             workspace = make_workspace(id=f"w{number}", agent_card=card, max_concurrent_tasks=1)
-            insert_workspace(connection, workspace, "card_signature", *LATER)
+            insert_old(connection, "workspaces", workspace, "card_signature")
 
     await run(before)
     await run(schema.upgrade)
@@ -204,7 +204,7 @@ async def test_what_waits_in_the_outbox_waits_there_after_an_upgrade(
         schema.migrate(connection, "0008")
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
         connection.execute(metadata.tables["orgs"].insert().values(made))
-        insert_workspace(connection, make_workspace(id="w1", max_concurrent_tasks=1), *LATER)
+        insert_old(connection, "workspaces", make_workspace(id="w1", max_concurrent_tasks=1))
         rows: dict[str, dict[str, Any]] = {
             "push_configs": {**config, "created_at": NOON},
             "outbox": {**waiting, "seq": 3, "org_id": "org-one", "next_attempt_at": NOON},
@@ -231,7 +231,7 @@ async def test_a_limit_of_one_counts_as_the_old_default_and_any_other_as_the_ope
         connection.execute(metadata.tables["orgs"].insert().values(made))
         for limit in (1, 4):
             workspace = make_workspace(id=f"w{limit}", max_concurrent_tasks=limit)
-            insert_workspace(connection, workspace, *LATER)
+            insert_old(connection, "workspaces", workspace)
 
     await run(before)
     await run(schema.upgrade)
@@ -249,17 +249,42 @@ async def test_a_claim_gives_after_an_upgrade_what_the_first_token_gave(
         made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
         connection.execute(metadata.tables["orgs"].insert().values(made))
         for workspace_id, tokens in scopes.items():
-            insert_workspace(connection, make_workspace(id=workspace_id), *LATER)
+            insert_old(connection, "workspaces", make_workspace(id=workspace_id))
             for number, given in enumerate(tokens):
                 name = f"{workspace_id}-{number}"
                 token = Token(name, "org-one", "workspace", name, name, given, "user:ann", NOON, workspace_id)
-                connection.execute(metadata.tables["tokens"].insert().values(asdict(token)))
+                insert_old(connection, "tokens", token)
 
     await run(before)
     await run(schema.upgrade)
     look = text("SELECT claim_reads_secrets FROM workspaces ORDER BY id")
     rows = await run(lambda connection: connection.execute(look).scalars().all())
     assert [bool(row) for row in rows] == [True, False, False]
+
+
+async def test_tokens_end_after_an_upgrade_with_the_person_at_the_root_of_them(run: Run[Any]) -> None:
+    made_by = {
+        "t1": "user:ann",
+        "t2": "org-token:t1",
+        "t3": "user:t2",  # by a session that was exchanged for it
+        "t4": "workspace:w1",
+        "t5": "org-token:gone",
+    }
+
+    def before(connection: Connection) -> None:
+        schema.migrate(connection, "0014")
+        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
+        connection.execute(metadata.tables["orgs"].insert().values(made))
+        for name, minter in made_by.items():
+            insert_old(connection, "tokens", Token(name, "org-one", "org", name, name, ["org"], minter, NOON))
+        first = Token("t0", "org-one", "org", "t0", "t0", ["org"], "user:ann", NOON, recovery_hash="r")
+        insert_old(connection, "tokens", first)
+
+    await run(before)
+    await run(schema.upgrade)
+    look = text("SELECT ends_with FROM tokens ORDER BY id")
+    rows = await run(lambda connection: connection.execute(look).scalars().all())
+    assert rows == ["", "user:ann", "user:ann", "user:ann", "", "org-token:gone"]
 
 
 async def test_the_counters_start_at_zero(run: Run[Any]) -> None:

@@ -58,6 +58,8 @@ class Token:
     revoked_at: datetime | None = None
     revoke_reason: str | None = None
     recovery_hash: str | None = None
+    # The person who made it, perhaps through other tokens, and with whom it ends; empty for an agent's own.
+    ends_with: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class EnrolmentToken:
     # When the token that it yields ends: together with its issuer's credential, if that ends.
     token_expires_at: datetime | None = None
     used_at: datetime | None = None
+    ends_with: str = ""
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,8 @@ class Tokens(Protocol):
         """Remember when a token was last used."""
         ...
 
-    def minted_by(self, minter: str, org_id: str | None, now: datetime) -> list[Token]:
-        """The good tokens that a principal minted, in one organisation or in all of them.
-
-        Those with a recovery secret are not among them: they came with a workspace or with a registration.
-        """
+    def ending_with(self, person: str, org_id: str | None, now: datetime) -> list[Token]:
+        """The good tokens that end with a person, in one organisation or in all of them."""
         ...
 
     def revoke(self, token_id: str, at: datetime, reason: str) -> None:
@@ -68,8 +65,8 @@ class Tokens(Protocol):
         """Forget the enrolment tokens of a workspace that were not spent."""
         ...
 
-    def end_enrolments_by(self, issuer: str, org_id: str | None) -> None:
-        """Forget what a principal issued and nobody spent, in one organisation or in all of them."""
+    def end_enrolments_with(self, person: str, org_id: str | None) -> None:
+        """Forget those that end with a person and nobody spent, in one organisation or in all of them."""
         ...
 
     def use_enrolment(self, workspace_id: str, token_hash: str, now: datetime) -> bool:

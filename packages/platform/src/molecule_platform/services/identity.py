@@ -226,18 +226,28 @@ def check_token(token: Token, now: datetime) -> None:
         raise Refusal("token-expired", "this token has expired")
 
 
-def lives_until(tx: Transaction, credential: str, now: datetime) -> datetime | None:
-    """How long whatever is made with a credential may live; None for ever. Raises 401 once it has ended.
+@value
+class Backing:
+    """What stands behind a credential: how long it lives, None for ever, and the person with whom it ends."""
+
+    until: datetime | None
+    person: str
+
+
+def backing(tx: Transaction, principal: Principal, now: datetime) -> Backing:
+    """What whatever is made with a principal's credential is bound to. Raises 401 once that has ended.
 
     A request is let in by what was known a moment ago; what gives new power looks again, in its transaction.
     """
-    kind, _, digest = credential.partition(":")
-    if kind == ADMIN:
-        return None
+    kind, _, digest = principal.credential.partition(":")
+    origin = None
     if kind == TOKEN:
-        return _living_token(tx.tokens.by_hash(digest), now).expires_at
-    _session, origin = _living_session(tx, digest, now)
-    return None if origin is None else origin.expires_at
+        origin = _living_token(tx.tokens.by_hash(digest), now)
+    elif kind == SESSION:
+        _session, origin = _living_session(tx, digest, now)
+    if origin is None:
+        return Backing(None, principal.acted_by or principal.text)
+    return Backing(origin.expires_at, origin.ends_with)
 
 
 def _living_token(token: Token | None, now: datetime) -> Token:

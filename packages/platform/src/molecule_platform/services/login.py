@@ -54,7 +54,7 @@ class Login:
         def invited(tx: Transaction) -> tuple[Person, datetime | None]:
             org = by.org_id if invitation.org is None else orgs.org_named(tx, by, invitation.org).id
             now = self._clock.now()
-            until = identity.lives_until(tx, by.credential, now)
+            until = identity.backing(tx, by, now).until
             person = tx.people.put_member(invitation.user, org, invitation.role, now)
             people.check_not_above(person, by.may)
             if person.disabled:

@@ -70,7 +70,7 @@ class PeopleService:
             people.check_keeps_owner(person, None, tx.people.owners(by.org_id))
             tx.people.end_sign_ins(name, self._clock.now(), by.org_id)
             tx.people.remove_member(name, by.org_id)
-            tokens.end_minted_by(tx, f"user:{name}", by.org_id, (), self._clock.now())
+            tokens.end_tokens_of(tx, f"user:{name}", by.org_id, (), self._clock.now())
             tx.signal(CREDENTIALS)
             self._note(tx, by, "user.delete", name, request_id)
 
@@ -84,7 +84,7 @@ class PeopleService:
         now, org_id = self._clock.now(), None if everywhere else after.org_id
         tx.people.end_sign_ins(after.name, now, org_id)
         held = () if after.disabled else after.scopes
-        tokens.end_minted_by(tx, f"user:{after.name}", org_id, held, now)
+        tokens.end_tokens_of(tx, f"user:{after.name}", org_id, held, now)
         tx.signal(CREDENTIALS)
 
     def _note(self, tx: Transaction, by: Principal, action: str, name: str, request_id: str) -> None:

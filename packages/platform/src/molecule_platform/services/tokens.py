@@ -97,7 +97,8 @@ class Tokens:
         now, secret, scopes = self._clock.now(), credentials.new_token(), sorted(grantable(principal))
 
         def work(tx: Transaction) -> EnrolmentToken:
-            until = identity.lives_until(tx, principal.credential, now)
+            behind = identity.backing(tx, principal, now)
+            until = behind.until
             issued = EnrolmentToken(
                 token_hash=credentials.digest(secret),
                 org_id=workspace.org_id,
@@ -107,6 +108,7 @@ class Tokens:
                 created_at=now,
                 expires_at=now + lives if until is None else min(now + lives, until),
                 token_expires_at=until,
+                ends_with=behind.person,
             )
             tx.tokens.insert_enrolment(issued)
             return issued
@@ -118,7 +120,7 @@ class Tokens:
         now = self._clock.now()
 
         def work(tx: Transaction) -> None:
-            identity.lives_until(tx, principal.credential, now)
+            identity.backing(tx, principal, now)
             token = tx.tokens.get(token_id)
             if token is None or token.revoked_at is not None or not _belongs(token, principal, workspace):
                 raise Refusal("not-found", f"there is no token {token_id[:64]} here")
@@ -136,7 +138,7 @@ class Tokens:
         created_by: str = "",
     ) -> Minted:
         now = self._clock.now()
-        until = identity.lives_until(tx, principal.credential, now)
+        behind = identity.backing(tx, principal, now)
         check_text("name", wish.name, NAME_LONGEST)
         secret = credentials.new_token()
         token = Token(
@@ -150,7 +152,8 @@ class Tokens:
             created_at=now,
             workspace_id=None if workspace is None else workspace.id,
             name=wish.name,
-            expires_at=_expiry(until, wish.expires_at, now),
+            expires_at=_expiry(behind.until, wish.expires_at, now),
+            ends_with=behind.person,
         )
         _keep(tx, token)
         return Minted(token, secret)
@@ -168,25 +171,20 @@ def _keep(tx: Transaction, token: Token) -> None:
     _note(tx, "TOKEN_CREATED", token, token.created_at)
 
 
-def end_minted_by(
-    tx: Transaction, minter: str, org_id: str | None, held: Collection[str], now: datetime
+def end_tokens_of(
+    tx: Transaction, person: str, org_id: str | None, held: Collection[str], now: datetime
 ) -> None:
-    """End what a person minted and could not mint now, with all that was minted with those tokens.
+    """End what a person minted, through other tokens too, and could not mint now.
 
     What came with a workspace, or with the registration of its agent, is the agent's and stays.
     """
     kept = {"org": held, "workspace": principals.grantable_scopes(held)}
-    minters = [minter]
-    for one in minters:
-        for token in tx.tokens.minted_by(one, org_id, now):
-            holds = () if one != minter else kept[token.kind]
-            if not all(principals.implies(holds, scope) for scope in token.scopes):
-                tx.tokens.revoke(token.id, now, "minter-ended")
-                _note(tx, "TOKEN_REVOKED", token, now)
-                # A session that was exchanged for a token bears the token's id as its user.
-                minters += [f"org-token:{token.id}", f"user:{token.id}"]
-        if one != minter or not kept["workspace"]:
-            tx.tokens.end_enrolments_by(one, org_id)
+    for token in tx.tokens.ending_with(person, org_id, now):
+        if not all(principals.implies(kept[token.kind], scope) for scope in token.scopes):
+            tx.tokens.revoke(token.id, now, "minter-ended")
+            _note(tx, "TOKEN_REVOKED", token, now)
+    if not kept["workspace"]:
+        tx.tokens.end_enrolments_with(person, org_id)
 
 
 def token_row(token: Token) -> dict[str, Any]:

@@ -68,9 +68,9 @@ class SqlTokens:
         """Remember the last use."""
         self._connection.execute(update(tokens).where(tokens.c.id == token_id).values(last_used_at=at))
 
-    def minted_by(self, minter: str, org_id: str | None, now: datetime) -> list[Token]:
-        """The good tokens that a principal minted."""
-        theirs = (tokens.c.created_by == minter) & tokens.c.recovery_hash.is_(None)
+    def ending_with(self, person: str, org_id: str | None, now: datetime) -> list[Token]:
+        """The good tokens that end with a person."""
+        theirs = tokens.c.ends_with == person
         return self._living(theirs if org_id is None else theirs & (tokens.c.org_id == org_id), now)
 
     def revoke(self, token_id: str, at: datetime, reason: str) -> None:
@@ -102,9 +102,9 @@ class SqlTokens:
         """Forget those of a workspace."""
         self._forget_unspent(enrolment_tokens.c.workspace_id == workspace_id)
 
-    def end_enrolments_by(self, issuer: str, org_id: str | None) -> None:
-        """Forget what a principal issued."""
-        theirs = enrolment_tokens.c.created_by == issuer
+    def end_enrolments_with(self, person: str, org_id: str | None) -> None:
+        """Forget those that end with a person."""
+        theirs = enrolment_tokens.c.ends_with == person
         self._forget_unspent(theirs if org_id is None else theirs & (enrolment_tokens.c.org_id == org_id))
 
     def _forget_unspent(self, whose: ColumnElement[bool]) -> None:

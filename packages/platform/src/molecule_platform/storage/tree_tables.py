@@ -228,6 +228,7 @@ tokens = Table(
     Column("revoked_at", UtcTime),
     Column("revoke_reason", Words),
     Column("recovery_hash", Words),
+    Column("ends_with", Words, nullable=False, server_default=""),
     catalogue.created_at(),
     one_of("kind", ("workspace", "org")),
     Index("ix_tokens_workspace", "workspace_id"),
@@ -244,6 +245,7 @@ enrolment_tokens = Table(
     Column("expires_at", UtcTime, nullable=False),
     Column("token_expires_at", UtcTime),
     Column("used_at", UtcTime),
+    Column("ends_with", Words, nullable=False, server_default=""),
     catalogue.created_at(),
 )
 
