@@ -221,6 +221,189 @@ async def test_a_route_lets_in_exactly_whom_its_document_names(
         assert was_let_in(answer) is expected, (str(kind), rules, answer.status, answer.raw[:300])
 
 
+# Success paths: what gives power, with valid bodies, for every kind of principal
+
+POWERFUL = [
+    *KINDS,
+    *(
+        Kind(f"org token with {' and '.join(scopes)}", "org", frozenset(scopes))
+        for scopes in (
+            ("org.read", "org.write"),
+            ("org.read", "org.write", "org.secrets"),
+            ("org.tokens", "org.secrets"),
+            ("org.tokens", "org.write", "org.secrets"),
+            ("org.tokens", "org.impersonate", "org.secrets"),
+            ("org",),
+        )
+    ),
+]
+ROLES = {
+    "viewer": {"org.read"},
+    "member": {"org.read", "org.send", "org.approve"},
+    "admin": {scope for scope in ORG_SCOPES if scope != "org.impersonate"},
+    "owner": {"org", "metrics.read"},
+}
+
+
+def may(kind: Kind, *scopes: str) -> bool:
+    return all(implied(kind.scopes, scope) for scope in scopes)
+
+
+def passes_on(kind: Kind) -> set[str]:
+    """The scopes of the target that a kind of principal may give to others."""
+    if kind.relation == "self" and may(kind, "ws.manage"):
+        return {scope for scope in WORKSPACE_SCOPES if may(kind, scope)}
+    if kind.relation == "org" and may(kind, "org.tokens", "org.impersonate"):
+        return {scope for scope in WORKSPACE_SCOPES if scope != "ws.secrets.read" or may(kind, "org.secrets")}
+    return set()
+
+
+class Gains:
+    """Tries what gives power as one kind of principal, and holds what came of it to what it may give."""
+
+    def __init__(self, world: World, kind: Kind) -> None:
+        self.world, self.kind = world, kind
+        # Somebody of the other organisation has there what others of their scopes have here.
+        self.is_in_org = kind.relation in ("org", "foreign-org")
+
+    async def ask(self, method: str, path: str, body: Any = None, target: str = "") -> Answer:
+        token = await self.world.token(self.kind, target or self.world.unchanged)
+        return await self.world.visit(method, path, body, token=token)
+
+    def holds(self, answer: Answer, allowed: bool, what: object) -> bool:
+        """Whether it was done: exactly when it may be, and otherwise refused."""
+        told = (what, answer.status, answer.raw[:300])
+        assert (answer.status < 300) is allowed, told
+        assert allowed or answer.status in (401, 403, 404), told
+        return allowed
+
+    async def scopes_of(self, token: str | None, **headers: str) -> set[str]:
+        held = await self.world.visit("GET", "/auth/session", token=token, headers=headers)
+        assert held.status == 200, held.raw
+        held_scopes = frozenset(held.json["scopes"])
+        return {scope for scope in (*WORKSPACE_SCOPES, *ORG_SCOPES) if implied(held_scopes, scope)}
+
+    async def joins(self, target: str, **proof: str) -> Answer:
+        """An agent registers without a credential."""
+        card = {"id": target, "agent_card": {"name": "target"}}
+        return await self.world.visit("POST", "/registry/register", card | proof, token=None)
+
+
+@each_row("kind", POWERFUL)
+async def test_a_token_of_the_organisation_is_made_within_the_scopes_of_its_maker(
+    world: World, kind: Kind
+) -> None:
+    gains = Gains(world, kind)
+    for wish in ORG_SCOPES:
+        minted = await gains.ask("POST", "/org/tokens", {"scopes": [wish]})
+        if gains.holds(minted, gains.is_in_org and may(kind, "org.tokens", wish), wish):
+            assert await gains.scopes_of(minted.json["auth_token"]) == {wish}
+            assert (await gains.ask("DELETE", f"/org/tokens/{minted.json['id']}")).status == 200
+    usual = {"org.read", "org.send", "org.write", "org.secrets", "org.approve"}
+    minted = await gains.ask("POST", "/org/tokens", {})
+    if gains.holds(minted, gains.is_in_org and may(kind, "org.tokens", *usual), "the usual"):
+        assert await gains.scopes_of(minted.json["auth_token"]) == usual
+    victim = (await world.visit("POST", "/org/tokens", {"scopes": ["org.read"]})).json["id"]
+    ended = await gains.ask("DELETE", f"/org/tokens/{victim}")
+    gains.holds(ended, kind.relation == "org" and may(kind, "org.tokens"), "delete")
+
+
+@each_row("kind", POWERFUL)
+async def test_a_token_of_a_workspace_is_made_within_what_its_maker_passes_on(
+    world: World, kind: Kind
+) -> None:
+    gains, path = Gains(world, kind), f"/workspaces/{world.unchanged}/tokens"
+    for wish in WORKSPACE_SCOPES:
+        minted = await gains.ask("POST", path, {"scopes": [wish]})
+        if gains.holds(minted, wish in passes_on(kind), wish):
+            assert await gains.scopes_of(minted.json["auth_token"]) == {wish}
+            ended = await gains.ask("DELETE", f"{path}/{minted.json['id']}")
+            assert ended.status == 200
+    minted = await gains.ask("POST", path, {})
+    if gains.holds(minted, bool(passes_on(kind)), "all"):
+        assert await gains.scopes_of(minted.json["auth_token"]) == passes_on(kind)
+        assert (await gains.ask("DELETE", f"{path}/{minted.json['id']}")).status == 200
+    victim = (await world.visit("POST", path, {})).json["id"]
+    is_own = kind.relation == "self" and may(kind, "ws.manage")
+    ends = is_own or (kind.relation == "org" and may(kind, "org.tokens"))
+    if not gains.holds(await gains.ask("DELETE", f"{path}/{victim}"), ends, "delete"):
+        assert (await world.visit("DELETE", f"{path}/{victim}")).status == 200
+
+
+@each_row("kind", POWERFUL)
+async def test_a_token_is_rotated_by_itself_alone_and_stays_what_it_is(world: World, kind: Kind) -> None:
+    gains, target = Gains(world, kind), await world.target()
+    rotated = await gains.ask("POST", f"/workspaces/{target}/tokens/rotate", {}, target)
+    if gains.holds(rotated, kind.relation == "self", "rotate"):
+        given = {scope for scope in WORKSPACE_SCOPES if may(kind, scope)}
+        assert await gains.scopes_of(rotated.json["auth_token"]) == given
+
+
+@each_row("kind", POWERFUL)
+async def test_an_enrolment_token_yields_once_what_its_issuer_could_make(world: World, kind: Kind) -> None:
+    gains, target = Gains(world, kind), await world.target()
+    issued = await gains.ask("POST", f"/workspaces/{target}/enrolment-tokens", {"ttl_seconds": 60}, target)
+    if gains.holds(issued, kind.relation == "org" and bool(passes_on(kind)), "issue"):
+        proof = issued.json["enrolment_token"]
+        joined = await gains.joins(target, enrolment_token=proof)
+        assert await gains.scopes_of(joined.json["auth_token"]) == passes_on(kind)
+        assert (await gains.joins(target, enrolment_token=proof)).status == 401
+        recovered = await gains.joins(target, recovery_secret=joined.json["recovery_secret"])
+        assert await gains.scopes_of(recovered.json["auth_token"]) == passes_on(kind)
+        lost = await world.visit("GET", "/auth/session", token=joined.json["auth_token"])
+        assert lost.status == 401
+
+
+@each_row("kind", POWERFUL)
+async def test_a_workspace_and_its_claim_give_what_the_creator_may_hand_out(world: World, kind: Kind) -> None:
+    gains = Gains(world, kind)
+    given = {scope for scope in WORKSPACE_SCOPES if scope != "ws.secrets.read" or may(kind, "org.secrets")}
+    for claims in (False, True):
+        made = await gains.ask("POST", "/workspaces", {"name": "made", "external": True})
+        if gains.holds(made, gains.is_in_org and may(kind, "org.write"), "create"):
+            token = made.json["connection"]["auth_token"]
+            if claims:
+                token = (await gains.joins(made.json["id"])).json["auth_token"]
+            assert await gains.scopes_of(token) == given
+
+
+@each_row("kind", POWERFUL)
+async def test_only_who_gains_nothing_by_a_claim_learns_what_can_be_claimed(world: World, kind: Kind) -> None:
+    gains = Gains(world, kind)
+    made = await world.visit("POST", "/workspaces", {"name": "unjoined", "external": True})
+    target = made.json["id"]
+    sees = kind.relation == "org" and may(kind, "org.read", "org.write", "org.secrets")
+    gains.holds(await gains.ask("GET", f"/workspaces/{target}"), sees, "look")
+    listed = await gains.ask("GET", "/workspaces")
+    assert (target in listed.raw.decode()) is sees
+    token = (await gains.joins(target)).json["auth_token"]
+    assert await gains.scopes_of(token) == set(WORKSPACE_SCOPES)
+    again = await gains.joins(target)
+    assert (again.status, again.json["applied"], "auth_token" in again.json) == (200, False, False)
+
+
+@each_row("kind", POWERFUL)
+async def test_people_are_invited_changed_and_removed_within_the_scopes_of_who_does_it(
+    world: World, kind: Kind
+) -> None:
+    gains, decides = Gains(world, kind), may(kind, "org.tokens", "org.read")
+    for role, scopes in ROLES.items():
+        name = f"u-{uuid4()}"
+        invited = await gains.ask("POST", "/auth/login-codes", {"user": name, "role": role})
+        if gains.holds(invited, gains.is_in_org and may(kind, "org.tokens", *scopes), ("invite", role)):
+            entered = await world.visit("POST", "/auth/login", {"code": invited.json["code"]}, token=None)
+            cookie = entered.headers["set-cookie"].partition(";")[0]
+            held = {scope for scope in ORG_SCOPES if implied(frozenset(scopes), scope)}
+            assert await gains.scopes_of(None, cookie=cookie) == held
+        viewer = f"v-{uuid4()}"
+        await world.visit("POST", "/auth/login-codes", {"user": viewer, "role": "viewer"})
+        changed = await gains.ask("PATCH", f"/users/{viewer}", {"role": role})
+        is_changed = kind.relation == "org" and decides and may(kind, *scopes)
+        gains.holds(changed, is_changed, ("change", role))
+        removed = await gains.ask("DELETE", f"/users/{viewer}")
+        gains.holds(removed, kind.relation == "org" and decides, ("remove", role))
+
+
 def test_every_operation_says_who_may_call_it() -> None:
     for path, methods in DOCUMENT["paths"].items():
         for method, operation in methods.items():
