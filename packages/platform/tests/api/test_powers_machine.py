@@ -70,7 +70,7 @@ CHANGES = ("removed", "disabled", *ROLES)
 ACTIONS = {
     "create": 2,
     "remove_workspace": 1,
-    "act_as": 2,
+    "act_as": 3,
     "mint_org_token": 3,
     "mint_workspace_token": 3,
     "mint_of_its_own": 3,
@@ -81,7 +81,8 @@ ACTIONS = {
     "issue": 2,
     "prove": 3,
     "use": 2,
-    "change": 5,
+    "change": 4,
+    "promote": 2,
     "invite": 1,
     "wait": 2,
 }
@@ -242,9 +243,7 @@ class Powers(RuleBasedStateMachine):
         operators = [one for one in SUBSETS if one >= {"org.read", "org.write"}]
         for some, hours in ((SUBSETS, None), (minters, by_chance.choice((None, 3))), (operators, None)):
             self.mint_for_org(bert, by_chance.choice(some), hours)
-        unjoined = self.new_place(claimable=True, by=bert)
-        if by_chance.random() < 0.5:
-            self.issue_for(bert, unjoined)
+        self.issue_for(bert, self.new_place(claimable=True, by=bert))
 
     @rule(chance=CHANCE)
     def act(self, chance: int) -> None:
@@ -369,8 +368,17 @@ class Powers(RuleBasedStateMachine):
         if name not in self.model.roles:
             self.sign_in(name, to if to in ROLES else "viewer")
             return
-        needed = by_chance.choice((("org.tokens",), ("org", "metrics.read")))
-        by = self.actor(by_chance, *needed)
+        self.change_to(self.actor(by_chance, "org", "metrics.read"), name, to)
+
+    def promote(self, by_chance: Random) -> None:
+        """Somebody who may decide over a person makes the most of them."""
+        if not self.model.roles:
+            return
+        name = by_chance.choice(list(self.model.roles))
+        by = self.actor(by_chance, "org.tokens", *ROLES[self.model.roles[name]])
+        self.change_to(by, name, by_chance.choice(("admin", "owner")))
+
+    def change_to(self, by: Credential, name: str, to: str) -> None:
         known = ROLES[self.model.roles[name]] | ROLES.get(to, frozenset())
         body = {"role": to} if to in ROLES else {"disabled": True}
         if to == "removed":
@@ -436,13 +444,17 @@ class Powers(RuleBasedStateMachine):
             place.removed = True
 
     def act_as(self, by_chance: Random) -> None:
-        by = self.actor(by_chance, "org.impersonate")
-        place = self.place(by_chance, by)
+        # Half of them see what can be claimed.
+        needed = ("org.impersonate", *by_chance.choice(((), ("org.write", "org.secrets"))))
+        by, now = self.actor(by_chance, *needed), self.clock.now()
+        unjoined = [one for one in self.model.places if one.can_be_claimed(now) and self.sees(by, one)]
+        place = unjoined[-1] if unjoined else self.place(by_chance, by)
         allowed = self.may(by, "org.impersonate") and not place.removed
         answer = self.call(by, "GET", f"/workspaces/{place.id}/inbox", x_workspace_id=place.id)
         if self.expect(answer, allowed, "act as"):
-            # From then on others may know its id.
+            # From then on others may know its id, so that it proves nothing.
             place.claim_until = None
+            self.claim_openly(by, place)
         values = self.call(by, "GET", f"/workspaces/{place.id}/secrets/values", x_workspace_id=place.id)
         assert values.status in (401, 403, 410), (sorted(by.scopes), values.raw)
 
@@ -538,7 +550,10 @@ class Powers(RuleBasedStateMachine):
     def claim(self, by_chance: Random) -> None:
         """Somebody registers, without a credential, a workspace whose id they see."""
         of_workspace = by_chance.random() < 0.25
-        by = self.actor(by_chance, "ws.send" if of_workspace else "org.read", of_workspace=of_workspace)
+        needed = (
+            ("ws.send",) if of_workspace else by_chance.choice((("org.read",), ("org.write", "org.secrets")))
+        )
+        by = self.actor(by_chance, *needed, of_workspace=of_workspace)
         if not self.may(by):
             return
         self.claim_openly(by, self.place(by_chance, by))
@@ -550,7 +565,10 @@ class Powers(RuleBasedStateMachine):
         assert ("auth_token" in answer.json) is is_open, answer.raw
         if is_open:
             self.end_tokens(place)
+            ended = [proof for proof in self.model.proofs if proof.place is place]
             self.join(by, answer, place, WORKSPACE if place.reads_secrets else OWN, None)
+            for proof in ended:
+                self.try_proof(proof)
 
     def issue(self, by_chance: Random) -> None:
         by = self.actor(by_chance, "org.tokens", "org.impersonate")
