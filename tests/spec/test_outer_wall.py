@@ -75,7 +75,8 @@ def test_the_document_is_also_a_page_that_loads_nothing(platform: Platform) -> N
 def test_the_version_tells_what_can_be_used(platform: Platform) -> None:
     told = platform.ok("GET", "/version")
     assert (told["api"], told["a2a"]) == ("1", ["1.0", "0.3"])
-    assert {"inbox", "long-poll", "access-explain", "events-replay"} <= set(told["features"])
+    known = {"inbox", "delegations", "long-poll", "access-explain", "events-replay", "task-stream"}
+    assert set(told["features"]) == known | {"message-tree"}
 
 
 def counted(platform: Platform) -> float:

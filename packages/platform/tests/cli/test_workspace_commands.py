@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -33,6 +34,24 @@ def test_create_shows_the_token_once_and_how_an_agent_joins(at_house: Molecule) 
     assert "token" in shown.out
     assert "RemoteAgentClient" in shown.out
     assert "shown this once" in shown.out
+
+
+def test_create_keeps_the_connection_in_a_new_file_for_oneself(at_house: Molecule, tmp_path: Path) -> None:
+    name, file = f"newcomer-{uuid4()}", tmp_path / "mine.json"
+    shown = at_house("workspace", "create", name, "--output", str(file))
+    assert shown.code == 0, shown.err
+    kept = json.loads(file.read_text())
+    assert (kept["name"], set(kept)) == (name, {"workspace_id", "name", "platform_url", "auth_token"})
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert kept["auth_token"] not in shown.out
+    assert 'from_connection("mine.json")' in shown.out
+    again = at_house("workspace", "create", f"other-{uuid4()}", "--output", str(file))
+    assert (again.code, "is there already" in again.err) == (2, True)
+    assert json.loads(file.read_text()) == kept
+    hosted = at_house("workspace", "create", "h", "--runtime", "echo", "--output", str(tmp_path / "no.json"))
+    assert (hosted.code, "run elsewhere" in hosted.err) == (2, True)
+    refused = at_house("workspace", "create", "", "--output", str(tmp_path / "no.json"))
+    assert (refused.code, (tmp_path / "no.json").exists()) == (1, False)
 
 
 def test_a_workspace_is_found_by_its_id_and_by_its_name(

@@ -1,7 +1,11 @@
 """`molecule workspace`: create, look, change. Its life is in `lives.py`."""
 
 import json
-from typing import Annotated, Any
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.table import Table
@@ -67,6 +71,10 @@ def create(
             "--claimable/--not-claimable", help="Whether the first who registers it may get its token."
         ),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write its connection to a new file that only you read."),
+    ] = None,
     **fields: Any,
 ) -> None:
     """Create a workspace and show how an agent joins.
@@ -77,8 +85,18 @@ def create(
     body = _given(fields | own) | ({} if fields["runtime"] else {"external": True})
     if parent is not None:
         body["parent_id"] = tree.find(session.client, parent)["id"]
-    made = session.client.post("/workspaces", body).object()
-    session.answer(made, *_welcome(session, name, made))
+    if output is None:
+        made = session.client.post("/workspaces", body).object()
+    elif fields["runtime"] not in (None, "external"):
+        raise problems.usage(
+            "--output is for agents that run elsewhere: the platform gives its own their token"
+        )
+    else:
+        # The token is shown once: the file is there before the workspace is, and goes if that fails.
+        with _new_private_file(output) as file:
+            made = session.client.post("/workspaces", body).object()
+            file.write(_connection_text(made["connection"]) + "\n")
+    session.answer(made, *_welcome(session, name, made, output))
 
 
 @command(workspaces, "list", serves=("workspace.list",))
@@ -209,15 +227,44 @@ def _signed(row: tree.Row) -> str:
     return "" if state == "unsigned" else f", signature {state}"
 
 
-def _welcome(session: Session, name: str, made: dict[str, Any]) -> list[Any]:
+@contextmanager
+def _new_private_file(path: Path) -> Generator[TextIO]:
+    """A file that was not there and that nobody else may read; without an error it stays."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise problems.usage(f"{path} is there already: remove it, or name another file") from None
+    except OSError as error:
+        raise problems.usage(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _connection_text(connection: dict[str, Any]) -> str:
+    """What a program needs of a connection."""
+    needed = ("workspace_id", "name", "platform_url", "auth_token")
+    return json.dumps({key: connection[key] for key in needed}, indent=2)
+
+
+def _welcome(session: Session, name: str, made: dict[str, Any], output: Path | None) -> list[Any]:
     connection = made.get("connection")
     if connection is None:
         show = session.hint(f"workspace show {hints.word(name)}")
         return [f"{name} is {made['status']}. `{show}` tells when its agent is there."]
-    needed = ("workspace_id", "name", "platform_url", "auth_token")
-    return [
-        f"{name} waits for its agent. The token is shown this once: save this as hello.json.\n",
-        json.dumps({key: connection[key] for key in needed}, indent=2),
+    program = [
         "\nThis is an agent (`pip install molecule-ai-sdk`). Save it beside as hello.py and run it:\n",
         connection["python_snippet"],
+    ]
+    if output is not None:
+        told = f"{name} waits for its agent. Its connection is in {output}, which only you can read."
+        snippet = connection["python_snippet"].replace("hello.json", output.name)
+        return [told, program[0], snippet]
+    return [
+        f"{name} waits for its agent. The token is shown this once: save this as hello.json.\n",
+        _connection_text(connection),
+        *program,
     ]

@@ -18,7 +18,15 @@ _CSP = (
     "default-src 'none'; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-FEATURES = ("access-explain", "delegations", "events-replay", "inbox", "long-poll")
+FEATURES = (
+    "access-explain",
+    "delegations",
+    "events-replay",
+    "inbox",
+    "long-poll",
+    "message-tree",
+    "task-stream",
+)
 
 
 class OpsRoutes:
