@@ -33,7 +33,7 @@ def measure() -> figure.Figure:
 
 def _join(ours: gateway.Gateway, home: Path) -> RemoteAgentClient:
     headers = {"Authorization": f"Bearer {ours.token}"}
-    body = {"name": "caller", "runtime": "external"}
+    body = {"name": "caller", "runtime": "external", "parent_id": ours.lead}
     made = requests.post(f"{ours.platform.url}/workspaces", json=body, headers=headers, timeout=30).json()
     client = RemoteAgentClient(made["id"], ours.platform.url, token_dir=home)
     client.register()

@@ -141,6 +141,8 @@ class Gateway:
 
     platform: live_platform.LivePlatform
     token: str
+    # The workspace above all others.
+    lead: str
     workspaces: Sequence[str]
     # The tokens of agents that send, if any do.
     senders: Sequence[str] = ()
@@ -195,7 +197,7 @@ def running(
             turns.joined(connection, f"sender-{number}", admin_token, lead) for number in range(senders)
         ]
         connection.close()
-        yield Gateway(platform, admin_token, joined, [token for _id, token in sending])
+        yield Gateway(platform, admin_token, lead, joined, [token for _id, token in sending])
 
 
 def _join(
