@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import requests
 
 from molecule_runtime.testing import conformance
 from molecule_runtime.testing.probe import Probe
+from molecule_wire import times
 from scripts import live_platform, repository
 from scripts.live_platform import LivePlatform
 from tests.e2e.workspaces import CONFIG, Member, member, text_of, until, with_modules
@@ -82,7 +84,9 @@ def test_the_silence_that_an_adapter_asks_for_is_honoured_by_the_gateway(tmp_pat
             assert text_of(echo.send("/sleep 5")) == "echo: slept 5 s"
             print(f"asked for 20 s: silent for 5 s, answered after {time.monotonic() - began:.1f} s")
             idle.write_text("")
-            echo.send("one beat goes out with this turn")
+            echo.send("a beat goes out with this turn, at most a quarter of a second later")
+            changed = times.format_time(datetime.now(UTC))
+            until(lambda: echo.row()["last_heartbeat_at"] > changed)
             began = time.monotonic()
             sending = threading.Thread(target=echo.send, args=("/sleep 20",), daemon=True)
             sending.start()
