@@ -13,6 +13,7 @@ from molecule_wire.a2a.server.bindings import Response, refusal
 
 MAX_HEAD_BYTES, MAX_HEADERS = 64 * 1024, 128
 MAX_WAITING_REQUESTS = 16
+MAX_KNOWN_NAME_BYTES = 64
 LINGER_SECONDS = 5.0
 
 _NO_DEADLINE = float("inf")
@@ -156,7 +157,7 @@ class HttpConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; what looks like one behind a body is none."""
         if self._headers is not None:
-            lower, text = _lowered(name)
+            lower, text = _known(name) if len(name) <= MAX_KNOWN_NAME_BYTES else _lowered(name)
             self._headers.append((lower, value))
             self._fields[text] = value.decode("latin-1")
 
@@ -321,10 +322,13 @@ class _HeadRefused(Exception):
         self.status = status
 
 
-@functools.lru_cache(maxsize=256)  # clients spell the same few names in the same way
 def _lowered(name: bytes) -> tuple[bytes, str]:
     lower = name.lower()
     return lower, lower.decode("latin-1")
+
+
+# Clients spell the same few names in the same way. Long ones are not kept: a stranger could fill 40 MB.
+_known = functools.lru_cache(maxsize=256)(_lowered)
 
 
 def _check_repeated(names: list[bytes]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from molecule_a2a import AgentApp, Listener, PortTaken, Timeouts, Turn
-from molecule_a2a.http_connection import MAX_HEAD_BYTES
+from molecule_a2a import AgentApp, Listener, PortTaken, Timeouts, Turn, http_connection
+from molecule_a2a.asgi_exchange import DECODED_HEADERS
+from molecule_a2a.http_connection import MAX_HEAD_BYTES, MAX_KNOWN_NAME_BYTES
 
 HOST = b"host: agent\r\n"
 
@@ -159,6 +160,23 @@ async def test_an_agent_answers_requests_of_one_connection_in_their_order_and_he
     assert length == b"content-length: %d" % len(card.split(b"\r\n\r\n", 1)[1])
     assert b"connection: close" in health
     assert health.endswith(b'{"status":"ok"}')
+
+
+async def test_names_of_headers_are_read_in_any_spelling_and_long_ones_are_not_kept() -> None:
+    seen: list[dict[str, str]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope[DECODED_HEADERS])
+        await Echo()(scope, receive, send)
+
+    long = b"X-" + b"Y" * MAX_KNOWN_NAME_BYTES
+    async with served(app) as listener:
+        before = http_connection._known.cache_info().currsize
+        await said(listener, get("/", b"X-OdD: Value", long + b": z", CLOSE))
+        kept = http_connection._known.cache_info().currsize - before
+    assert seen[0]["x-odd"] == "Value"
+    assert seen[0][long.decode().lower()] == "z"
+    assert kept <= 3
 
 
 async def test_a_client_that_asks_first_is_told_to_send_its_body() -> None:

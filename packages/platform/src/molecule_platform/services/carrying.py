@@ -99,7 +99,7 @@ class Carrier:
             raise
         except Fenced:
             # The lease is gone, which settling will find; or the task had an end before this message had one.
-            sentence = "the message's task was over, or another message's, before the agent was done"
+            sentence = "the task was over, or taken by another message, before the agent was done"
             return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
         except links.AskedAgain:
             return links.ASKED_AGAIN
