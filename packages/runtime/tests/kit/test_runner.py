@@ -20,7 +20,7 @@ from molecule_runtime.domain.turns import (
     TurnResult,
     Usage,
 )
-from molecule_runtime.kit import processes, wedge
+from molecule_runtime.kit import delegation_results, processes, wedge
 from molecule_runtime.kit.delegation_results import UnreadResults
 from molecule_runtime.kit.executor import Turn, TurnExecutor
 from molecule_runtime.kit.history import MOST_CONTEXTS
@@ -366,6 +366,19 @@ async def test_results_of_delegations_begin_the_next_turn_and_survive_one_that_f
     assert (await runner.run(request("third", "c"), KeptOutput())).text == "did third"
     history = runner.services.histories.of("c")
     assert [item.text for item in history if item.role == "user"] == ["second", "third"]
+
+
+async def test_a_result_that_comes_just_after_a_turn_began_is_in_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delegation_results, "LOOK_SECONDS", 1000.0)
+    results = tmp_path / "results.jsonl"
+    unread = UnreadResults(results)
+    runner = TurnRunner(Engine(), TurnServices(unread=unread))
+    assert (await runner.run(request("delegate"), KeptOutput())).text == "did delegate"
+    results.write_text('{"delegation_id": "d", "target_id": "w", "status": "completed", "summary": "s"}\n')
+    unread.look()
+    assert "delegation d to w" in (await runner.run(request("wake up"), KeptOutput())).text
 
 
 async def test_what_happens_in_a_turn_is_told_to_its_observer() -> None:

@@ -29,10 +29,18 @@ class Scene:
         self.client = client
         self.time = manual_time
         self.file = home / ".delegation_results.jsonl"
+        self.noted: list[int] = []
+        """How many wake-ups had been sent whenever lines were written."""
         self.results = self.restarted()
 
     def restarted(self, parent_id: str = "") -> DelegationResults:
-        return DelegationResults(self.client, self.file, parent_id=parent_id, time_source=self.time.source)
+        return DelegationResults(
+            self.client,
+            self.file,
+            parent_id=parent_id,
+            noted=lambda: self.noted.append(len(self.sent("a2a"))),
+            time_source=self.time.source,
+        )
 
     def row(self, delegation_id: str, status: str = "completed", **changes: JSON) -> JSONObject:
         return {
@@ -90,6 +98,7 @@ async def test_a_result_is_kept_told_and_waited_for_no_more(scene: Scene) -> Non
     assert (second["delegation_id"], second["error"]) == ("d2", "it broke")
     assert stat.S_IMODE(scene.file.stat().st_mode) == 0o600
     [text] = scene.wake_ups()
+    assert scene.noted == [0]
     assert "d1: completed: work d1" in text
     assert "d2: failed: work d2" in text
     assert INJECTION not in text

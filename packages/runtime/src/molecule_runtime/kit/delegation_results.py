@@ -65,6 +65,13 @@ class UnreadResults:
         self._returned.clear()
         return "\n".join(text for text in texts if text)
 
+    def look(self) -> None:
+        """There is something new: the next turn looks, however short ago the last one did.
+
+        A peer may answer, and its result wake the agent up, in less time than lies between two looks.
+        """
+        self._look_at = 0.0
+
     def give_back(self, text: str) -> None:
         """The turn that took these did not end well."""
         if text:

@@ -7,6 +7,7 @@ platform is away or the process ends in between.
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -44,7 +45,10 @@ class DelegationPlatform(Protocol):
 
 
 class DelegationResults:
-    """Looks for finished delegations of this workspace; `results_file` gets one JSON line for each."""
+    """Looks for finished delegations of this workspace; `results_file` gets one JSON line for each.
+
+    `noted` is called when there are new lines in it, before the wake-up is sent.
+    """
 
     def __init__(
         self,
@@ -52,12 +56,14 @@ class DelegationResults:
         results_file: Path,
         *,
         parent_id: str = "",
+        noted: Callable[[], None] = lambda: None,
         time_source: TimeSource = SYSTEM_TIME,
     ) -> None:
         self._platform = platform
         self._results_file = results_file
         self._state_file = results_file.with_name(STATE_NAME)
         self._parent_id = parent_id
+        self._noted = noted
         self._time = time_source
         self._log: results.ResultLog | None = None
         self._warned: OrderedDict[str, None] = OrderedDict()
@@ -90,6 +96,7 @@ class DelegationResults:
         found = [results.result_of(row, now) for row in rows]
         lines = "".join(f"{jsontext.encode(result).decode()}\n" for result in found)
         await asyncio.to_thread(private_files.append, self._results_file, lines)
+        self._noted()
         known.add(found)
         await self._save(known)
         for result in found:

@@ -76,7 +76,10 @@ class Membership:
         self._stop = stop
         self._tasks: set[asyncio.Task[Any]] = set()
         self._results = DelegationResults(
-            self._client, self._environment.delegation_results_file, parent_id=self._environment.parent_id
+            self._client,
+            self._environment.delegation_results_file,
+            parent_id=self._environment.parent_id,
+            noted=unread.look if (unread := runner.services.unread) else lambda: None,
         )
         self._results_due = asyncio.Event()
         self.link: InboxLink | None = None
