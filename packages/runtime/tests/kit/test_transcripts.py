@@ -120,6 +120,12 @@ def test_a_file_is_rotated_and_cursors_stay_good(tmp_path: Path) -> None:
         assert _texts(transcripts.read(since, 2)) == [str(since), str(since + 1)][: 1000 - since]
 
 
+def test_a_line_with_what_json_does_not_have_is_kept_as_text(transcripts: Transcripts) -> None:
+    transcripts.append("c", {"text": "\ud800", "score": float("nan")})
+    [line] = transcripts.read()["lines"]
+    assert (line["text"], line["score"]) == ("\ud800", "NaN")
+
+
 def test_a_huge_line_leaves_a_note(transcripts: Transcripts) -> None:
     transcripts.append("a", "word " * 1_000_000)
     assert "is not kept" in transcripts.read()["lines"][0]["note"]

@@ -73,7 +73,6 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] | None = None
         """The headers of a head that is not whole yet."""
-        self._fields: dict[str, str] = {}
         self._head_bytes = self._chunk_bytes = 0
         self._ignores_input = self._is_stopping = self._is_paused = False
         self._drained: asyncio.Future[None] | None = None
@@ -148,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._url, self._headers, self._fields, self._head_bytes = b"", [], {}, 0
+        self._url, self._headers, self._head_bytes = b"", [], 0
 
     def on_url(self, url: bytes) -> None:
         """The target, or a piece of it."""
@@ -157,14 +156,13 @@ class HttpConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; what looks like one behind a body is none."""
         if self._headers is not None:
-            lower, text = _known(name) if len(name) <= MAX_KNOWN_NAME_BYTES else _lowered(name)
-            self._headers.append((lower, value))
-            self._fields[text] = value.decode("latin-1")
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head is whole: somebody can begin to answer."""
-        headers, fields, parser = self._headers, self._fields, self._parser
-        assert headers is not None
+        parser = self._parser
+        assert self._headers is not None
+        headers, fields = _lowered(self._headers)
         is_modern = parser.get_http_version() == "1.1"
         self._check_head(headers, fields, is_modern)
         self._headers = None
@@ -322,13 +320,24 @@ class _HeadRefused(Exception):
         self.status = status
 
 
-def _lowered(name: bytes) -> tuple[bytes, str]:
+def _lowered(head: list[tuple[bytes, bytes]]) -> tuple[list[tuple[bytes, bytes]], dict[str, str]]:
+    """The headers with names in lower case, and the last of each name as text."""
+    headers: list[tuple[bytes, bytes]] = []
+    fields: dict[str, str] = {}
+    for name, value in head:
+        lower, text = _known_name(name) if len(name) <= MAX_KNOWN_NAME_BYTES else _lowered_name(name)
+        headers.append((lower, value))
+        fields[text] = value.decode("latin-1")
+    return headers, fields
+
+
+def _lowered_name(name: bytes) -> tuple[bytes, str]:
     lower = name.lower()
     return lower, lower.decode("latin-1")
 
 
 # Clients spell the same few names in the same way. Long ones are not kept: a stranger could fill 40 MB.
-_known = functools.lru_cache(maxsize=256)(_lowered)
+_known_name = functools.lru_cache(maxsize=256)(_lowered_name)
 
 
 def _check_repeated(names: list[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import sys
 
 import pytest
@@ -21,6 +22,32 @@ VALUES: st.SearchStrategy[JSON] = st.recursive(
 @given(VALUES)
 def test_what_is_written_is_read_back(value: JSON) -> None:
     assert jsontext.decode(jsontext.encode(value)) == value
+
+
+@given(VALUES)
+def test_what_is_written_is_what_the_standard_library_writes(value: JSON) -> None:
+    assert jsontext.encode(value).decode() == json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    assert jsontext.encode_ascii(value).decode() == json.dumps(value, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_no_json_is_not_written(number: float) -> None:
+    for write in (jsontext.encode, jsontext.encode_ascii):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            write([number])
+
+
+def test_a_value_that_holds_itself_is_refused_and_the_next_one_is_written() -> None:
+    endless: list[JSON] = []
+    endless.append(endless)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="holds itself"):
+            jsontext.encode(endless)
+    assert jsontext.encode([[], []]) == b"[[],[]]"
+
+
+def test_an_unpaired_surrogate_can_be_written_with_escapes() -> None:
+    assert jsontext.encode_ascii("\ud800") == b'"\\ud800"'
 
 
 @given(st.binary())

@@ -171,9 +171,9 @@ async def test_names_of_headers_are_read_in_any_spelling_and_long_ones_are_not_k
 
     long = b"X-" + b"Y" * MAX_KNOWN_NAME_BYTES
     async with served(app) as listener:
-        before = http_connection._known.cache_info().currsize
+        before = http_connection._known_name.cache_info().currsize
         await said(listener, get("/", b"X-OdD: Value", long + b": z", CLOSE))
-        kept = http_connection._known.cache_info().currsize - before
+        kept = http_connection._known_name.cache_info().currsize - before
     assert seen[0]["x-odd"] == "Value"
     assert seen[0][long.decode().lower()] == "z"
     assert kept <= 3

@@ -23,7 +23,7 @@ from molecule_runtime.domain.scrubbing import scrub_content, scrub_value
 from molecule_runtime.domain.secrets import is_clean
 from molecule_runtime.kit.files import append_private, private_folder
 from molecule_runtime.kit.messages import LINE_CHARACTERS
-from molecule_wire import JSONObject
+from molecule_wire import JSONObject, jsontext
 from molecule_wire.times import format_time
 
 MAX_LIMIT = 1000
@@ -70,7 +70,8 @@ class Transcripts:
     def append(self, context_id: str, line: Mapping[str, Any] | str) -> int:
         """Add a line to a conversation; its number. A line of more than 1 MiB leaves only a note."""
         said: Any = {"text": line} if isinstance(line, str) else dict(line)
-        said = scrub_value(json.loads(_LENIENT_ENCODER.encode(said)), tuple(self._known_values()))
+        plain = json.loads(_LENIENT_ENCODER.encode(said), parse_constant=str)  # NaN is no JSON
+        said = scrub_value(plain, tuple(self._known_values()))
         with self._lock:
             self._write_pending()
             first, encoded = self._encoded(context_id, time.time(), [said])
@@ -214,19 +215,15 @@ def _file_name(context_id: str) -> str:
     return f"~{digest[:32]}.jsonl"
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _LENIENT_ENCODER = json.JSONEncoder(default=str)
 
 
-def _encoded(line: Mapping[str, Any]) -> bytes:
-    return _ENCODER.encode(line).encode() + b"\n"
-
-
-def _bounded(line: Mapping[str, Any]) -> bytes:
-    encoded = _encoded(line)
+def _bounded(line: JSONObject) -> bytes:
+    encoded = jsontext.encode_ascii(line) + b"\n"
     if len(encoded) > MAX_LINE_BYTES:
         head = {name: line[name] for name in ("n", "time", "context_id")}
-        return _encoded({"note": f"a line of {len(encoded)} bytes is not kept", **head})
+        note = f"a line of {len(encoded)} bytes is not kept"
+        return jsontext.encode_ascii({"note": note, **head}) + b"\n"
     return encoded
 
 

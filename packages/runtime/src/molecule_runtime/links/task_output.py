@@ -2,7 +2,6 @@
 
 import os
 import time
-from datetime import UTC, datetime
 
 from molecule_runtime.domain.turns import Caller, Delegation, TurnOutcome, TurnRequest, failure_metadata
 from molecule_wire import JSON, JSONObject, times
@@ -36,15 +35,15 @@ def turn_request(turn: turns.Turn, caller: Caller | None, delegation: Delegation
 
 def _deadline(at: str, seconds: str) -> float | None:
     """The earliest of an RFC 3339 time and a number of seconds, on the monotonic clock."""
-    now, limits = time.monotonic(), list[float]()
+    left: float | None = None
     if at:
         try:
-            limits.append(now + (times.parse_time(at) - datetime.now(UTC)).total_seconds())
+            left = times.parse_time(at).timestamp() - time.time()
         except ValueError:
-            limits.append(now)
+            left = 0.0
     if (named := _number(seconds)) is not None:
-        limits.append(now + named)
-    return min(limits, default=None)
+        left = named if left is None else min(left, named)
+    return None if left is None else time.monotonic() + left
 
 
 def _number(text: str) -> int | None:
