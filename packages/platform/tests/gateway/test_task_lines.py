@@ -51,7 +51,7 @@ async def test_a_follower_of_a_question_ends_although_its_message_ends_a_moment_
     log: Any = Log()
     invocation = requests.json_rpc(FOLLOW, {"a2a-version": "1.0"})
     begun: Any = type("Begun", (), {"key": log.key, "seq": 5, "events": ()})
-    lines = TaskLines(log, log, invocation, log, begun)
+    lines = TaskLines(log, log, invocation.binding, invocation.renderer, log, begun)
     lines.begin(log.call)
     told = list[bytes]()
     async with asyncio.timeout(30):

@@ -78,7 +78,8 @@ class TaskFrames:
 
     def _lines(self, ask: Ask, begun: Begun, **how: Any) -> TaskLines:
         credential = Credential(self.identity, ask.call.principal.credential)
-        return TaskLines(self.streams, self.tasks, ask.invocation, credential, begun, **how)
+        binding, renderer = ask.invocation.binding, ask.invocation.renderer
+        return TaskLines(self.streams, self.tasks, binding, renderer, credential, begun, **how)
 
 
 def _last_word(ask: Ask, message: Message) -> bytes:

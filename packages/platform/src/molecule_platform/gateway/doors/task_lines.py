@@ -13,7 +13,8 @@ from molecule_platform.services import task_log
 from molecule_platform.services.identity import Identity
 from molecule_platform.services.task_streams import Begun, Follower, TaskStreams
 from molecule_platform.services.tasks import Tasks
-from molecule_wire.a2a.server.requests import Invocation
+from molecule_wire.a2a.server.bindings import Binding
+from molecule_wire.a2a.server.renderer import Renderer
 from molecule_wire.a2a.sse import KEEP_ALIVE
 
 CHECK_SECONDS = 1.0
@@ -58,14 +59,15 @@ class Credential:
 
 @dataclass(slots=True, eq=False)
 class TaskLines:
-    """See `Stream`. Thousands are quiet at once, so it holds little.
+    """See `Stream`. Thousands are quiet at once, so it holds little: how to answer, and not what was asked.
 
     With a message, it ends when that message has its answer; without one, when the task is over or waits.
     """
 
     streams: TaskStreams
     tasks: Tasks
-    invocation: Invocation
+    binding: Binding
+    renderer: Renderer
     credential: Credential
     begun: Begun | None
     message_id: str | None = None
@@ -175,7 +177,8 @@ class TaskLines:
         before = self.before
         if before is not None and batch:
             if batch[0].kind != "task":
-                self.prefix = self.invocation.event(before.number, {"task": before.whole})
+                told = self.renderer.event({"task": before.whole})
+                self.prefix = self.binding.event(before.number, told)
             self.before = None
         if batch and batch[-1].seq != self.asked:
             self.asked, self.look_in = None, LOOK_SECONDS
@@ -198,7 +201,6 @@ class TaskLines:
         return b"".join(held)
 
     def _frame(self, event: TaskEvent) -> bytes:
-        invocation = self.invocation
         is_task = event.kind == "task"
-        shown = invocation.renderer.stored_event(event.payload, event.dialect, is_task=is_task)
-        return invocation.binding.event(event.seq, shown)
+        shown = self.renderer.stored_event(event.payload, event.dialect, is_task=is_task)
+        return self.binding.event(event.seq, shown)
