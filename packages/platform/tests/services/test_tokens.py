@@ -32,6 +32,27 @@ def tokens(rig: Rig) -> Tokens:
     return rig.tokens
 
 
+@pytest.fixture
+async def eve(rig: Rig) -> Principal:
+    """One of two owners, so that she may leave."""
+    for name in ("eve", "ann"):
+        await rig.storage.write(
+            lambda tx, name=name: tx.people.put_member(name, rig.org.id, "owner", rig.clock.now())
+        )
+    return replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
+
+
+@pytest.fixture
+def people(rig: Rig) -> PeopleService:
+    return PeopleService(rig.storage, rig.clock)
+
+
+async def ends_of(rig: Rig, *minted: Minted) -> list[str | None]:
+    """Why each of these tokens has ended."""
+    kept = [await rig.storage.read(lambda tx, one=one: tx.tokens.get(one.token.id)) for one in minted]
+    return [None if token is None else token.revoke_reason for token in kept]
+
+
 async def shown(rig: Rig, minted: Minted) -> Principal:
     return await rig.identity.authenticate(Presented(bearer=minted.secret))
 
@@ -208,12 +229,8 @@ async def test_whoever_creates_a_workspace_without_the_right_to_secrets_does_not
 
 
 async def test_tokens_of_a_person_end_with_the_person_and_agents_keep_theirs(
-    rig: Rig, tokens: Tokens
+    rig: Rig, tokens: Tokens, people: PeopleService, eve: Principal
 ) -> None:
-    people = PeopleService(rig.storage, rig.clock)
-    await rig.storage.write(lambda tx: tx.people.put_member("eve", rig.org.id, "owner", rig.clock.now()))
-    await rig.storage.write(lambda tx: tx.people.put_member("ann", rig.org.id, "owner", rig.clock.now()))
-    eve = replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
     created = await rig.lives.creation.create(Plan("Ada"), eve)
     minter = await tokens.mint_for_org(eve, TokenWish("t", ("org",)))
     further = await tokens.mint_for_org(await shown(rig, minter), TokenWish("t", ("org.read",)))
@@ -221,10 +238,7 @@ async def test_tokens_of_a_person_end_with_the_person_and_agents_keep_theirs(
     of_ada = await tokens.mint_for_workspace(eve, created.workspace, TokenWish("t"))
     enrolment, _ = await tokens.new_enrolment(eve, created.workspace, HOUR)
     await people.remove(rig.admin, "eve", "r")
-    for ended in (minter, further, by_session, of_ada):
-        kept = await rig.storage.read(lambda tx, one=ended: tx.tokens.get(one.token.id))
-        assert kept is not None
-        assert kept.revoke_reason == "minter-ended"
+    assert await ends_of(rig, minter, further, by_session, of_ada) == ["minter-ended"] * 4
     digest = credentials.digest(enrolment)
     now = rig.clock.now()
     assert await rig.storage.read(lambda tx: tx.tokens.enrolment(created.workspace.id, digest, now)) is None
@@ -232,14 +246,8 @@ async def test_tokens_of_a_person_end_with_the_person_and_agents_keep_theirs(
 
 
 async def test_a_token_ends_with_the_person_at_its_root_however_it_was_come_by(
-    rig: Rig, tokens: Tokens
+    rig: Rig, tokens: Tokens, people: PeopleService, eve: Principal
 ) -> None:
-    people = PeopleService(rig.storage, rig.clock)
-    for name in ("eve", "ann"):
-        await rig.storage.write(
-            lambda tx, name=name: tx.people.put_member(name, rig.org.id, "owner", rig.clock.now())
-        )
-    eve = replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
     ada = (await rig.lives.creation.create(Plan("Ada"), eve)).workspace
     between = await tokens.mint_for_org(eve, TokenWish("t", ("org",)))
     through_revoked = await tokens.mint_for_org(await shown(rig, between), TokenWish("t", ("org.read",)))
@@ -248,21 +256,12 @@ async def test_a_token_ends_with_the_person_at_its_root_however_it_was_come_by(
     by_itself = await tokens.mint_for_workspace(await shown(rig, of_ada), ada, TokenWish("t"))
     rotated = await tokens.rotate(await shown(rig, of_ada), ada, timedelta(0))
     await people.remove(rig.admin, "eve", "r")
-    for ended in (through_revoked, by_itself, rotated):
-        kept = await rig.storage.read(lambda tx, one=ended: tx.tokens.get(one.token.id))
-        assert kept is not None
-        assert kept.revoke_reason == "minter-ended"
+    assert await ends_of(rig, through_revoked, by_itself, rotated) == ["minter-ended"] * 3
 
 
 async def test_an_agent_that_rotates_its_token_keeps_it_when_the_creator_leaves(
-    rig: Rig, tokens: Tokens
+    rig: Rig, tokens: Tokens, people: PeopleService, eve: Principal
 ) -> None:
-    people = PeopleService(rig.storage, rig.clock)
-    for name in ("eve", "ann"):
-        await rig.storage.write(
-            lambda tx, name=name: tx.people.put_member(name, rig.org.id, "owner", rig.clock.now())
-        )
-    eve = replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
     created = await rig.lives.creation.create(Plan("Ada"), eve)
     own = await rig.identity.authenticate(Presented(bearer=created.auth_token))
     rotated = await tokens.rotate(own, created.workspace, timedelta(0))
@@ -270,20 +269,12 @@ async def test_an_agent_that_rotates_its_token_keeps_it_when_the_creator_leaves(
     assert (await shown(rig, rotated)).may("ws.send")
 
 
-async def test_a_lower_role_ends_the_tokens_that_are_above_it(rig: Rig, tokens: Tokens) -> None:
-    people = PeopleService(rig.storage, rig.clock)
-    for name in ("eve", "ann"):
-        await rig.storage.write(
-            lambda tx, name=name: tx.people.put_member(name, rig.org.id, "owner", rig.clock.now())
-        )
-    eve = replace(rig.admin, text="user:eve", scopes=principals.ROLE_SCOPES["owner"])
+async def test_a_lower_role_ends_the_tokens_that_are_above_it(
+    rig: Rig, tokens: Tokens, people: PeopleService, eve: Principal
+) -> None:
     ada = await rig.agent()
     low = await tokens.mint_for_org(eve, TokenWish("low", ("org.read",)))
     high = await tokens.mint_for_org(eve, TokenWish("high", ("org.write",)))
     acting = await tokens.mint_for_workspace(eve, ada, TokenWish("acting", ("ws.send",)))
     await people.change(rig.admin, "eve", Change(role="viewer"), "r")
-    ended = [
-        (await rig.storage.read(lambda tx, one=one: tx.tokens.get(one.token.id)))
-        for one in (low, high, acting)
-    ]
-    assert [one is not None and one.revoked_at is not None for one in ended] == [False, True, True]
+    assert await ends_of(rig, low, high, acting) == [None, "minter-ended", "minter-ended"]
