@@ -10,7 +10,7 @@ from molecule_runtime.kit.adapter import AdapterConfig
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.installation import find_hermes
-from molecule_runtime.testing.scripted_model import ScriptedModel
+from molecule_runtime.testing.scripted_model import ScriptedModel, recall
 from molecule_wire.engines import DIRECTORY_VARIABLE
 from scripts import repository
 from tests.hermes.bridges import Bridge
@@ -37,6 +37,13 @@ def hermes_executable() -> Path:
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as endpoint:
         yield endpoint
+
+
+@pytest.fixture(autouse=True)
+def _plain_model(model: ScriptedModel) -> Iterator[None]:
+    """No test finds the script of another one, whichever comes first in its worker."""
+    yield
+    model.script = recall
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,6 @@ pytestmark = [
 CONVERSATIONS = ("amber", "basalt", "coral")
 TURNS = 10
 COMMANDS = ("/status", "restart gateway")
-
-
-@pytest.fixture(autouse=True)
-def _plain_model(model: ScriptedModel) -> Iterator[None]:
-    model.script = recall
-    yield
-    model.script = recall
 
 
 async def test_ten_turns_in_three_conversations_on_both_transports_and_a_kill(

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -27,13 +26,6 @@ pytestmark = [
 ]
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-
-
-@pytest.fixture(autouse=True)
-def _plain_model(model: ScriptedModel) -> Iterator[None]:
-    model.script = recall
-    yield
-    model.script = recall
 
 
 def turns(model: ScriptedModel, words: str) -> list[ModelRequest]:
@@ -61,12 +53,12 @@ def test_a_chat_remembers_and_chats_are_apart(caller: Caller) -> None:
 def test_three_messages_at_once_get_three_answers_each_its_own(caller: Caller, model: ScriptedModel) -> None:
     words = ("alpha", "bravo", "charlie")
     model.script = lambda request: f"answer to {request.last_user_text.split()[-1]}"
-    ids = {word: caller.send("burst", f"say {word}") for word in words}
+    ids = {word: caller.send("burst", f"burst of {word}") for word in words}
     for word, message_id in ids.items():
         assert caller.wait(message_id) == f"answer to {word}"
         assert len(caller.finals(message_id)) == 1
-    order = [request.last_user_text for request in turns(model, "say ")]
-    assert order == [f"say {word}" for word in words]
+    order = [request.last_user_text for request in turns(model, "burst of ")]
+    assert order == [f"burst of {word}" for word in words]
 
 
 def test_three_chats_at_once_run_at_the_same_time(caller: Caller, model: ScriptedModel) -> None:
