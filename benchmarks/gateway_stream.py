@@ -9,7 +9,7 @@ AROUND = 3
 """Events of the SDK's server that are no chunk: the Task, its start, its end."""
 
 OURS, BARE, SDK = 64, 2_000, 16
-AGAINST_BARE, AGAINST_SDK = 1.5, 0.35
+AGAINST_BARE, AGAINST_SDK = 2.0, 0.35
 
 
 def against_echo() -> figure.Figure:

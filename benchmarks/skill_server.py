@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from molecule_skill import A2AAgent, RunContext, skill
-from molecule_skill.serve import build_app, listener
+from molecule_skill.serve import build_app, server
 from molecule_skill.store import MemoryRunStore, SqliteRunStore
 
 
@@ -74,9 +74,8 @@ def main(port: int, kind: str, folder: str = "") -> None:
         return
     store = MemoryRunStore() if kind == "memory" else SqliteRunStore(Path(folder) / "runs.db")
     # As `molecule-skill run` serves it.
-    listening = listener.Listener("127.0.0.1", port)
     served: Any = build_app(Trivial(), store=store)
-    listener.run(listener.serve_until_signal(served, listening, listening.bind(), lambda: None))
+    server.run(server.serve_until_signal(served, server.bind("127.0.0.1", port), lambda: None))
 
 
 if __name__ == "__main__":

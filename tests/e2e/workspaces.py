@@ -15,7 +15,8 @@ import requests
 from scripts import live_platform
 
 CONFIG = "name: Echo\nruntime: echo\na2a: {port: 0}\nruntime_config: {max_concurrent_turns: 8}\n"
-COMMAND = (sys.executable, "-c", "from molecule_runtime.main import main_sync; main_sync()")
+PROGRAM = "from molecule_runtime.main import main_sync; main_sync()"
+COMMAND = (sys.executable, "-c", PROGRAM)
 SECONDS = 30.0
 
 
@@ -68,11 +69,13 @@ class RuntimeProcess:
         self.log = folder / ".log"
         self.variables = environment(folder, **variables)
         self.process: subprocess.Popen[bytes] | None = None
+        self.preamble = ""
 
     def launch(self) -> None:
         """Start the process, and wait for nothing."""
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(COMMAND, env=self.variables, stderr=log)
+            command = (*COMMAND[:2], f"{self.preamble}\n{PROGRAM}")
+            self.process = subprocess.Popen(command, env=self.variables, stderr=log)
 
     def start(self) -> None:
         """Start the process, and wait until it is ready."""

@@ -1,7 +1,6 @@
 """A whole platform in one process, and its administrator."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from typing import Any, Literal, Protocol
 from uuid import uuid4
 
 import requests
-import uvicorn
 from requests.adapters import HTTPAdapter
 
 from molecule_agent import RemoteAgentClient
@@ -27,6 +25,7 @@ from tests.spec import documented
 UNLIMITED = {"RATE_LIMIT": 0, "RATE_LIMIT_ANON": 0}
 OPENING_SECONDS = CLOSING_SECONDS = 30
 UNHELD_SECONDS = 0.2
+GRACE_SECONDS = 1.0
 
 Engine = Literal["sqlite", "postgres"]
 
@@ -151,18 +150,6 @@ def opened(home: Path, flags: dict[str, Any], provisioner: Provisioner | None = 
     return Platform(running, f"http://127.0.0.1:{port}", token, data_dir, home / "homes")
 
 
-class Announcing(uvicorn.Server):
-    """Uvicorn that says when it listens."""
-
-    def __init__(self, config: uvicorn.Config, listening: threading.Event) -> None:
-        super().__init__(config)
-        self._listening = listening
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._listening.set()
-
-
 class Running:
     """A platform with its server on a thread of its own."""
 
@@ -170,7 +157,8 @@ class Running:
         self._flags = flags
         self._provisioner = provisioner
         self._ready = threading.Event()
-        self._server: uvicorn.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
         self._problem: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -181,8 +169,8 @@ class Running:
             raise self._problem
 
     def stop(self) -> None:
-        if self._server is not None:
-            self._server.should_exit = True
+        if self._loop is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(CLOSING_SECONDS)
         assert not self._thread.is_alive(), "the platform did not close"
 
@@ -196,11 +184,12 @@ class Running:
     async def _serve(self) -> None:
         chosen, _warnings = settings.load(self._flags, {}, {})
         platform = await House.open(chosen, self._provisioner)
-        config = serving.config(platform)
-        config.port = chosen.port
-        config.timeout_graceful_shutdown = 1
-        self._server = Announcing(config, self._ready)
+        server = serving.make_server(platform)
         try:
-            await self._server.serve()
+            await server.start(serving.listen("127.0.0.1", chosen.port))
+            self._loop = asyncio.get_running_loop()
+            self._ready.set()
+            await self._stopping.wait()
+            await server.stop(GRACE_SECONDS)
         finally:
             await platform.close()

@@ -4,7 +4,7 @@ import time
 
 import pytest
 import requests
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from molecule_platform.gateway.doors import streams
@@ -57,7 +57,12 @@ def test_message_steps_are_part_of_the_record(platform: Platform) -> None:
 
 
 def test_a_listener_without_a_credential_is_turned_away(platform: Platform) -> None:
-    with connect(platform.url.replace("http", "ws") + "/ws") as socket:
+    address = platform.url.replace("http", "ws") + "/ws"
+    with pytest.raises(InvalidStatus) as refused, connect(address):
+        pass
+    assert refused.value.response.status_code == 401
+    # A browser cannot read the status of a handshake, but the code with which a WebSocket closes.
+    with connect(address, additional_headers={"Authorization": "Bearer made-up"}) as socket:
         with pytest.raises(ConnectionClosed):
             socket.recv(timeout=30)
         assert socket.close_code == 4001

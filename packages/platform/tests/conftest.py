@@ -4,17 +4,16 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pytest
 
-from molecule_platform.api.exchange import Exchange, Stream, TooLarge
 from molecule_platform.app import House
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
@@ -150,13 +149,20 @@ class Answer:
         )
 
 
-class Knock(Exchange):
-    """One request to the house, without a socket. `leaves` is set when the caller hangs up."""
+class Knock:
+    """One request to the house over ASGI, without a socket. `leaves` is set when the caller hangs up."""
 
     def __init__(self, method: str, target: str, headers: Mapping[str, str], content: bytes = b"") -> None:
         path, _, query = target.partition("?")
-        super().__init__(method, path, query.encode(), headers)
-        self.content = content
+        self.scope = {
+            "type": "http",
+            "method": method,
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+        }
+        self._content: bytes | None = content
         self.leaves = asyncio.Event()
         self.started = asyncio.Event()
         self.status = 0
@@ -166,50 +172,25 @@ class Knock(Exchange):
         self.reads = asyncio.Event()
         self.reads.set()
 
-    @property
-    def is_gone(self) -> bool:
-        return self.leaves.is_set()
-
-    async def gone(self) -> None:
+    async def receive(self) -> dict[str, Any]:
+        content, self._content = self._content, None
+        if content is not None:
+            return {"type": "http.request", "body": content}
         await self.leaves.wait()
+        return {"type": "http.disconnect"}
 
-    async def body(self, most: int, count: Callable[[int], bool] | None = None) -> bytes:
-        if len(self.content) > most:
-            raise TooLarge
-        return self.content
-
-    def whole_body(self, most: int) -> bytes | None:
-        return self.content if len(self.content) <= most else None
-
-    def _start(self, status: int, lines: bytes) -> None:
-        self.status = status
-        self.lines = dict(line.split(": ", 1) for line in lines.decode("latin-1").split("\r\n") if line)
-        self.started.set()
-
-    def answer(self, status: int, lines: bytes, body: bytes) -> None:
-        self._start(status, lines + b"content-length: %d\r\n" % len(body))
-        self.said.put_nowait(b"" if self.method == "HEAD" else body)
-
-    async def tell(
-        self, status: int, lines: bytes, chunks: AsyncGenerator[bytes], length: int | None = None
-    ) -> None:
-        self._start(status, lines)
-
-        async def tell_all() -> None:
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    await self.reads.wait()
-                    self.said.put_nowait(chunk)
-
-        telling, leaving = asyncio.ensure_future(tell_all()), asyncio.ensure_future(self.leaves.wait())
-        await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (telling, leaving):
-            task.cancel()
-        await asyncio.gather(telling, leaving, return_exceptions=True)
-        self.said.put_nowait(None)
-
-    def follow(self, status: int, lines: bytes, stream: Stream, ended: Callable[[], None]) -> None:
-        raise NotImplementedError("streams of tasks are tried over a real connection")
+    async def send(self, event: MutableMapping[str, Any]) -> None:
+        if event["type"] == "http.response.start":
+            self.status = event["status"]
+            self.lines = {name.decode(): value.decode("latin-1") for name, value in event["headers"]}
+            self.started.set()
+            return
+        await self.reads.wait()
+        is_last, body = not event.get("more_body", False), event["body"]
+        if body or (is_last and "content-length" in self.lines):
+            self.said.put_nowait(b"" if self.scope["method"] == "HEAD" else body)
+        if is_last and "content-length" not in self.lines:
+            self.said.put_nowait(None)
 
 
 class Visitor:
@@ -244,7 +225,7 @@ class Visitor:
         kind = {} if body is None else {"content-type": "application/json"}
         knock = Knock(method, target, self.headers(token) | kind | dict(headers or {}), raw)
         knock.leaves = leaves or knock.leaves
-        await self.house.serve(knock)
+        await self.house(knock.scope, knock.receive, knock.send)
         return Answer(knock.status, knock.lines, knock.said.get_nowait() or b"")
 
     async def workspace(self, name: str = "Ada", **more: Any) -> tuple[str, str]:

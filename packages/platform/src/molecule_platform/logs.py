@@ -1,5 +1,6 @@
 """The log: lines for machines, or for the person at the terminal. Each names the request it belongs to."""
 
+import logging
 import sys
 from collections.abc import MutableMapping
 from typing import Any
@@ -8,6 +9,8 @@ import msgspec
 import structlog
 
 from molecule_platform.api.context import REQUEST
+from molecule_platform.api.log_sampling import LogSampler
+from molecule_platform.ports.log import Log
 
 Line = MutableMapping[str, Any]
 
@@ -32,6 +35,32 @@ def to_stderr(environment: str) -> Any:
             _plain() if plain else structlog.processors.JSONRenderer(serializer=_json),
         ],
     )
+
+
+class LibraryLog(logging.Handler):
+    """Warnings and errors of libraries in the platform's own log, sampled.
+
+    Exceptions of the event loop arrive here too: asyncio logs them.
+    """
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+        self._sampler = LogSampler()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        left_out = self._sampler.take()
+        if left_out is None:
+            return
+        fields: dict[str, Any] = (
+            {"logger": record.name, "left_out": left_out} if left_out else {"logger": record.name}
+        )
+        if record.exc_info:
+            fields["exc_info"] = record.exc_info
+        write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
+        # asyncio appends the reprs of its objects, a line each.
+        write(record.getMessage().strip().partition("\n")[0], **fields)
 
 
 def _with_request(_logger: Any, _method: str, line: Line) -> Line:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,9 @@ class Socket:
         self.reads = asyncio.Event()
         self.reads.set()
 
-    async def send(self, event: dict[str, Any]) -> None:
+    async def send(self, event: MutableMapping[str, Any]) -> None:
         await self.reads.wait()
-        await self.from_server.put(event)
+        await self.from_server.put(dict(event))
 
     async def next(self) -> dict[str, Any]:
         return await asyncio.wait_for(self.from_server.get(), SECONDS)
@@ -61,7 +61,7 @@ async def connected(
         "query_string": query.encode(),
         "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()],
     }
-    serving = asyncio.ensure_future(visit.house.socket(scope, socket.to_server.get, socket.send))
+    serving = asyncio.ensure_future(visit.house(scope, socket.to_server.get, socket.send))
     yield socket
     socket.to_server.put_nowait({"type": "websocket.disconnect"})
     await asyncio.wait_for(serving, SECONDS)
@@ -121,9 +121,7 @@ async def test_a_listener_may_ask_for_less_at_first_and_later(visit: Visitor) ->
 @pytest.mark.parametrize(
     ("query", "path", "headers", "code", "reason"),
     [
-        ("", "/ws", {"x": "y"}, 4001, "unauthenticated"),
         ("", "/ws", {"authorization": "Bearer made up"}, 4001, "invalid-token"),
-        ("", "/elsewhere", {}, 4003, "not-found"),
         ("since=x", "/ws", {}, 4003, "invalid-request"),
         ("since=\u00b2", "/ws", {}, 4003, "invalid-request"),
     ],
@@ -133,6 +131,23 @@ async def test_whoever_may_not_listen_is_told_why(
 ) -> None:
     async with connected(visit, query, path, **headers) as socket:
         assert await closed(socket) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status", "code"),
+    [
+        ("/ws", {"x": "y"}, 401, "unauthenticated"),
+        ("/elsewhere", {}, 404, "not-found"),
+        ("/ws", {"host": "evil"}, 421, "misdirected-request"),
+    ],
+)
+async def test_a_handshake_without_a_credential_or_for_another_place_is_refused(
+    visit: Visitor, path: str, headers: dict[str, str], status: int, code: str
+) -> None:
+    async with connected(visit, path=path, **headers) as socket:
+        head, body = await socket.next(), await socket.next()
+    assert (head["type"], head["status"]) == ("websocket.http.response.start", status)
+    assert json.loads(body["body"])["code"] == code
 
 
 async def test_a_workspace_listens_to_what_concerns_it(visit: Visitor) -> None:

@@ -71,7 +71,7 @@ async def opened(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     knock = visit.knocks("GET", target, visit.headers(token) | named)
     stream = Stream(knock)
-    serving = asyncio.ensure_future(visit.house.serve(knock))
+    serving = asyncio.ensure_future(visit.house(knock.scope, knock.receive, knock.send))
     await asyncio.wait_for(knock.started.wait(), SECONDS)
     yield stream
     stream.leaves.set()

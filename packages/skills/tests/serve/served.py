@@ -10,7 +10,7 @@ import httpx
 from hypothesis import settings
 
 from molecule_skill.serve.app import SkillApp, make_app
-from molecule_skill.serve.listener import Listener
+from molecule_skill.serve.server import HttpServer, bind
 from molecule_skill.store import MemoryRunStore
 from packages.skills.tests.serve.sample import Sample
 
@@ -85,14 +85,13 @@ async def serving(agent: Any = None, **options: Any) -> AsyncGenerator[Served]:
         **options,
     }
     app = make_app(agent or Sample(), **given)
-    listening = Listener("127.0.0.1", 0)
-    opened = listening.bind()
+    listener, server = bind("127.0.0.1", 0), HttpServer(app)
     await app.start()
-    await listening.start(opened, app)
-    served = Served(app, listening.port)
+    await server.start(listener)
+    served = Served(app, listener.getsockname()[1])
     try:
         yield served
     finally:
         await served.http.aclose()
         await app.stop()
-        await listening.stop(1.0)
+        await server.stop(1.0)

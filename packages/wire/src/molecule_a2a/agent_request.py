@@ -2,24 +2,19 @@
 
 from urllib.parse import parse_qsl
 
-from starlette.types import Receive, Scope
-
-from molecule_a2a.asgi_exchange import DECODED_HEADERS
+from molecule_a2a.asgi import Receive, Scope
 from molecule_wire.callers import is_direct
 
 
 class AgentRequest:
-    """A request of ASGI; to make one of Starlette's costs as much as to read the message in it."""
+    """One HTTP request over ASGI."""
 
     __slots__ = ("fields", "method", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope, self.receive = scope, receive
         self.method: str = scope["method"]
-        fields: dict[str, str] | None = scope.get(DECODED_HEADERS)
-        if fields is None:
-            fields = {name.decode("latin-1"): said.decode("latin-1") for name, said in scope["headers"]}
-        self.fields = fields
+        self.fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         """The headers by their lower-case names."""
 
     @property

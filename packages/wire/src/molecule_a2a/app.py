@@ -8,13 +8,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
-
-from molecule_a2a import handlers
+from molecule_a2a import asgi, handlers
 from molecule_a2a.agent_request import AgentRequest, Unauthenticated, local_caller
-from molecule_a2a.asgi_exchange import EXCHANGE, AsgiExchange
+from molecule_a2a.asgi import ClientGone, Receive, Scope, Send
 from molecule_a2a.handlers import Handler
 from molecule_wire import JSONObject, answers, ids
 from molecule_wire.a2a import errors, operations, sse
@@ -121,25 +117,23 @@ class AgentApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
         if scope["type"] == "lifespan":
-            return await self._lifespan(receive, send)
+            await self._lifespan(receive, send)
+            return
         request = AgentRequest(scope, receive)
         try:
             answer = await self._answer(request)
-        except ClientDisconnect:
-            return None
+        except ClientGone:
+            return
+        headers: list[tuple[bytes, bytes]] = []
         if isinstance(answer, EventStream):
-            return await self._stream(answer)(scope, receive, send)
-        exchange: AsgiExchange | None = scope.get(EXCHANGE)
-        if exchange is not None:
-            return exchange.respond(answer)
-        headers = [
-            (b"content-type", answer.media.encode("latin-1")),
-            (b"content-length", b"%d" % len(answer.body)),
-        ]
-        for name, said in answer.headers:
-            headers.append((name.encode("latin-1"), said.encode("latin-1")))
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        return await send({"type": "http.response.body", "body": answer.body})
+            for name, value in (("content-type", bindings.EVENT_STREAM), *bindings.STREAM_HEADERS):
+                headers.append((name.encode(), value.encode()))
+            await asgi.send_stream(receive, send, 200, headers, _frames(answer, self._committed))
+            return
+        headers.append((b"content-type", answer.media.encode("latin-1")))
+        for name, value in answer.headers:
+            headers.append((name.encode("latin-1"), value.encode("latin-1")))
+        await asgi.send_response(send, answer.status, headers, answer.body)
 
     def replace_card(self, card: JSONObject) -> None:
         """Show another card from now on."""
@@ -195,13 +189,10 @@ class AgentApp:
         """Who calls, and the body; or why the request is not taken."""
         try:
             principal = await self._authenticate(request)
-            exchange: AsgiExchange | None = request.scope.get(EXCHANGE)
-            body = None if exchange is None else exchange.take_body()
-            if body is None:
-                async with asyncio.timeout(self._max_body_seconds):
-                    body = await self._body(request)
-            elif len(body) > self._max_body_bytes:
-                body = None
+            if not asgi.count_connection(request.scope, principal):
+                return refusal(429, "you have too many connections: close some first", "rate-limited")
+            async with asyncio.timeout(self._max_body_seconds):
+                body = await asgi.read_body(request.receive, self._max_body_bytes)
             if body is None:
                 limit = self._max_body_bytes
                 sentence = f"the body is larger than {limit} bytes"
@@ -213,21 +204,6 @@ class AgentApp:
         except TimeoutError:
             return refusal(408, f"the body did not come within {self._max_body_seconds:g} s")
         return Accepted(principal, body)
-
-    async def _body(self, request: AgentRequest) -> bytes | None:
-        """The body, or None when it is too large; then it is not read on."""
-        held, size = list[bytes](), 0
-        while True:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size > self._max_body_bytes:
-                return None
-            held.append(chunk)
-            if not message.get("more_body", False):
-                return chunk if len(held) == 1 else b"".join(held)
 
     # Operations
 
@@ -276,11 +252,6 @@ class AgentApp:
         for committed in waiting:
             if not committed.done():
                 committed.set_result(None)
-
-    def _stream(self, events: EventStream) -> StreamingResponse:
-        # Not as the media type: Starlette would add a charset, which some readers of streams do not expect.
-        headers = {**dict(bindings.STREAM_HEADERS), "content-type": bindings.EVENT_STREAM}
-        return StreamingResponse(_frames(events, self._committed), headers=headers)
 
     def _admit(self) -> None:
         if self._stopping:

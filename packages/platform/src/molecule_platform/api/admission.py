@@ -1,11 +1,12 @@
 """Coming in: whose credential it is, how often they came, and as whom; for requests and for sockets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from molecule_platform.api.arrival import Arrival
 from molecule_platform.api.keyed import Keyed
 from molecule_platform.api.limits import FAILED_LOGIN_COSTS, Budget, Limits
-from molecule_platform.api.open_requests import OpenRequest, OpenRequests
+from molecule_platform.api.open_requests import RETRY_AFTER_SECONDS, OpenRequest, OpenRequests
 from molecule_platform.api.route import Route
 from molecule_platform.domain import credentials
 from molecule_platform.domain.principals import Principal
@@ -39,6 +40,8 @@ class Visit:
     route: Route | None = None
     caller: Principal | None = None
     budget: Budget | None = None
+    # Counts its connection for a verified principal; False if the principal has too many.
+    identify: Callable[[str], bool] = lambda _principal: True
     # Its place among the open requests, which it leaves when it is over.
     place: OpenRequest | None = None
 
@@ -104,9 +107,12 @@ class Doorkeeper:
         visit.budget = self._gate.limits.take(key, known=True, own=route.rate)
         if visit.budget is not None:
             visit.budget.check()
+        if not visit.identify(caller.text):
+            text = "you have too many connections: close some of them first"
+            raise Refusal("rate-limited", text, retry_after=RETRY_AFTER_SECONDS, limit="connections")
         arrival = visit.arrival
-        # The connections of an address are counted where they are made, but for these.
-        by_address = (f"address {arrival.address}",) if route.path == LIVE or arrival.is_proxied else ()
+        # The server counts the connections of every address but those of a trusted proxy.
+        by_address = (f"address {arrival.address}",) if arrival.is_proxied else ()
         visit.place = self._gate.open_requests.enter(caller.text, *by_address)
 
     def count_stranger(self, visit: Visit, cost: int = 1) -> None:

@@ -59,9 +59,10 @@ class Call:
         """Ends when the caller has hung up."""
         await self.exchange.gone()
 
-    def has_left(self) -> bool:
-        """Whether the caller has hung up."""
-        return self.exchange.is_gone
+    def watch_caller(self) -> Callable[[], bool]:
+        """Watch the connection; return a function that tells whether the caller has disconnected."""
+        self.exchange.watch()
+        return lambda: self.exchange.is_gone
 
     @property
     def principal(self) -> Principal:

@@ -1,19 +1,26 @@
-"""A request on its connection and the way to answer it: all that the house knows of whoever serves it."""
+"""One HTTP request and its response, over ASGI."""
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Protocol
+from urllib.parse import quote
 
-Scope = Mapping[str, Any]
+from molecule_a2a import asgi
+from molecule_a2a.asgi import Headers, Receive, Scope, Send
+
+# A response above this is sent in pieces: the transport would keep a copy of what the client has not read.
+LARGE_BYTES = 1024 * 1024
+PIECE_BYTES = 256 * 1024
+
+_NO_HEADERS: dict[str, str] = {}
 
 
 class Gone(Exception):
-    """The caller hung up before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 class TooLarge(Exception):
-    """The body is larger than it may be."""
+    """The body exceeds its limit."""
 
 
 class Overloaded(Exception):
@@ -21,7 +28,7 @@ class Overloaded(Exception):
 
 
 class Incoming:
-    """What came before any body: the line and the headers of a request, and how it came."""
+    """Head of a request: its line, its headers, and the addresses of both ends."""
 
     __slots__ = ("headers", "method", "path", "peer", "query", "scheme", "server")
 
@@ -36,54 +43,53 @@ class Incoming:
         server: str = "localhost:80",
     ) -> None:
         self.method = method
-        # As it was written: a slash that is encoded separates nothing.
+        # As it was sent: an encoded slash separates nothing.
         self.path = path
         self.query = query
-        # By their names in small letters.
+        # By lower-case names.
         self.headers = headers
         self.scheme = scheme
-        # The addresses of the two ends.
         self.peer = peer
         self.server = server
 
 
-def of_socket(scope: Scope) -> Incoming:
-    """The request that asks for a WebSocket, from its ASGI scope."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    host, port = scope.get("server") or ("localhost", 80)
+def read_head(scope: Scope) -> Incoming:
+    """Return the head of the request in an ASGI scope, of HTTP or of a WebSocket."""
+    client, server = scope.get("client"), scope.get("server")
+    raw_path: bytes | None = scope.get("raw_path")
     return Incoming(
-        "GET",
-        scope["path"],
+        scope.get("method", "GET"),
+        quote(scope["path"]) if raw_path is None else raw_path.decode("latin-1"),
         scope["query_string"],
-        headers,
-        scope.get("scheme", "ws"),
-        str((scope.get("client") or ("",))[0]),
-        f"{host}:{port}",
+        {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
+        scope.get("scheme", "http"),
+        client[0] if client else "",
+        f"{server[0]}:{server[1]}" if server else "localhost:80",
     )
 
 
 class Stream(Protocol):
-    """An answer that goes on for long. It calls when there is more to say; nobody waits for it meanwhile."""
+    """Response of unknown length whose source calls when it has more."""
 
     def begin(self, call: Callable[[], None]) -> None:
-        """Call that function, from now on, whenever there may be something to say."""
+        """Call that function, from now on, whenever there may be something to send."""
         ...
 
     def ready(self) -> bytes | None:
-        """What can be said at once, perhaps nothing; None when that can only be told by `next`."""
+        """Return what can be sent at once, perhaps nothing; None if only `next` can tell."""
         ...
 
     async def next(self) -> bytes | None:
-        """What is to be said now, perhaps nothing; None at the end."""
+        """Return what is to be sent now, perhaps nothing; None at the end."""
         ...
 
     def close(self) -> None:
-        """Nobody listens any more. Harmless when repeated."""
+        """Release the stream. Idempotent."""
         ...
 
 
 async def pieces(stream: Stream) -> AsyncGenerator[bytes]:
-    """What a stream says, for somebody who does wait for it."""
+    """Iterate over the chunks of a stream."""
     called = asyncio.Event()
     stream.begin(called.set)
     try:
@@ -102,44 +108,79 @@ async def pieces(stream: Stream) -> AsyncGenerator[bytes]:
         stream.close()
 
 
-class Exchange(Incoming):
-    """One request, and its answer: whole, or told as it comes."""
+class Exchange:
+    """One request and its response."""
 
-    __slots__ = ()
+    __slots__ = ("_receive", "_scope", "_send", "_watcher", "head", "is_gone")
 
-    @property
-    @abstractmethod
-    def is_gone(self) -> bool:
-        """Whether the caller has hung up."""
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.head = read_head(scope)
+        self.is_gone = False
+        """True if the client has disconnected, as far as `gone` or `watch` could see."""
+        self._scope, self._receive, self._send = scope, receive, send
+        self._watcher: asyncio.Task[None] | None = None
 
-    @abstractmethod
+    def identify(self, principal: str) -> bool:
+        """Count the connection for a verified principal; return False if the principal has too many."""
+        return asgi.count_connection(self._scope, principal)
+
     async def gone(self) -> None:
-        """Ends when the caller has hung up."""
+        """Return when the client has disconnected. Only for a request whose body was read."""
+        await asgi.wait_for_disconnect(self._receive)
+        self.is_gone = True
 
-    @abstractmethod
-    async def body(self, most: int, count: Callable[[int], bool] | None = None) -> bytes:
-        """The whole body; `count` is told of what came and says whether there is room for it.
+    def watch(self) -> None:
+        """Keep `is_gone` true to life until the response is sent."""
+        if self._watcher is None:
+            self._watcher = asyncio.get_running_loop().create_task(self.gone())
 
-        Raises `TooLarge`, `Overloaded` or `Gone`.
+    async def body(self, most: int, count: Callable[[int], bool]) -> bytes:
+        """Return the whole body; `count` is given the size of each piece and returns False if none fits.
+
+        A body that arrived with its head is small and is not counted. Raises TooLarge, Overloaded or Gone.
         """
+        received, size = list[bytes](), 0
+        while True:
+            event = await self._receive()
+            if event["type"] == "http.disconnect":
+                raise Gone
+            piece: bytes = event.get("body", b"")
+            more: bool = event.get("more_body", False)
+            size += len(piece)
+            if size > most:
+                raise TooLarge
+            if not more and not received:
+                return piece
+            if not count(len(piece)):
+                raise Overloaded
+            received.append(piece)
+            if not more:
+                return b"".join(received)
 
-    @abstractmethod
-    def whole_body(self, most: int) -> bytes | None:
-        """The whole body if it is here already and not larger than that."""
+    async def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a complete response."""
+        if len(body) <= LARGE_BYTES or self.head.method == "HEAD":
+            await asgi.send_response(self._send, status, headers, body)
+            return
+        length = (b"content-length", b"%d" % len(body))
+        await self._send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+        for start in range(0, len(body), PIECE_BYTES):
+            end = start + PIECE_BYTES
+            more = end < len(body)
+            await self._send({"type": "http.response.body", "body": body[start:end], "more_body": more})
 
-    @abstractmethod
-    def answer(self, status: int, lines: bytes, body: bytes) -> None:
-        """Send a whole answer. Each line of the head ends with CRLF; the length is added."""
+    async def stream(self, status: int, headers: Headers, chunks: AsyncGenerator[bytes]) -> None:
+        """Send a response chunk by chunk, until its end or until the client disconnects."""
+        # A stream may last for hours: it does not need what its request said.
+        self.head.headers, self.head.query, self.head.path = _NO_HEADERS, b"", ""
+        self._scope["headers"] = []
+        await asgi.send_stream(self._receive, self._send, status, headers, chunks)
 
-    @abstractmethod
-    async def tell(
-        self, status: int, lines: bytes, chunks: AsyncGenerator[bytes], length: int | None = None
-    ) -> None:
-        """Send an answer piece by piece, until its end or until the caller is gone.
 
-        With a length the pieces are exactly as many bytes together.
-        """
-
-    @abstractmethod
-    def follow(self, status: int, lines: bytes, stream: Stream, ended: Callable[[], None]) -> None:
-        """Begin an answer that the stream goes on with; `ended` is called once, when it is over."""
+def as_socket_response(status: int, headers: Headers, body: bytes) -> list[dict[str, Any]]:
+    """Return the ASGI events that refuse a WebSocket handshake with an HTTP response."""
+    head = [*headers, (b"content-length", b"%d" % len(body))]
+    return [
+        {"type": "websocket.http.response.start", "status": status, "headers": head},
+        {"type": "websocket.http.response.body", "body": body},
+    ]

@@ -12,7 +12,7 @@ from molecule_platform.api.arrival import Arrival, Edge
 from molecule_platform.api.bodies import Bodies, WorkAccount, aside, too_large
 from molecule_platform.api.calls import Call, Handler, Reply, decode
 from molecule_platform.api.context import REQUEST
-from molecule_platform.api.exchange import Exchange
+from molecule_platform.api.exchange import Exchange, pieces
 from molecule_platform.api.log_sampling import LogSampler
 from molecule_platform.api.router import Match, Router
 from molecule_platform.api.routes import TABLE
@@ -108,8 +108,9 @@ class Pipeline:
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
         began = time.perf_counter()
-        passage = _Passage(Arrival(exchange, self._edge), exchange=exchange)
-        REQUEST.set(passage.arrival)
+        arrival = Arrival(exchange.head, self._edge)
+        passage = _Passage(arrival, identify=exchange.identify, exchange=exchange)
+        REQUEST.set(arrival)
         try:
             reply = await self._answer(passage)
         except BaseException:
@@ -118,30 +119,30 @@ class Pipeline:
         finally:
             if passage.work is not None:
                 passage.work.close()
-        lines = self._head(passage, reply)
+        headers = self._headers(passage, reply)
         seen = _Seen(self, passage, reply.status, began)
         stream = reply.stream
         if stream is None:
             passage.over()
-            exchange.answer(reply.status, lines, reply.encoded())
+            await exchange.respond(reply.status, headers, reply.encoded())
             self.observe(seen, time.perf_counter() - began)
             return
-        passage.arrival.forget()
+        arrival.forget()
         del passage
-        if not isinstance(stream, AsyncGenerator):
-            exchange.follow(reply.status, lines, stream, seen.over)
-            return
+        if reply.length is not None:
+            headers.append((b"content-length", b"%d" % reply.length))
+        chunks = stream if isinstance(stream, AsyncGenerator) else pieces(stream)
         try:
-            await exchange.tell(reply.status, lines, stream, reply.length)
+            await exchange.stream(reply.status, headers, chunks)
         finally:
             seen.over()
 
-    def _head(self, passage: _Passage, reply: Reply) -> bytes:
+    def _headers(self, passage: _Passage, reply: Reply) -> list[tuple[bytes, bytes]]:
         arrival = passage.arrival
         extra = replies.cors(arrival, self._edge) if "origin" in arrival.headers else _NO_HEADERS
         if passage.budget is not None:
             extra = {**extra, **passage.budget.headers()}
-        return replies.head(reply, arrival, extra)
+        return replies.headers(reply, arrival, extra)
 
     def observe(self, seen: "_Seen", seconds: float | None) -> None:
         """Count a request that was answered, and log it unless that is routine."""
@@ -222,7 +223,7 @@ class Pipeline:
         if route.query is not None:
             call.asked = queries.read(route.query, arrival.query)
         if route.takes_body:
-            call.raw = exchange.whole_body(most) or await self._received(passage, most)
+            call.raw = await self._received(passage, most)
             if self._edge.json.needs_scan(call.raw):
                 await self._bodies.scan(call.raw)
             if route.body is not None:

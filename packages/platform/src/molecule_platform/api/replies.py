@@ -1,6 +1,6 @@
-"""Replies on their way out: the lines of their heads, for safety, for CORS and of limits."""
+"""Headers of responses: for safety, for CORS and of limits."""
 
-from collections.abc import Iterable
+import re
 
 from molecule_platform.api.arrival import Arrival, Edge
 from molecule_platform.api.calls import Reply
@@ -21,19 +21,9 @@ _API = {
 }
 
 
-def _lines(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Headers as they are sent, one line each. No name and no value may begin another."""
-    lines = [b"%b: %b\r\n" % pair for pair in pairs]
-    joined = b"".join(lines)
-    if len(joined) - len(joined.translate(None, _BREAKS)) != 2 * len(lines):
-        raise ValueError("a header has a line break or a NUL in it")
-    return joined
-
-
-_BREAKS = b"\r\n\0"
-_SAFE = _lines(_SECURITY)
-# The headers of an ordinary JSON answer, ready to send.
-PLAIN = _SAFE + _lines([*_API.values(), (b"content-type", b"application/json")])
+# The headers of an ordinary JSON response.
+_PLAIN = (*_SECURITY, *_API.values(), (b"content-type", b"application/json"))
+_BREAKS = re.compile(rb"[\r\n\0]")
 
 _METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _REQUEST_HEADERS = (
@@ -71,19 +61,22 @@ def preflight() -> Reply:
     return Reply(None, 204, allowed)
 
 
-def head(reply: Reply, arrival: Arrival, extra: dict[str, str]) -> bytes:
-    """The lines between the status and the length. Raises `ValueError` for a header that is more than one."""
-    name = b"x-request-id: %b\r\n" % arrival.request_id.encode()
+def headers(reply: Reply, arrival: Arrival, extra: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response. Raises `ValueError` for a value that would begin another header."""
+    request_id = (b"x-request-id", arrival.request_id.encode())
     is_plain = reply.status == 200 and reply.content_type == "application/json"
     if is_plain and not (extra or reply.headers or arrival.is_secure):
-        return PLAIN + name
+        return [*_PLAIN, request_id]
     own = {**extra, **dict(reply.headers)} if extra or reply.headers else {}
     if "vary" in extra and own["vary"] != extra["vary"]:
         own["vary"] += f", {extra['vary']}"
-    headers = [pair for name, pair in _API.items() if name not in own]
-    headers += [(name.encode(), value.encode("latin-1")) for name, value in own.items()]
+    pairs = [*_SECURITY, request_id, *(pair for name, pair in _API.items() if name not in own)]
+    for name, value in own.items():
+        pairs.append((name.encode(), value.encode("latin-1")))
     if reply.status != 204:
-        headers.append((b"content-type", reply.content_type.encode()))
+        pairs.append((b"content-type", reply.content_type.encode()))
     if arrival.is_secure:
-        headers.append(_HSTS)
-    return _SAFE + name + _lines(headers)
+        pairs.append(_HSTS)
+    if any(_BREAKS.search(name) or _BREAKS.search(value) for name, value in pairs):
+        raise ValueError("a header has a line break or a NUL in it")
+    return pairs

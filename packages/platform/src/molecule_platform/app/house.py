@@ -1,11 +1,11 @@
 """A running platform."""
 
 import asyncio
-from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 
+from molecule_a2a.asgi import Receive, Scope, Send
 from molecule_platform.api.admission import Gate
-from molecule_platform.api.exchange import Exchange, Scope
+from molecule_platform.api.exchange import Exchange
 from molecule_platform.api.keyed import Keyed
 from molecule_platform.api.limits import Limits
 from molecule_platform.api.open_requests import OpenRequests
@@ -17,7 +17,7 @@ from molecule_platform.app.staff import Staff, hire
 from molecule_platform.domain import principals
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.gateway.doors.live import LiveDoor, Receive, Send
+from molecule_platform.gateway.doors.live import LiveDoor
 from molecule_platform.http.health import HealthRoutes
 from molecule_platform.keys import texts
 from molecule_platform.keys.sealing import KeyProblem
@@ -33,7 +33,7 @@ from molecule_platform.storage.schema import SchemaTooNew
 
 
 class House:
-    """A running platform: open it, serve its exchanges and its sockets, close it."""
+    """A running platform, an ASGI application: open it, serve it, close it."""
 
     def __init__(self, ground: Ground, staff: Staff, exits: AsyncExitStack) -> None:
         self._ground = ground
@@ -45,7 +45,7 @@ class House:
         )
         handlers = doors.handlers(ground, staff, self._health, followers)
         gate, edge = _gate(ground, staff), doors.edge(ground.settings)
-        # What the operator says about the outer wall; the transport knows it too.
+        # What the operator says about the outer wall; the server knows it too.
         self.edge = edge
         self._pipeline = Pipeline(handlers, gate, ground.log, edge, doors.PAGES, staff.metrics)
         self._live = LiveDoor(gate, followers, edge)
@@ -95,12 +95,11 @@ class House:
         """Where faults are told."""
         return self._ground.log
 
-    def serve(self, exchange: Exchange) -> Awaitable[None]:
-        """Answer one request over HTTP."""
-        return self._pipeline(exchange)
-
-    async def socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one WebSocket, which comes as ASGI."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request or WebSocket over ASGI."""
+        if scope["type"] == "http":
+            await self._pipeline(Exchange(scope, receive, send))
+            return
         self._staff.metrics.socket(1)
         try:
             await self._live(scope, receive, send)

@@ -1,13 +1,13 @@
 """`molecule up`: the platform in this process, from the first line of settings to the last child stopped."""
 
 import asyncio
-import contextlib
 import gc
+import logging
 import os
 import signal
 import socket
 import webbrowser
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +23,6 @@ from molecule_platform.settings import Settings
 if TYPE_CHECKING:
     from molecule_platform.app import House
     from molecule_platform.cli.crew import Crew
-    from molecule_platform.cli.serving import Server
 
 starting = typer.Typer()
 
@@ -76,13 +75,14 @@ def _load(host: str | None, port: int | None, data_dir: Path | None, *, as_json:
 
 
 def _run(settings: Settings, wishes: Wishes) -> None:
+    from molecule_a2a.http_server import new_event_loop
     from molecule_platform.cli import serving
 
     listener = serving.listen(settings.bind_host, settings.port)
     from molecule_platform import app  # takes a second, which a port in use need not cost
 
     try:
-        with listener, asyncio.Runner(loop_factory=serving.loop_factory()) as runner:
+        with listener, asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve(settings, wishes, listener))
     except app.StartProblem as problem:
         raise problems.Problem(str(problem), "start") from problem
@@ -91,33 +91,24 @@ def _run(settings: Settings, wishes: Wishes) -> None:
 async def _serve(settings: Settings, wishes: Wishes, listener: socket.socket) -> None:
     from molecule_platform import app
     from molecule_platform.cli import serving
+    from molecule_platform.logs import LibraryLog
 
     house = await app.House.open(settings)
+    logging.getLogger().addHandler(LibraryLog(house.log))
     # What is here now stays, and what a request leaves behind has no cycles: collecting may be rare.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     try:
-        server = serving.Server(serving.config(house))
-        async with _served(server, listener):
+        server = serving.make_server(house)
+        await server.start(listener)
+        try:
             await _live(settings, wishes, house)
             await house.drain()
+        finally:
+            await server.stop(serving.GRACE_SECONDS)
     finally:
         await house.close()
-
-
-@contextlib.asynccontextmanager
-async def _served(server: "Server", listener: socket.socket) -> AsyncGenerator[None]:
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    listening = asyncio.create_task(server.until_listening())
-    try:
-        await asyncio.wait({serving, listening}, return_when=asyncio.FIRST_COMPLETED)
-        if not serving.done():
-            yield
-    finally:
-        listening.cancel()
-        server.should_exit = True
-        await serving
 
 
 async def _live(settings: Settings, wishes: Wishes, house: "House") -> None:

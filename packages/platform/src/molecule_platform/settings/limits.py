@@ -78,7 +78,8 @@ SETTINGS: tuple[Setting, ...] = (
         "max_connections",
         parsers.whole(0, 1_000_000),
         "2000",
-        "Connections of one address at the same time; 0 means no limit.",
+        "Connections of one address or principal at the same time, at most an eighth of the file limit; "
+        "0 means that eighth.",
     ),
     Setting(
         "MOLECULE_MAX_OPEN_REQUESTS",

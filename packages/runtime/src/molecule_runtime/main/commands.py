@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,19 +42,11 @@ def _run(chosen: argparse.Namespace) -> int:
     # A template's image is checked with this variable and its usual command.
     if os.environ.get("MOLECULE_SMOKE_MODE", "").strip() and _environment().smoke_mode:
         return _smoke(argparse.Namespace(deep=False, as_json=False))
+    from molecule_a2a.http_server import new_event_loop
     from molecule_runtime.main import main as run
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(run())
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The event loop of a workspace: uvloop where there is one, which costs a turn a fifth less."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def _smoke(chosen: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ import signal
 from typing import Any, cast
 
 import molecule_runtime
-from molecule_a2a import Listener, PortTaken
+from molecule_a2a import HttpServer, PortTaken, bind
 from molecule_runtime.domain.config import WorkspaceConfig
 from molecule_runtime.domain.output_redaction import DEFAULT_TYPES, SECRET_TYPES, StreamRedactor
 from molecule_runtime.domain.permissions import permissions_of
@@ -87,7 +87,7 @@ class WorkspaceProcess:
         self._membership: Membership
         self._runner: TurnRunner
         self._executor: TurnExecutor
-        self._listener: Listener
+        self._http_server: HttpServer
         self._server: AgentServer
         self._store: TaskStore
         self._place: Place
@@ -165,9 +165,10 @@ class WorkspaceProcess:
     async def _listen(self) -> Place:
         """Accept connections; nobody is told before."""
         environment, a2a = self._environment, self._config.a2a
-        listener = self._listener = Listener(environment.listen_host(a2a), a2a.port)
-        opened = listener.bind()
-        url, secret = environment.public_url(a2a, listener.port), new_dispatch_secret()
+        host = environment.listen_host(a2a)
+        listener = bind(host, a2a.port)
+        port: int = listener.getsockname()[1]
+        url, secret = environment.public_url(a2a, port), new_dispatch_secret()
         verifier = CallerVerifier(
             environment.workspace_id,
             PlatformKeys(self._client.platform_url, self._client.jwks),
@@ -190,8 +191,9 @@ class WorkspaceProcess:
             stop=self.stop,
             reload=lambda: self._reload.ask("reload"),
         )
-        await listener.start(opened, self._server.app)
-        log.info("listening on %s:%d", listener.host, listener.port)
+        self._http_server = HttpServer(self._server.app)
+        await self._http_server.start(listener)
+        log.info("listening on %s:%d", host, port)
         return place
 
     async def _join(self, restored: bool) -> None:
@@ -340,7 +342,7 @@ class WorkspaceProcess:
         self._interrupted = await ending
         if self._membership.link is not None:
             await self._membership.link.finish(LAST_ANSWERS_SECONDS)
-        await self._listener.stop(LAST_ANSWERS_SECONDS)
+        await self._http_server.stop(LAST_ANSWERS_SECONDS)
 
     async def _close(self) -> None:
         """Let go of everything; nothing here keeps the process from ending."""

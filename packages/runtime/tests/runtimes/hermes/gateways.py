@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from molecule_a2a import Listener
+from molecule_a2a import HttpServer, bind
 from molecule_runtime.kit.adapter import AdapterConfig
 from molecule_runtime.runtimes.hermes.executor import SECRET_HEADER, HermesAgentProxyExecutor
 
@@ -160,12 +160,12 @@ class PluginGateway:
 @asynccontextmanager
 async def served(routes: list[Route]) -> AsyncGenerator[int]:
     """Serve routes on a port of this machine."""
-    listener = Listener("127.0.0.1", 0)
-    await listener.start(listener.bind(), Starlette(routes=routes))
+    listener, server = bind("127.0.0.1", 0), HttpServer(Starlette(routes=routes))
+    await server.start(listener)
     try:
-        yield listener.port
+        yield listener.getsockname()[1]
     finally:
-        await listener.stop(0)
+        await server.stop(0)
 
 
 def make_executor(**config: Any) -> HermesAgentProxyExecutor:

@@ -11,14 +11,15 @@ import logging
 import secrets
 from pathlib import Path
 
+from molecule_a2a.asgi import Receive, Scope, Send
 from molecule_skill.auth import NoAuthResolver
 from molecule_skill.cli import project
 from molecule_skill.cli.output import CommandFailed, Output
 from molecule_skill.cli.traces import AuthorFormatter
 from molecule_skill.errors import AuthError
-from molecule_skill.serve import callers, listener, shapes
+from molecule_skill.serve import callers, server, shapes
 from molecule_skill.serve.app import SkillApp, error_response, make_app
-from molecule_skill.serve.asgi import Receive, Request, Response, Scope, Send, json_response
+from molecule_skill.serve.asgi import Request, Response, json_response
 from molecule_skill.store import RunStore, SqliteRunStore
 from molecule_wire import JSON, JSONObject
 
@@ -49,22 +50,21 @@ def run(given: argparse.Namespace, output: Output) -> int:
     handler = logging.StreamHandler()
     handler.setFormatter(AuthorFormatter(found.root))
     logging.getLogger().addHandler(handler)
-    listening = listener.Listener("127.0.0.1", given.port)
     try:
-        opened = listening.bind()
-    except listener.PortTaken as problem:
+        listener = server.bind("127.0.0.1", given.port)
+    except server.PortTaken as problem:
         raise CommandFailed(f"{problem}; choose another with --port") from problem
-    port = listening.port
-    server = DevServer(found, given.env_file, reload=not given.no_reload, output=output)
+    port = listener.getsockname()[1]
+    app = DevServer(found, given.env_file, reload=not given.no_reload, output=output)
 
     def started() -> None:
         output.line("Open this address; it works once, then the browser is known:")
-        output.verbatim(f"  http://127.0.0.1:{port}/_dev?token={server.token}")
-        output.value({"ok": True, "url": f"http://127.0.0.1:{port}/_dev?token={server.token}"})
+        output.verbatim(f"  http://127.0.0.1:{port}/_dev?token={app.token}")
+        output.value({"ok": True, "url": f"http://127.0.0.1:{port}/_dev?token={app.token}"})
         if not given.no_reload:
             output.line("Saved files take effect at once. Ctrl-C ends.")
 
-    listener.run(listener.serve_until_signal(server, listening, opened, started))
+    server.run(server.serve_until_signal(app, listener, started))
     return 0
 
 

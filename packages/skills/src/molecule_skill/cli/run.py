@@ -9,7 +9,7 @@ from molecule_skill.cli.output import CommandFailed, Output
 
 def run(given: argparse.Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C, then drain."""
-    from molecule_skill.serve import callers, listener
+    from molecule_skill.serve import callers, server
     from molecule_skill.serve.app import make_app
 
     found = project.find(given.project)
@@ -17,15 +17,14 @@ def run(given: argparse.Namespace, output: Output) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     kept = project.secrets(found, given.env_file, tuple(agent.required_secrets))
     resolver = callers.choose_resolver(agent, None)
-    listening = listener.Listener(given.host, given.port)
     try:
         callers.check_bind(resolver, given.host)
-        opened = listening.bind()
+        listener = server.bind(given.host, given.port)
     except callers.RefusedToStart as problem:
         raise CommandFailed(str(problem)) from problem
-    except listener.PortTaken as problem:
+    except server.PortTaken as problem:
         raise CommandFailed(f"{problem}; choose another with --port") from problem
-    port = listening.port
+    port = listener.getsockname()[1]
 
     async def serve() -> None:
         app = make_app(agent, resolver=resolver, store=None, grants=None, sandboxes=None, secrets=kept)
@@ -34,10 +33,10 @@ def run(given: argparse.Namespace, output: Output) -> int:
         if not readiness.ok:
             await app.stop()
             raise CommandFailed(f"{agent.name} cannot start: {'; '.join(readiness.reasons)}")
-        await listener.serve_until_signal(
-            app, listening, opened, lambda: output.line(f"{agent.name} listens on http://{given.host}:{port}")
+        await server.serve_until_signal(
+            app, listener, lambda: output.line(f"{agent.name} listens on http://{given.host}:{port}")
         )
 
-    listener.run(serve())
+    server.run(serve())
     output.value({"ok": True, "agent": agent.name})
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from molecule_a2a import AgentApp, AgentRequest, Unauthenticated
 from molecule_a2a.app import Accepted
-from molecule_a2a.asgi_exchange import DECODED_HEADERS
+from molecule_a2a.asgi import Send
 from molecule_skill.auth import bearer_token
 from molecule_skill.auth.platform import asserted_message_id
 from molecule_skill.errors import RunRefused, SkillInvocationError, report_of
@@ -18,7 +18,7 @@ from molecule_skill.hosted import Answerer, Invocation
 from molecule_skill.hosted.interface import Gate
 from molecule_skill.ids import new_id
 from molecule_skill.serve import messages, repetitions
-from molecule_skill.serve.asgi import Request, Send
+from molecule_skill.serve.asgi import Request
 from molecule_skill.serve.projection import ASKING, Projection, begun, failure_metadata
 from molecule_skill.serve.repetitions import KnownBy
 from molecule_skill.store.records import RequestState, RunRecord
@@ -90,7 +90,6 @@ class A2ATransport:
         identified = await self._gate.identify(bearer_token(request.headers), request.headers)
         _call.set(_A2ACall(identified, request))
         scope = {**request.scope, "path": request.path, "root_path": ""} if request.root else request.scope
-        scope[DECODED_HEADERS] = request.headers
         await self._app(scope, request.receive, send)
 
     async def stop(self) -> None:

@@ -7,22 +7,14 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from molecule_a2a.asgi import ClientGone, Receive, Scope, Send
 from molecule_skill.errors import AuthError, report_of
 from molecule_skill.hosted import GateSettings, RunGate
 from molecule_skill.hosted.invocation import DEFAULT_STORE
 from molecule_skill.identity import AuthResolver
 from molecule_skill.serve import callers
 from molecule_skill.serve.a2a import A2ATransport
-from molecule_skill.serve.asgi import (
-    Answer,
-    ClientGone,
-    Receive,
-    Request,
-    Response,
-    Scope,
-    Send,
-    json_response,
-)
+from molecule_skill.serve.asgi import Answer, Request, Response, json_response
 from molecule_skill.serve.cards import CardRoutes
 from molecule_skill.serve.invoke import InvokeRoutes
 from molecule_skill.serve.readers import Readers

@@ -1,20 +1,17 @@
 """Requests and responses of plain ASGI: bodies bounded before they are decoded, answers written at once."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import parse_qs
 
-from molecule_a2a.asgi_exchange import DECODED_HEADERS, EXCHANGE, AsgiExchange
+from molecule_a2a import asgi
+from molecule_a2a.asgi import Receive, Scope, Send
 from molecule_skill.errors import RunRefused
 from molecule_wire import JSONObject, ids, jsontext
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_BODY_SECONDS = 60.0
@@ -23,10 +20,6 @@ _STREAM_HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 )
-
-
-class ClientGone(Exception):
-    """The client closed its connection before the request was whole."""
 
 
 class Request:
@@ -40,10 +33,7 @@ class Request:
         path: str = scope["path"]
         self.root = root
         self.path = (path[len(root) :] if root and path.startswith(root) else path) or "/"
-        headers: dict[str, str] | None = scope.get(DECODED_HEADERS)
-        if headers is None:
-            headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]}
-        self.headers = headers
+        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
     @cached_property
     def request_id(self) -> str:
@@ -78,51 +68,15 @@ class Request:
         declared = self.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
             raise _too_large()
-        exchange: AsgiExchange | None = self.scope.get(EXCHANGE)
-        whole = None if exchange is None else exchange.take_body()
-        if whole is not None:
-            return whole
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        late = False
-
-        def give_up() -> None:
-            nonlocal late
-            late = True
-            task.cancel()
-
-        # A timer of its own: asyncio.timeout took a twentieth of a small request.
-        timer = loop.call_later(MAX_BODY_SECONDS, give_up)
         try:
-            return await self._read()
-        except asyncio.CancelledError as problem:
-            if not late:
-                raise
-            task.uncancel()
+            async with asyncio.timeout(MAX_BODY_SECONDS):
+                body = await asgi.read_body(self.receive, MAX_BODY_BYTES)
+        except TimeoutError as problem:
             sentence = f"the body did not come within {MAX_BODY_SECONDS:g} s"
             raise RunRefused("invalid-request", sentence) from problem
-        finally:
-            timer.cancel()
-
-    async def _read(self) -> bytes:
-        message = await self.receive()
-        if message["type"] == "http.request" and not message.get("more_body"):
-            body: bytes = message.get("body", b"")
-            if len(body) > MAX_BODY_BYTES:
-                raise _too_large()
-            return body
-        held, size = list[bytes](), 0
-        while True:
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size > MAX_BODY_BYTES:
-                raise _too_large()
-            held.append(chunk)
-            if not message.get("more_body"):
-                return b"".join(held)
-            message = await self.receive()
+        if body is None:
+            raise _too_large()
+        return body
 
     async def json_object(self) -> JSONObject:
         """The body as a JSON object; an empty body is an empty one. Raises RunRefused."""
@@ -142,8 +96,7 @@ class Request:
 
     async def disconnected(self) -> None:
         """Return when the client is gone; only for a request whose body was read."""
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
+        await asgi.wait_for_disconnect(self.receive)
 
 
 @dataclass(slots=True)
@@ -157,14 +110,11 @@ class Response:
 
     async def send(self, request: Request, send: Send) -> None:
         """Write it; a HEAD gets the headers alone."""
-        head = [
+        headers = [
             (b"content-type", self.media.encode()),
-            (b"content-length", str(len(self.body)).encode()),
             *((name.encode(), text.encode("latin-1", "replace")) for name, text in self.headers.items()),
         ]
-        await send({"type": "http.response.start", "status": self.status, "headers": head})
-        body = b"" if request.method == "HEAD" else self.body
-        await send({"type": "http.response.body", "body": body})
+        await asgi.send_response(send, self.status, headers, self.body)
 
 
 @dataclass(slots=True)
@@ -178,32 +128,13 @@ class Stream:
 
     async def send(self, request: Request, send: Send) -> None:
         """Write until the end, or until the client is gone."""
-        writing = asyncio.current_task()
-        assert writing is not None
-        watcher = asyncio.create_task(_watch(request, writing))
+        headers = [*self.headers, (b"x-request-id", request.request_id.encode())]
         finished = False
         try:
-            headers = [*self.headers, (b"x-request-id", request.request_id.encode())]
-            await send({"type": "http.response.start", "status": self.status, "headers": headers})
-            async for piece in self.pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            finished = True
-            await send({"type": "http.response.body", "body": b""})
-        except asyncio.CancelledError:
-            if not watcher.done():
-                raise
+            finished = await asgi.send_stream(request.receive, send, self.status, headers, self.pieces)
         finally:
-            watcher.cancel()
-            await self.pieces.aclose()
             if not finished and self.gone is not None:
                 self.gone()
-
-
-async def _watch(request: Request, writing: asyncio.Task[Any]) -> None:
-    """End the writing when the client is gone: what nobody reads is not produced."""
-    with suppress(asyncio.CancelledError):
-        await request.disconnected()
-        writing.cancel()
 
 
 Answer: TypeAlias = Response | Stream

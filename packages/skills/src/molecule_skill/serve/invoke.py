@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from molecule_a2a import asgi
 from molecule_skill.auth import bearer_token
 from molecule_skill.errors import RunRefused
 from molecule_skill.hosted import Invocation
@@ -59,6 +60,7 @@ class InvokeRoutes:
             )
         )
         run_id, principal = str(ctx.run_id), str(ctx.caller)
+        asgi.count_connection(request.scope, principal)
         if asked.cancels_on_disconnect:
             self._readers.watch(run_id)
         if request.accepts_stream:

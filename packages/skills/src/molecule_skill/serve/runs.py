@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import quote
 
+from molecule_a2a import asgi
 from molecule_skill.auth import bearer_token
 from molecule_skill.errors import RunRefused
 from molecule_skill.hosted import Answerer
@@ -102,7 +103,9 @@ class RunRoutes:
 
     async def identify(self, request: Request) -> tuple[Any, Answerer]:
         """Who asks. Raises AuthError."""
-        return await self._gate.identify(bearer_token(request.headers), request.headers)
+        model, caller = await self._gate.identify(bearer_token(request.headers), request.headers)
+        asgi.count_connection(request.scope, caller.principal)
+        return model, caller
 
     async def _principal(self, request: Request) -> str:
         return (await self.identify(request))[1].principal

@@ -10,7 +10,7 @@ from molecule_skill.agent import A2AAgent
 from molecule_skill.http_client import HttpClient, HttpReply
 from molecule_skill.interactions import Decline
 from molecule_skill.serve.app import make_app
-from molecule_skill.serve.listener import Listener
+from molecule_skill.serve.server import HttpServer, bind
 from molecule_skill.store import MemoryRunStore
 from molecule_skill.testing.identity import StaticAuthResolver
 from molecule_skill.testing.places import CALLER, Case, Seen, author_kinds
@@ -61,17 +61,16 @@ async def _served(agent: A2AAgent[Any, Any], case: Case) -> AsyncGenerator[_Serv
         a2a=case.a2a,
         drain_seconds=0.0,
     )
-    listener = Listener("127.0.0.1", 0)
-    opened = listener.bind()
+    listener, http_server = bind("127.0.0.1", 0), HttpServer(app)
     await app.start()
-    await listener.start(opened, app)
-    server = _Server(f"http://127.0.0.1:{listener.port}")
+    await http_server.start(listener)
+    server = _Server(f"http://127.0.0.1:{listener.getsockname()[1]}")
     try:
         yield server
     finally:
         await server.close()
         await app.stop()
-        await listener.stop(1.0)
+        await http_server.stop(1.0)
 
 
 class HttpPlace:

@@ -79,7 +79,7 @@ class InboxDoors:
             parallel_contexts=body.parallel_contexts,
         )
         wait = min(max(body.wait, 0.0), WAIT_MOST_SECONDS)
-        mail = await self._inbox.lease(call.workspace, call.base_url, wish, wait, call.has_left)
+        mail = await self._inbox.lease(call.workspace, call.base_url, wish, wait, call.watch_caller())
         self._count_taken(mail["messages"])
         return Reply(mail)
 

@@ -3,15 +3,17 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
-from molecule_platform.api import exchange
-from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit
+from molecule_a2a import asgi
+from molecule_a2a.asgi import Receive, Scope, Send
+from molecule_platform.api import errors, replies
+from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit, presented_by
 from molecule_platform.api.arrival import Arrival, Edge
-from molecule_platform.api.exchange import Scope
+from molecule_platform.api.exchange import as_socket_response, read_head
 from molecule_platform.api.queries import NAMES_MOST, names
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import authorisation, events
@@ -19,9 +21,6 @@ from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services.feed import End, Listener, StreamEnded
 from molecule_platform.services.followers import Follower, Followers
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 UNAUTHENTICATED, FORBIDDEN = 4001, 4003
 CLOSING = {End.SLOW: 4008, End.REVOKED: 4009, End.DRAINING: 1012, End.UNAVAILABLE: 1012}
@@ -42,11 +41,17 @@ class LiveDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
         await receive()
-        came = Arrival(exchange.of_socket(scope), self._edge)
-        visit = Visit(came)
+        arrival = Arrival(read_head(scope), self._edge)
+        visit = Visit(arrival, identify=partial(asgi.count_connection, scope))
         try:
+            self._check_target(visit)
             listener, since = await self._admit(visit)
         except Refusal as refusal:
+            shows = presented_by(arrival, _ROUTE)
+            if visit.route is None or not (shows.bearer or shows.session or shows.ticket):
+                await self._reject(send, refusal, arrival)
+                return
+            # A browser can read the code of a closed WebSocket, but not the status of a refused handshake.
             code = UNAUTHENTICATED if refusal.status == 401 else FORBIDDEN
             await _turn_away(send, code, refusal.code)
         except StorageDown:
@@ -56,18 +61,31 @@ class LiveDoor:
         finally:
             visit.over()
 
-    async def _admit(self, visit: Visit) -> tuple[Listener, int | None]:
-        came = visit.arrival
-        came.check_host()
-        came.check_text()
-        if came.path.rstrip("/") != LIVE:
+    def _check_target(self, visit: Visit) -> None:
+        arrival = visit.arrival
+        try:
+            arrival.check_host()
+            arrival.check_text()
+            if arrival.path.rstrip("/") != LIVE:
+                raise Refusal("not-found", f"the only WebSocket is {LIVE}")
+        except Refusal:
             self._door.count_stranger(visit)
-            raise Refusal("not-found", f"the only WebSocket is {LIVE}")
+            raise
+        visit.route = _ROUTE
+
+    async def _admit(self, visit: Visit) -> tuple[Listener, int | None]:
+        arrival = visit.arrival
         principal = await self._door.know(visit, _ROUTE)
         authorisation.permit(principal, _ROUTE.who, None, None)
-        listener = Listener(principal, names(came.first("types")), names(came.first("workspace_id")))
-        since = came.first("since")
+        listener = Listener(principal, names(arrival.first("types")), names(arrival.first("workspace_id")))
+        since = arrival.first("since")
         return listener, events.parse_id(since) if since else None
+
+    async def _reject(self, send: Send, refusal: Refusal, arrival: Arrival) -> None:
+        reply = errors.rest(refusal, arrival.request_id)
+        headers = replies.headers(reply, arrival, {})
+        for event in as_socket_response(reply.status, headers, reply.encoded()):
+            await send(event)
 
     async def _serve(self, listener: Listener, since: int | None, receive: Receive, send: Send) -> None:
         async with self._followers.follow(listener, since) as follower:

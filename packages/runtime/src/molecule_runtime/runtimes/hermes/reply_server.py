@@ -12,7 +12,7 @@ from molecule_runtime.runtimes.hermes.client import as_object
 from molecule_runtime.runtimes.hermes.plugin_link import SECRET_HEADER
 
 if TYPE_CHECKING:
-    from molecule_a2a import Listener
+    from molecule_a2a import HttpServer
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_LOGGED_CHARACTERS = 100
@@ -104,24 +104,21 @@ class ReplyServer:
 class ReplySite:
     """The socket of a reply server."""
 
-    def __init__(self, listener: "Listener") -> None:
-        self._listener = listener
+    def __init__(self, server: "HttpServer") -> None:
+        self._server = server
 
     async def stop(self) -> None:
         """Accept nothing more; what is being answered goes out."""
-        await self._listener.stop(STOP_SECONDS)
+        await self._server.stop(STOP_SECONDS)
 
 
 async def listen(host: str, port: int, server: ReplyServer) -> tuple[ReplySite, int]:
     """Serve on an address; the port that was really bound. Raises OSError when it cannot be had."""
-    from molecule_a2a import Listener
+    from molecule_a2a import HttpServer, bind
 
-    listener = Listener(host, port)
-    try:
-        await listener.start(listener.bind(), server)
-    except OverflowError as problem:
-        raise OSError(str(problem)) from problem
-    return ReplySite(listener), listener.port
+    listener, http_server = bind(host, port), HttpServer(server)
+    await http_server.start(listener)
+    return ReplySite(http_server), listener.getsockname()[1]
 
 
 async def handle_reply(

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from molecule_runtime.runtimes.hermes.reply_server import BodyTooLarge, ReplyRequest
 
 if TYPE_CHECKING:
-    from molecule_a2a import Listener
+    from molecule_a2a import HttpServer
     from molecule_runtime.kit.tools import ToolSet
 
 OFFERED = (
@@ -44,22 +44,24 @@ class ToolsEndpoint:
     def __init__(self, tools: "ToolSet", token: str) -> None:
         self._tools = tools
         self._token = token.encode()
-        self._listener: Listener | None = None
+        self._server: HttpServer | None = None
 
     async def listen(self, url: str = "http://127.0.0.1:0") -> str:
         """Serve on the address of a URL, port 0 for a free one; the real URL. Raises PortTaken."""
-        from molecule_a2a import Listener
+        from molecule_a2a import HttpServer, bind
 
         parts = urlsplit(url)
-        self._listener = Listener(parts.hostname or "127.0.0.1", parts.port or 0)
-        await self._listener.start(self._listener.bind(), self)
-        return f"http://{self._listener.host}:{self._listener.port}"
+        host = parts.hostname or "127.0.0.1"
+        listener = bind(host, parts.port or 0)
+        self._server = HttpServer(self)
+        await self._server.start(listener)
+        return f"http://{host}:{listener.getsockname()[1]}"
 
     async def stop(self) -> None:
         """Serve no more. Harmless when repeated."""
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            await listener.stop(STOP_SECONDS)
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(STOP_SECONDS)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         """Serve a request."""

@@ -1,4 +1,4 @@
-"""Serving until a signal: the listener of `molecule_a2a` around an application, on uvloop if there is one."""
+"""Serving until a signal: the HTTP server of `molecule_a2a` around an application."""
 
 import asyncio
 import gc
@@ -7,40 +7,34 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from molecule_a2a import Listener, PortTaken
+from molecule_a2a import HttpServer, PortTaken, bind
+from molecule_a2a.http_server import new_event_loop
 
 DRAIN_MARGIN_SECONDS = 5.0
 COLLECT_AFTER = 10_000
 """How many new objects the garbage collector lets pass; 700 is the default of Python."""
 
-__all__ = ["Listener", "PortTaken", "run", "serve_until_signal"]
+__all__ = ["HttpServer", "PortTaken", "bind", "run", "serve_until_signal"]
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a server to its end; on uvloop a small request costs a fifth less."""
-    try:
-        import uvloop
-    except ImportError:
-        factory = None
-    else:
-        factory = uvloop.new_event_loop
+    """Run a server to its end."""
     # A run leaves nothing behind that points at itself, so the garbage collector need not look at each tenth.
     gc.set_threshold(COLLECT_AFTER)
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(main)
 
 
-async def serve_until_signal(
-    app: Any, listener: Listener, opened: socket.socket, started: Callable[[], None]
-) -> None:
+async def serve_until_signal(app: Any, listener: socket.socket, started: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT, then drain: runs end first, and their callers hear of it."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.set)
     await app.start()
-    await listener.start(opened, app)
+    server = HttpServer(app)
+    await server.start(listener)
     started()
     await stopping.wait()
     await app.stop()
-    await listener.stop(DRAIN_MARGIN_SECONDS)
+    await server.stop(DRAIN_MARGIN_SECONDS)
