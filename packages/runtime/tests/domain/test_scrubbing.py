@@ -99,7 +99,7 @@ ASSIGNED = [
     ("Bearer x", "Bearer [REDACTED:BEARER_TOKEN]"),
     ("Authorization: Bearer abc.def-1.", "Authorization: Bearer [REDACTED:BEARER_TOKEN]."),
     ("authorization: bearer ghp_abcdefghij0123456789", "authorization: bearer [REDACTED:BEARER_TOKEN]"),
-    ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [REDACTED:PASSWORD]"),
+    ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [REDACTED:AUTHORIZATION]"),
     ("postgres://ann:hunter2@db:5432/x", "postgres://ann:[REDACTED:DSN_PASSWORD]@db:5432/x"),
     ("postgres://ann:p@ss[1]#@db/x", "postgres://ann:[REDACTED:DSN_PASSWORD]@db/x"),
     ("redis://:hunter2@cache", "redis://:[REDACTED:DSN_PASSWORD]@cache"),

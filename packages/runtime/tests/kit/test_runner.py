@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import pytest
 
 from molecule_runtime.domain.capabilities import RuntimeCapabilities
-from molecule_runtime.domain.output_redaction import StreamRedactor
 from molecule_runtime.domain.turns import (
     NO_RESPONSE,
     NO_TEXT,
@@ -27,6 +26,7 @@ from molecule_runtime.kit.history import MOST_CONTEXTS
 from molecule_runtime.kit.runner import TurnRunner, TurnServices
 from molecule_runtime.testing.outputs import KeptOutput, request
 from molecule_wire.a2a.server.bindings import AgentBusy
+from molecule_wire.redaction import StreamRedactor
 
 
 @pytest.fixture(autouse=True)

@@ -6,23 +6,10 @@ from typing import NamedTuple
 
 from molecule_plugin.values import items, mapping
 from molecule_plugin.yaml_reading import Step, Steps
+from molecule_wire import redaction
 
 _MOST = 100
-_HEX_RULE = "64+ hex string"
-_KINDS = (
-    ("private key block", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY")),
-    ("AWS key", re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
-    ("GitHub token", re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{22,}")),
-    ("Slack token", re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
-    ("sk- key", re.compile(r"\bsk-[A-Za-z0-9_-]{16,}")),
-    ("URL with credentials", re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,30}://[^\s/:@]{1,256}:[^\s/@]{1,256}@")),
-    ("bearer token", re.compile(r"(?i)['\"]bearer\s+[^\s'\"]{8,}['\"]|\bbearer\s+[A-Za-z0-9._~+/=-]{16,}")),
-    (
-        "password/api_key/secret assignment",
-        re.compile(r"(?i)\b(?:password|passwd|api[_-]?key|secret)\b['\"]?\s*[:=]\s*['\"]?[^\s'\"$<{]{6,}"),
-    ),
-    (_HEX_RULE, re.compile(r"(?<![0-9a-fA-F])[0-9a-fA-F]{64,}")),
-)
+_ASSIGNMENT = "password/api_key/secret assignment"
 _HOLDS_A_DIGEST = re.compile(r"(?i)(?:sha256|digest|checksum|commit|ref)$")
 _HOLDS_A_SECRET = re.compile(r"(?i)(?:password|api[_-]?key|secret)$")
 _SECRET_VALUE = re.compile(r"[^\s$<{]{6,}")
@@ -53,12 +40,9 @@ def find_secrets(value: object) -> list[Secret]:
 def kind_of(text: str, key: str = "") -> str:
     """What kind of credential a text has in it; empty when none. `key` is the name it stands under."""
     if _HOLDS_A_SECRET.fullmatch(key) and _SECRET_VALUE.fullmatch(text):
-        return "password/api_key/secret assignment"
-    for kind, pattern in _KINDS:
-        exempt = kind == _HEX_RULE and _HOLDS_A_DIGEST.search(key)
-        if not exempt and pattern.search(text):
-            return kind
-    return ""
+        return _ASSIGNMENT
+    is_digest = _HOLDS_A_DIGEST.search(key) is not None
+    return redaction.find_kind(text, redaction.DIGEST_MANIFEST if is_digest else redaction.MANIFEST)
 
 
 def _nearest_key(steps: Steps) -> str:

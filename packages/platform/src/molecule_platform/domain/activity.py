@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from molecule_platform.domain import redaction
+from molecule_platform.domain.log_limits import loggable_error
 from molecule_platform.domain.messages import Message
 
 _STATUS_OF = {"answered": "ok", "failed": "error", "expired": "timeout", "cancelled": "error"}
@@ -15,9 +15,7 @@ def outcome_of(message: Message) -> dict[str, Any]:
     return {
         "status": _STATUS_OF[message.status],
         "duration_ms": duration_ms(message),
-        "error_detail": ""
-        if message.error is None
-        else redaction.redacted_beginning(str(message.error["message"]), redaction.ERROR_LONGEST),
+        "error_detail": "" if message.error is None else loggable_error(str(message.error["message"])),
     }
 
 

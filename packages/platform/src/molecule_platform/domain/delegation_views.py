@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import redaction
 from molecule_platform.domain.delegations import Delegation, Evidence
-from molecule_wire import times
+from molecule_platform.domain.log_limits import loggable_error
+from molecule_wire import redaction, times
 from molecule_wire.a2a import text
 
 _ON_THE_WAY = ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
@@ -57,7 +57,7 @@ def progress(event: dict[str, Any]) -> dict[str, Any] | None:
     words = text.text_of_message(status.get("message"))
     if status.get("state") not in _ON_THE_WAY or not words:
         return None
-    return {"text": redaction.redacted_beginning(words, PROGRESS_LONGEST)}
+    return {"text": redaction.redact_start(words, PROGRESS_LONGEST, redaction.LOG)}
 
 
 def whole(delegation: Delegation, evidence: Sequence[Evidence]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def told(delegation: Delegation, **more: Any) -> dict[str, Any]:
     if delegation.missing:
         payload |= {"incomplete": True, "missing": delegation.missing}
     if delegation.error is not None:
-        sentence = redaction.redacted_beginning(str(delegation.error["message"]), redaction.ERROR_LONGEST)
+        sentence = loggable_error(str(delegation.error["message"]))
         payload["error"] = {"code": delegation.error["code"], "message": sentence}
     return payload | more
 

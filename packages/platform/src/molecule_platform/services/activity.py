@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from molecule_platform.domain import inbox, messages, redaction, responses
+from molecule_platform.domain import inbox, messages, responses
 from molecule_platform.domain.inbox import Peer
+from molecule_platform.domain.log_limits import loggable
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace
@@ -201,7 +202,7 @@ def _answer(message: Message) -> dict[str, Any]:
     result = _object(body.get("result"))
     answered = _object(result.get("task") or result.get("message") or result)
     trace = _object(answered.get("metadata")).get("tool_trace")
-    return {"response_body": redaction.loggable(body or None), "tool_trace": redaction.loggable(trace)}
+    return {"response_body": loggable(body or None), "tool_trace": loggable(trace)}
 
 
 def _object(value: Any) -> dict[str, Any]:

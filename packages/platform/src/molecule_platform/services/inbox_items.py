@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from molecule_platform.domain import inbox, redaction
+from molecule_platform.domain import inbox
+from molecule_platform.domain.log_limits import loggable_error
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
@@ -64,7 +65,7 @@ def _row_of(message: Message, said: str) -> ActivityRow:
         method=message.method,
         summary=logbook.beginning(said),
         status="error" if message.dead_letter else "pending",
-        error_detail=redaction.redacted_beginning(problem, redaction.ERROR_LONGEST),
+        error_detail=loggable_error(problem),
         message_id=message.id,
         message=message,
     )

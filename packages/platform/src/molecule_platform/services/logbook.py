@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from molecule_platform.domain import principals, redaction
+from molecule_platform.domain import principals
 from molecule_platform.domain.events import Event
+from molecule_platform.domain.log_limits import loggable
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.workspaces import Workspace, check_choice, check_text
 from molecule_platform.ports.activity import ActivityRow
@@ -12,7 +13,7 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells
 from molecule_platform.services.feed import Feed
-from molecule_wire import ids
+from molecule_wire import ids, redaction
 
 AGENT_TYPES = (
     "a2a_send",
@@ -34,10 +35,10 @@ def write(tx: Transaction, row: ActivityRow, summary_longest: int = SHORT) -> Ac
         row,
         summary=beginning(row.summary, summary_longest),
         error_detail=beginning(row.error_detail, LONG),
-        request_body=redaction.loggable(row.request_body),
-        response_body=redaction.loggable(row.response_body),
-        tool_trace=redaction.loggable(row.tool_trace),
-        metadata=redaction.loggable(row.metadata),
+        request_body=loggable(row.request_body),
+        response_body=loggable(row.response_body),
+        tool_trace=loggable(row.tool_trace),
+        metadata=loggable(row.metadata),
     )
     tx.activity.insert(kept)
     return kept
@@ -45,7 +46,7 @@ def write(tx: Transaction, row: ActivityRow, summary_longest: int = SHORT) -> Ac
 
 def beginning(said: str, longest: int = SHORT) -> str:
     """The first words as a log keeps them."""
-    return redaction.redacted_beginning(said, longest)
+    return redaction.redact_start(said, longest, redaction.LOG)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from molecule_platform.domain import conversations, correspondence, cursors, redaction, results
+from molecule_platform.domain import conversations, correspondence, cursors, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
@@ -14,7 +14,7 @@ from molecule_platform.ports.mailbox import MailFilter
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, inbox_leases, task_log, waking
 from molecule_platform.services.delivery import Delivery
-from molecule_wire import ids
+from molecule_wire import ids, redaction
 
 
 class Messages:
@@ -50,7 +50,7 @@ class Messages:
 
         found = await self._storage.read(work)
         is_side = principal.text == message.caller or principal.workspace_id == message.target_id
-        return found if is_side else redaction.redacted(found)
+        return found if is_side else redaction.redact_json(found, redaction.LOG)
 
     async def redeliver(self, workspace: Workspace, name: str) -> Message:
         """Give a dead letter all its attempts again, and as long to wait as it had at first."""

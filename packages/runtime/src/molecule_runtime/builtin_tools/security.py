@@ -1,10 +1,9 @@
-"""The original import path of `molecule_runtime.domain.memory_redaction`: the same module object."""
+"""Redaction of memories, at its original import path."""
 
-import sys
-
-from molecule_runtime.domain import memory_redaction
-from molecule_runtime.domain.memory_redaction import _redact_secrets
+from molecule_wire import redaction
 
 __all__ = ["_redact_secrets"]
 
-sys.modules[__name__] = memory_redaction
+
+def _redact_secrets(text: str) -> str:
+    return redaction.redact(text, redaction.MEMORY)

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from molecule_runtime.domain.scrubbing import scrub_content, scrub_value
-from molecule_runtime.domain.secrets import is_clean
 from molecule_runtime.kit.files import append_private, private_folder
 from molecule_runtime.kit.messages import LINE_CHARACTERS
-from molecule_wire import JSONObject, jsontext
+from molecule_wire import JSONObject, jsontext, redaction
 from molecule_wire.times import format_time
 
 MAX_LIMIT = 1000
@@ -98,7 +97,7 @@ class Transcripts:
 
     def _scrubbed(self, *lines: JSONObject) -> list[JSONObject]:
         known = tuple(self._known_values())
-        if is_clean("\n".join([str(line["text"]) for line in lines]), known):
+        if _are_clean([str(line["text"]) for line in lines], known):
             return list(lines)
         return [{**line, "text": scrub_content(str(line["text"]), known)} for line in lines]
 
@@ -112,7 +111,7 @@ class Transcripts:
         self._written_at = time.monotonic()
         texts = [str(line["text"]) for *_, asked, answered in pending for line in (asked, answered)]
         # Nearly always all of them are: one look at many costs a fifth of many looks.
-        are_clean = is_clean("\n".join(texts), tuple(self._known_values()))
+        are_clean = _are_clean(texts, self._known_values())
         by_context: dict[str, list[bytes]] = {}
         for context_id, at, asked, answered in pending:
             lines = [asked, answered] if are_clean else self._scrubbed(asked, answered)
@@ -205,6 +204,10 @@ class Transcripts:
             self._bytes -= held
             Path(path).unlink(missing_ok=True)
             self._whole.discard(path)
+
+
+def _are_clean(texts: list[str], known_values: Iterable[str]) -> bool:
+    return redaction.is_clean("\n".join(texts), redaction.SNAPSHOT, known_values)
 
 
 def _file_name(context_id: str) -> str:

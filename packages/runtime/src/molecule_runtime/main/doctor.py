@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import molecule_runtime
 from molecule_runtime.domain.config_values import ConfigError
-from molecule_runtime.domain.scrubbing import scrub_content
 from molecule_runtime.kit.known_secrets import is_secret_name
 from molecule_runtime.links.platform_client import PlatformClient
 from molecule_runtime.registry.adapters import list_adapters
@@ -14,7 +13,7 @@ from molecule_runtime.settings.config import load_config
 from molecule_runtime.settings.environment import LOCAL_WORKSPACE_ID, Environment
 from molecule_runtime.settings.preflight import PreflightReport, run_preflight
 from molecule_runtime.settings.preflight_issues import PreflightIssue, failure
-from molecule_wire import JSONObject
+from molecule_wire import JSONObject, redaction
 from molecule_wire.calls import CallFailed
 
 _PREFIXES = ("MOLECULE_", "WORKSPACE_", "PLATFORM_", "A2A_", "DELEGATION_", "AUDIT_", "OTEL_", "LANGFUSE_")
@@ -77,4 +76,8 @@ def _token(environment: Environment) -> str:
 
 def _settings(variables: Mapping[str, str]) -> list[str]:
     shown = [name for name in variables if name.startswith(_PREFIXES) or name in _NAMES]
-    return sorted(f"{name}={scrub_content(variables[name])}" for name in shown if not is_secret_name(name))
+    return sorted(
+        f"{name}={redaction.redact(variables[name], redaction.LOG)}"
+        for name in shown
+        if not is_secret_name(name)
+    )

@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from molecule_runtime.domain.output_redaction import StreamRedactor
 from molecule_runtime.domain.turns import TurnOutcome, TurnRequest
 from molecule_runtime.kit.adapter import BaseAdapter
 from molecule_runtime.kit.engine import start_executor
@@ -17,7 +16,7 @@ from molecule_runtime.main.reload import adapter_config
 from molecule_runtime.registry.adapters import get_adapter
 from molecule_runtime.settings.config import load_config
 from molecule_runtime.settings.environment import Environment
-from molecule_wire import JSON
+from molecule_wire import JSON, redaction
 
 SMOKE_TEXT = "smoke test"
 FAULTS_OF_A_BUILD = ("ImportError", "ModuleNotFoundError")
@@ -81,7 +80,7 @@ async def take_turn(
         executor = await start_executor(adapter, config)
         try:
             services = TurnServices(
-                redactor=lambda: StreamRedactor(known_values=secrets),
+                redactor=lambda: redaction.StreamRedactor(secrets),
                 prompt=lambda: config.system_prompt or "",
             )
             name = os.urandom(8).hex()

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from molecule_runtime.domain.scrubbing import scrub_content
 from molecule_runtime.kit.known_secrets import known_secret_values
+from molecule_wire import redaction
 
 
 class RedactingFilter(logging.Filter):
@@ -19,11 +19,11 @@ class RedactingFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Redact, and let the record pass."""
-        record.msg, record.args = scrub_content(record.getMessage(), self._known), ()
+        record.msg, record.args = redaction.redact(record.getMessage(), redaction.LOG, self._known), ()
         if record.exc_info and not record.exc_text:
             record.exc_text = logging.Formatter().formatException(record.exc_info)
         if record.exc_text:
-            record.exc_text = scrub_content(record.exc_text, self._known)
+            record.exc_text = redaction.redact(record.exc_text, redaction.LOG, self._known)
         return True
 
 

@@ -11,9 +11,7 @@ from typing import Any, cast
 import molecule_runtime
 from molecule_a2a import HttpServer, PortTaken, bind
 from molecule_runtime.domain.config import WorkspaceConfig
-from molecule_runtime.domain.output_redaction import DEFAULT_TYPES, SECRET_TYPES, StreamRedactor
 from molecule_runtime.domain.permissions import permissions_of
-from molecule_runtime.domain.scrubbing import scrub_content
 from molecule_runtime.domain.turns import TurnEvent
 from molecule_runtime.kit import current, snapshot
 from molecule_runtime.kit.adapter import AdapterConfig
@@ -43,7 +41,7 @@ from molecule_runtime.main.boot import Prepared, report_failure
 from molecule_runtime.main.membership import Membership, Place
 from molecule_runtime.main.reload import Reload, adapter_config
 from molecule_runtime.settings.environment import Environment
-from molecule_wire import JSONObject
+from molecule_wire import JSONObject, redaction
 from molecule_wire.calls import CallFailed
 
 LAST_ANSWERS_SECONDS = 5.0
@@ -104,7 +102,7 @@ class WorkspaceProcess:
             is_foreseen = isinstance(problem, RuntimeError | PortTaken | TimeoutError)
             sentence = f"the workspace cannot start: {_reason(problem, self._environment)}"
             log.error("%s", sentence, exc_info=None if is_foreseen else problem)
-            await report_failure(self._client, scrub_content(sentence))
+            await report_failure(self._client, redaction.redact(sentence, redaction.LOG))
             await self._close()
             return 1
         await self._stopping.wait()
@@ -158,9 +156,10 @@ class WorkspaceProcess:
             observe=self._observe,
         )
 
-    def _redactor(self) -> StreamRedactor:
+    def _redactor(self) -> redaction.StreamRedactor:
         checks_all = bool(self._applied.workspace_config.compliance.mode)
-        return StreamRedactor(self._secrets, DEFAULT_TYPES if checks_all else SECRET_TYPES)
+        policy = redaction.ANSWER if checks_all else redaction.ANSWER_SECRETS
+        return redaction.StreamRedactor(self._secrets, policy)
 
     async def _listen(self) -> Place:
         """Accept connections; nobody is told before."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from molecule_runtime.domain.config import WorkspaceConfig
-from molecule_runtime.domain.output_redaction import StreamRedactor
 from molecule_runtime.domain.permissions import permissions_of
 from molecule_runtime.domain.turns import TurnResult
 from molecule_runtime.kit import current, snapshot, wedge
@@ -22,7 +21,7 @@ from molecule_runtime.kit.runner import TurnRunner, TurnServices
 from molecule_runtime.kit.transcripts import Transcripts
 from molecule_runtime.testing.memory_platform import MemoryPlatform
 from molecule_runtime.testing.outputs import KeptOutput, request
-from molecule_wire import JSONObject
+from molecule_wire import JSONObject, redaction
 
 STEP_SECONDS = 60.0
 
@@ -80,7 +79,7 @@ class MemoryWorkspace:
         self._count_turns()
         await _bounded("start", self.executor.start())
         services = TurnServices(
-            redactor=StreamRedactor,
+            redactor=redaction.StreamRedactor,
             heartbeat=self.heartbeat,
             histories=self._histories,
             record=self._transcripts.append_turn,

@@ -13,7 +13,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
-from molecule_runtime.domain.output_redaction import StreamRedactor
 from molecule_runtime.domain.turns import TurnOutcome, TurnResult
 from molecule_runtime.kit.attachments import build_user_content_with_files, manifest
 from molecule_runtime.kit.executor import Turn, TurnExecutor
@@ -40,6 +39,7 @@ from molecule_runtime.runtimes.hermes.plugin_link import (
     PluginLink,
 )
 from molecule_runtime.runtimes.hermes.settings import bool_env as _bool_env
+from molecule_wire import redaction
 from molecule_wire.times import format_time
 
 __all__ = ["AIOHTTP_AVAILABLE", "SECRET_HEADER", "HermesAgentProxyExecutor", "_bool_env"]
@@ -310,8 +310,9 @@ class HermesAgentProxyExecutor(TurnExecutor):
         assert self._runner is not None
         return self._runner
 
-    def _redactor(self) -> StreamRedactor:
-        return StreamRedactor(filter(None, (self._shared_secret, settings.api_key())), types=())
+    def _redactor(self) -> redaction.StreamRedactor:
+        known = filter(None, (self._shared_secret, settings.api_key()))
+        return redaction.StreamRedactor(known, redaction.answer_policy(()))
 
     # Seams
 

@@ -5,10 +5,10 @@ A text of the gateway is shown only scrubbed and cut; a traceback, a header or a
 
 import os
 
-from molecule_runtime.domain.scrubbing import scrub_content
 from molecule_runtime.domain.turns import TurnError
 from molecule_runtime.kit.known_secrets import known_secret_values
 from molecule_runtime.runtimes.hermes import settings
+from molecule_wire import redaction
 
 PLUGIN_ERROR = "[hermes plugin error]"
 MAX_BODY_CHARACTERS = 500
@@ -46,7 +46,8 @@ def no_content() -> TurnError:
 def scrubbed(text: str, secret: str = "") -> str:
     """A text without the secrets of the process, the gateway's key and the plugin's secret."""
     known = (*known_secret_values(), settings.api_key(), secret)
-    return scrub_content(text[:_MAX_SCRUBBED_CHARACTERS], [value for value in known if value])
+    start = text[:_MAX_SCRUBBED_CHARACTERS]
+    return redaction.redact(start, redaction.LOG, filter(None, known))
 
 
 def scrubbed_body(body: bytes) -> str:

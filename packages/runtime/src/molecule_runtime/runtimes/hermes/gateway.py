@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
-from molecule_runtime.domain.scrubbing import scrub_content
 from molecule_runtime.kit import processes, wedge
 from molecule_runtime.kit.known_secrets import add_known_secret, is_secret_name, known_secret_values
 from molecule_runtime.runtimes.hermes import leftovers
@@ -21,6 +20,7 @@ from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
 from molecule_runtime.runtimes.hermes.home import PLUGIN_NAME, plugin_problem, prepare_home
 from molecule_runtime.runtimes.hermes.installation import check_http_library, find_hermes, interpreter_of
 from molecule_runtime.runtimes.hermes.yaml_config import read_config
+from molecule_wire import redaction
 
 FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 1.0, 30.0
 MAX_CRASHES, CRASH_WINDOW_SECONDS = 5, 300.0
@@ -224,7 +224,7 @@ def check_ports(settings: GatewaySettings) -> None:
 def _log_line(line: bytes, known: tuple[str, ...]) -> None:
     text = line.decode(errors="replace").rstrip()
     if text:
-        log.info("hermes: %s", scrub_content(text, known))
+        log.info("hermes: %s", redaction.redact(text, redaction.LOG, known))
 
 
 def _kill_group(process: Process) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from molecule_runtime.domain.scrubbing import scrub_content
 from molecule_runtime.domain.turns import TurnError
 from molecule_runtime.kit.files import read_limited
 from molecule_runtime.runtimes.hermes import client, reply_server
@@ -25,6 +24,7 @@ from molecule_runtime.runtimes.hermes.plugin_link import (
     PluginLimits,
     PluginLink,
 )
+from molecule_wire import redaction
 
 READY_SECONDS = 40.0
 """A fresh home takes 20 s on two busy cores. A failure shall be told within a minute, of which the checks
@@ -152,7 +152,7 @@ class GatewayUnderProof:
         lines = text.splitlines()
         problems = [line for line in lines if " WARNING " in line or " ERROR " in line]
         shown = " | ".join((problems or lines)[-SHOWN_LOG_LINES:])
-        return scrub_content(shown, self.settings.secret_values())
+        return redaction.redact(shown, redaction.LOG, self.settings.secret_values())
 
 
 def _message(chat_id: str, content: str, callback_url: str) -> dict[str, Any]:

@@ -1,10 +1,9 @@
-"""What a stored memory may not say."""
+"""Memory policy: a secret leaves a plain mark, and a sentence about secrets stays."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_runtime.builtin_tools.security import _redact_secrets
-from molecule_runtime.domain import memory_redaction
+from molecule_wire import redaction
 from tests.rows import each_row
 
 SECRETS = [
@@ -20,15 +19,19 @@ SECRETS = [
 ]
 
 
+def masked(text: str) -> str:
+    return redaction.redact(text, redaction.MEMORY)
+
+
 @each_row("secret", SECRETS)
 def test_a_secret_leaves_a_plain_mark(secret: str) -> None:
-    assert _redact_secrets(f"use {secret} please") == "use [REDACTED] please"
+    assert masked(f"use {secret} please") == "use [REDACTED] please"
 
 
 @each_row("name", ["key", "api_key", "TOKEN", "my_secret", "password"])
 def test_a_long_value_is_redacted_by_its_name(name: str) -> None:
-    assert _redact_secrets(f"{name}={'a1' * 20} x") == f"{name}=[REDACTED] x"
-    assert _redact_secrets(f'"{name}": "{"a1" * 20}"') == f'"{name}": "[REDACTED]"'
+    assert masked(f"{name}={'a1' * 20} x") == f"{name}=[REDACTED] x"
+    assert masked(f'"{name}": "{"a1" * 20}"') == f'"{name}": "[REDACTED]"'
 
 
 @each_row(
@@ -39,12 +42,12 @@ def test_a_long_value_is_redacted_by_its_name(name: str) -> None:
     ],
 )
 def test_passwords_are_redacted(text: str, kept: str) -> None:
-    assert _redact_secrets(text) == kept
+    assert masked(text) == kept
 
 
 @each_row("text", ["", "sk-short", "ghp_abc", "key=abc", "token=abc123", "a1" * 32, "/workspace/x"])
 def test_what_is_too_short_for_a_secret_is_kept(text: str) -> None:
-    assert _redact_secrets(text) == text
+    assert masked(text) == text
 
 
 @given(
@@ -53,9 +56,9 @@ def test_what_is_too_short_for_a_secret_is_kept(text: str) -> None:
     )
 )
 def test_redacting_twice_changes_nothing(text: str) -> None:
-    once = _redact_secrets(text)
-    assert _redact_secrets(once) == once
+    once = masked(text)
+    assert masked(once) == once
 
 
 def test_known_values_are_redacted() -> None:
-    assert memory_redaction.redact_secrets("it is hunter22", ["hunter22"]) == "it is [REDACTED]"
+    assert redaction.redact("it is hunter22", redaction.MEMORY, ["hunter22"]) == "it is [REDACTED]"
