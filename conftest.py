@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import settings
 from sqlalchemy import Engine
 
-from molecule_platform.storage import postgres, sqlite
+from molecule_platform.storage import postgres_connections, sqlite
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing import servers
@@ -100,7 +100,7 @@ def statements_compiled_once() -> Iterator[None]:
         return make_and_share
 
     with pytest.MonkeyPatch.context() as patch:
-        for storage in (sqlite, postgres):
+        for storage in (sqlite, postgres_connections):
             patch.setattr(storage, "_engine", sharing(storage._engine))
         yield
 

@@ -536,6 +536,12 @@ class Flaky:
             raise StorageDown("away")
         return await self._storage.write(work)
 
+    async def write_aside(self, work: Any) -> Any:
+        return await self.write(work)
+
+    async def check(self) -> None:
+        await self._storage.check()
+
     async def close(self) -> None:
         """Not ours to close."""
 

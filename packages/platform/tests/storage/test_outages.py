@@ -7,10 +7,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,90 +19,65 @@ from sqlalchemy.exc import DBAPIError
 
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import postgres
+from molecule_platform.storage import postgres_connections
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.storage.transaction import SqlTransaction
+from tests.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from packages.platform.tests.storage.conftest import Elsewhere
 
+T = TypeVar("T")
+
 SECONDS = 30.0
 
 
-class Wire:
-    """A way to a database that can be cut and mended."""
-
-    def __init__(self, url: str) -> None:
-        self._place = urlsplit(url)
-        self._url = url
-        self._server: asyncio.Server | None = None
-        self._port = 0
-        self._open: set[asyncio.StreamWriter] = set()
-
-    @property
-    def url(self) -> str:
-        return self._url.replace(f":{self._place.port}/", f":{self._port}/")
-
-    async def mend(self) -> None:
-        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
-
-    async def cut(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for writer in self._open:
-            writer.transport.abort()
-        await self._server.wait_closed()
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._place.port)
-        self._open |= {writer, there_writer}
-        await asyncio.gather(_pass(reader, there_writer), _pass(there_reader, writer))
-        self._open -= {writer, there_writer}
-
-
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    writer.close()
-
-
 @pytest.fixture
-async def wire(postgres_database: str) -> AsyncIterator[Wire]:
-    """A connection to PostgreSQL that can be cut."""
-    one = Wire(postgres_database)
-    await one.mend()
-    yield one
-    await one.cut()
+def proxy(postgres_database: str) -> Iterator[TcpProxy]:
+    """The network between a store and PostgreSQL."""
+    with TcpProxy(urlsplit(postgres_database).port or 0) as proxy:
+        yield proxy
+
+
+def through(proxy: TcpProxy, url: str) -> str:
+    return url.replace(f":{proxy.upstream_port}/", f":{proxy.port}/")
 
 
 def found(name: str) -> Org:
     return Org(name, name, name, datetime(2026, 5, 2, tzinfo=UTC))
 
 
-async def test_a_database_that_goes_away_is_down_and_the_store_recovers_when_it_is_back(wire: Wire) -> None:
-    storage = await PostgresStorage.open(wire.url, lambda _: None)
+async def test_a_database_that_goes_away_is_down_and_the_store_recovers_when_it_is_back(
+    proxy: TcpProxy, postgres_database: str
+) -> None:
+    storage = await PostgresStorage.open(through(proxy, postgres_database), lambda _: None)
     await storage.write(lambda tx: tx.people.insert_org(found("before")))
     assert await storage.glance(lambda tx: tx.people.org("before")) is not None
-    await wire.cut()
+    proxy.refuse()
     with pytest.raises(StorageDown):
         await asyncio.wait_for(storage.glance(lambda tx: tx.people.org("before")), SECONDS)
     with pytest.raises(StorageDown):
         await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("during"))), SECONDS)
     with pytest.raises(StorageDown):
         await asyncio.wait_for(storage.read(lambda tx: tx.people.org("before")), SECONDS)
-    await wire.mend()
-    await asyncio.wait_for(storage.write(lambda tx: tx.people.insert_org(found("after"))), SECONDS)
+    proxy.heal()
+    await eventually(lambda: storage.write(lambda tx: tx.people.insert_org(found("after"))))
     assert await storage.glance(lambda tx: tx.people.org("during")) is None
     names = ("before", "during", "after")
     kept = await storage.read(lambda tx: [tx.people.org(name) is not None for name in names])
     assert kept == [True, False, True]
     await storage.close()
+
+
+async def eventually(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Try until the store is no longer down."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            try:
+                return await attempt()
+            except StorageDown:
+                await asyncio.sleep(0.05)
 
 
 def own_pid(tx: Transaction) -> int:
@@ -144,12 +119,12 @@ async def test_a_connection_lost_in_the_middle_of_a_read_is_the_database_being_d
     await storage.close()
 
 
-async def test_a_database_that_does_not_answer_stops_the_start(wire: Wire) -> None:
-    url = wire.url
-    await wire.cut()
+async def test_a_database_that_does_not_answer_stops_the_start(
+    proxy: TcpProxy, postgres_database: str
+) -> None:
+    proxy.refuse()
     with pytest.raises(StorageDown):
-        await PostgresStorage.open(url, lambda _: None)
-    await wire.mend()
+        await PostgresStorage.open(through(proxy, postgres_database), lambda _: None)
 
 
 async def test_a_file_that_cannot_be_written_fails_the_group_and_not_the_store(tmp_path: Path) -> None:
@@ -237,7 +212,7 @@ async def test_a_file_that_cannot_be_opened_again_fails_the_group_and_not_the_st
 async def test_a_replica_that_vanishes_in_the_middle_of_a_write_does_not_keep_the_others_from_writing(
     postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(postgres._VANISHING, "idle_in_transaction_session_timeout", "500")
+    monkeypatch.setitem(postgres_connections._SESSION, "idle_in_transaction_session_timeout", "500")
     storage = await PostgresStorage.open(postgres_database, lambda _: None)
     silent = await PostgresStorage.open(postgres_database, lambda _: None)
     holding = await silent._writer.connect()

@@ -24,10 +24,13 @@ class HealthRoutes:
         return Reply({"status": "ok", "version": __version__})
 
     async def ready(self, _call: Call) -> Reply:
-        """It can serve. Migrations were checked at the start; without them there is no process."""
+        """Report whether this replica can serve: storage answers and takes writes, keys open what is stored.
+
+        Migrations were checked at the start; without them there is no process.
+        """
         checks = {"storage": "ok", "keys": "ok", "migrations": "ok"}
         try:
-            await self._storage.read(lambda tx: tx.events.last_id())
+            await self._storage.check()
             checks["keys"] = "ok" if await self._keys_fit() else "failed"
         except StorageDown:
             checks["storage"] = "failed"

@@ -35,7 +35,10 @@ PAGE_MAX_BYTES = 8 * 1024 * 1024
 
 
 class StorageDown(Exception):
-    """The database does not answer. Nothing was written; the caller may try again."""
+    """The database does not answer, or does not take writes.
+
+    What the caller wanted to write is not known to be written; it may try again.
+    """
 
 
 class Transaction(Protocol):
@@ -158,6 +161,13 @@ class Storage(Protocol):
         """
         ...
 
+    async def write_aside(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in a transaction that does not wait for other writes.
+
+        For rows that this replica alone writes: the work draws no numbers and sends no signals.
+        """
+        ...
+
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on a snapshot that holds every write that has returned. It must not write."""
         ...
@@ -167,6 +177,10 @@ class Storage(Protocol):
 
         What it sees is newest, but no snapshot: another write may come between two of its looks.
         """
+        ...
+
+    async def check(self) -> None:
+        """Raise `StorageDown` while the database does not answer or does not take writes."""
         ...
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
-from molecule_platform.ports.storage import Storage
+from molecule_platform.ports.storage import Storage, StorageDown
 
 BACKOFF_FIRST, BACKOFF_LONGEST = 1.0, 60.0
 LEASE_SHORTEST = 5.0
@@ -84,12 +84,20 @@ class Loops:
                 await self.tick(loop)
                 backoff = BACKOFF_FIRST
                 await asyncio.sleep(loop.seconds)
+            except StorageDown as problem:
+                # Storage refuses at once while it is away, so every loop is back a second after it returns.
+                self._failed(loop, problem, BACKOFF_FIRST, is_new=not loop.failing)
+                await asyncio.sleep(BACKOFF_FIRST)
             except Exception as problem:  # noqa: BLE001 - a loop that dies loses work; it is logged and goes on
-                loop.failing = True
-                loop.restarts += 1
-                self._log.error("a loop failed", loop=loop.name, problem=repr(problem), next_in=backoff)
+                self._failed(loop, problem, backoff, is_new=True)
                 await asyncio.sleep(backoff)
                 backoff = min(loop.longest_backoff, backoff * 2)
+
+    def _failed(self, loop: Loop, problem: Exception, next_in: float, *, is_new: bool) -> None:
+        loop.failing = True
+        loop.restarts += 1
+        if is_new:
+            self._log.error("a loop failed", loop=loop.name, problem=repr(problem), next_in=next_in)
 
     async def tick(self, loop: Loop) -> None:
         """One round, if it is this replica's turn."""

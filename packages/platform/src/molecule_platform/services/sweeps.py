@@ -60,7 +60,7 @@ class Sweeps:
             tx.presence.seen(self._replica_id)
             return len(tx.presence.alive(messages.REPLICA_UNSEEN))
 
-        self.living = await self._storage.write(work)
+        self.living = await self._storage.write_aside(work)
 
     async def recover(self) -> None:
         """Take back what an earlier process on the same files was carrying when it died."""

@@ -1,6 +1,7 @@
 """Group commit: everything that waits is committed together, and each job still stands or falls alone."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from molecule_platform.storage.transaction import SqlTransaction
 from molecule_wire.a2a.errors import A2AError
 
 MOST_JOBS = 512
+# How long one batch may keep the other replicas from writing: a slow replica does not hold them up.
+BATCH_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -39,23 +42,27 @@ def run(transaction: SqlTransaction, job: Job) -> None:
         job.signals = transaction.signals
 
 
-def run_together(connection: Connection, jobs: Sequence[Job]) -> bool:
-    """Run the jobs one after another on an open transaction, as long as none of them leaves half its work.
+def run_together(connection: Connection, jobs: Sequence[Job]) -> int | None:
+    """Run jobs one after another on an open transaction, as many as there is time for; how many it were.
 
-    False if one does: then the transaction is to be undone, and the jobs are run apart.
+    None if one of them left half its work: then the transaction is to be undone, and the jobs are run apart.
     """
     counters.begin(connection)
     transaction = SqlTransaction(connection)
-    for job in jobs:
+    until = time.monotonic() + BATCH_SECONDS
+    number = 0
+    for number, job in enumerate(jobs, 1):  # noqa: B007 - the last one is returned
         before = writes.count(connection)
         run(transaction, job)
         if isinstance(job.problem, StorageDown):
             raise job.problem
         refused = isinstance(job.problem, Refusal | A2AError) and writes.count(connection) == before
         if job.problem is not None and not refused:
-            return False
+            return None
+        if time.monotonic() > until:
+            break
     counters.keep(connection)
-    return True
+    return number
 
 
 def run_apart(connection: Connection, jobs: Sequence[Job]) -> None:

@@ -27,6 +27,7 @@ from molecule_platform.storage.columns import json_text
 from molecule_platform.storage.committer import Committer
 from molecule_platform.storage.standings import Standings
 from molecule_platform.storage.transaction import SqlTransaction
+from molecule_platform.storage.write_check import WriteCheck
 
 T = TypeVar("T")
 Ring = Callable[[Sequence[str]], None]
@@ -64,6 +65,7 @@ class SqliteStorage:
         self._loop = asyncio.get_running_loop()
         self._committer = Committer(self._loop)
         self._writing: SqlTransaction | None = None
+        self._writes = WriteCheck(self.write)
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -101,6 +103,15 @@ class SqliteStorage:
             self._idle.clear()
             self._loop.call_soon(self._run_batch, 0.0)
         return await done
+
+    async def write_aside(self, work: Callable[[Transaction], T]) -> T:
+        """Write like any other job: no other replica waits for a sign of life of this one."""
+        return await self.write(work)
+
+    async def check(self) -> None:
+        """See `ports.storage.Storage`."""
+        await self.glance(lambda tx: tx.events.last_id())
+        self._writes.check()
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run the work on a reader thread."""
@@ -149,8 +160,11 @@ class SqliteStorage:
             counters.begin(connection)
             until = time.perf_counter() + BATCH_SECONDS
             while self._waiting and len(jobs) < batches.MOST_JOBS and time.perf_counter() < until:
-                jobs.append(self._waiting.popleft())
-                _run_last(transaction, driver, jobs)
+                job = self._waiting.popleft()
+                # The work of a caller that left is dropped.
+                if not job.done.done():
+                    jobs.append(job)
+                    _run_last(transaction, driver, jobs)
             counters.keep(connection)
         except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
             self._undo(jobs, problem, waited)
@@ -167,7 +181,9 @@ class SqliteStorage:
         if not jobs and "locked" in str(problem) and waited < BUSY_SECONDS:
             self._loop.call_later(BUSY_LOOK_SECONDS, self._run_batch, waited + BUSY_LOOK_SECONDS)
             return
-        batches.fail(jobs or self._all_waiting(), outages.down(problem))
+        jobs = jobs or self._all_waiting()
+        batches.fail(jobs, outages.down(problem))
+        self._writes.note(jobs)
         self._go_on()
 
     def _all_waiting(self) -> list[Job]:
@@ -181,6 +197,7 @@ class SqliteStorage:
             return
         self._standings.settle()
         batches.resolve(jobs)
+        self._writes.note(jobs)
         # First: whatever goes wrong where a bell rings, the next batch must run.
         self._go_on()
         self._ring(batches.signals_of(jobs))
@@ -202,6 +219,7 @@ class SqliteStorage:
         if self._closed:
             return
         self._closed = True
+        await self._writes.stop()
         await self._idle.wait()
         self._committer.stop()
         self._readers.shutdown()
