@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from molecule_platform.api import log_sampling
+from molecule_platform.api.log_sampling import LogSampler
 from molecule_platform.api.route import Route
 from molecule_platform.api.routes import TABLE
 from molecule_platform.ports.storage import StorageDown
@@ -312,6 +314,25 @@ async def test_a_database_that_is_away_is_said_to_be_and_when_to_come_back(
         )
     assert healthy.status == 200
     assert (ready.status, ready.json["checks"]["storage"]) == (503, "failed")
+
+
+async def test_refusals_of_an_outage_are_sampled_in_the_log(
+    visit: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def down(_work: Any) -> None:
+        raise StorageDown("away")
+
+    lines = Lines()
+    monkeypatch.setattr(visit.house._pipeline, "_log", lines)
+    monkeypatch.setattr(visit.house._pipeline, "_refusals", LogSampler(lambda: 0.0))
+    with monkeypatch.context() as patched:
+        patched.setattr(visit.house._health._storage, "read", down)
+        answers = [await visit("GET", "/workspaces") for _ in range(50)]
+    assert {answer.status for answer in answers} == {503}
+    assert {(line["event"], line["status"], line["problem"]) for line in lines.said} == {
+        ("request", 503, "away")
+    }
+    assert len(lines.said) == log_sampling.BURST
 
 
 class Lines:

@@ -7,11 +7,12 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from molecule_platform.gateway.doors import streams
+from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import feed, followers
 
 if TYPE_CHECKING:
@@ -193,6 +194,21 @@ async def test_a_stream_ends_with_its_credential_and_with_its_house(breaking: Vi
         await stream.until_end()
         await breaking.house.drain()
         await other.until_end()
+
+
+async def test_a_stream_that_meets_an_outage_ends_with_an_event(
+    visit: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def down(_work: Any) -> None:
+        raise StorageDown("away")
+
+    await visit.workspace("Ada")
+    with monkeypatch.context() as patched:
+        patched.setattr(visit.house._health._storage, "read", down)
+        async with opened(visit, "/events/stream?since=0") as stream:
+            ended = json.loads((await stream.event("unavailable"))["data"])
+            assert await stream.block() == {}
+    assert (ended["code"], ended["retry_after"]) == ("platform-unavailable", 2)
 
 
 async def test_nobody_stays_in_the_feed_when_the_reader_has_gone(visit: Visitor) -> None:

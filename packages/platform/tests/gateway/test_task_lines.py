@@ -5,6 +5,7 @@ from typing import Any
 
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
 from molecule_platform.gateway.doors.task_lines import TaskLines
+from molecule_platform.ports.storage import StorageDown
 from molecule_wire.a2a.server import requests
 
 ASKED = b'{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_INPUT_REQUIRED"}}}'
@@ -47,12 +48,31 @@ class Log:
         return True
 
 
-async def test_a_follower_of_a_question_ends_although_its_message_ends_a_moment_later() -> None:
-    log: Any = Log()
+def follow(log: Any) -> TaskLines:
     invocation = requests.json_rpc(FOLLOW, {"a2a-version": "1.0"})
     begun: Any = type("Begun", (), {"key": log.key, "seq": 5, "events": ()})
     lines = TaskLines(log, log, invocation.binding, invocation.renderer, log, begun)
     lines.begin(log.call)
+    return lines
+
+
+async def test_a_stream_that_meets_an_outage_ends_with_an_error() -> None:
+    class Away(Log):
+        def is_fresh(self) -> bool:
+            return False
+
+        async def still_holds(self) -> bool:
+            raise StorageDown("away")
+
+    lines = follow(Away())
+    assert lines.ready() is None
+    assert b"PLATFORM_UNAVAILABLE" in (await lines.next() or b"").upper().replace(b"-", b"_")
+    assert (lines.ready(), await lines.next()) == (None, None)
+
+
+async def test_a_follower_of_a_question_ends_although_its_message_ends_a_moment_later() -> None:
+    log = Log()
+    lines = follow(log)
     told = list[bytes]()
     async with asyncio.timeout(30):
         while (chunk := lines.ready() or await lines.next()) is not None:

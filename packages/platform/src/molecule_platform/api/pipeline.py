@@ -50,6 +50,8 @@ class _Passage(Visit):
 
     exchange: Exchange = field(kw_only=True)
     work: WorkAccount | None = None
+    # The outage that the request met, if any.
+    outage: str | None = None
 
     @property
     def path(self) -> str:
@@ -60,7 +62,17 @@ class _Passage(Visit):
 class _Seen:
     """What is told of a request once it is answered. An answer may take hours, so it holds little."""
 
-    __slots__ = ("_pipeline", "arrival", "began", "is_quiet", "path", "place", "principal", "status")
+    __slots__ = (
+        "_pipeline",
+        "arrival",
+        "began",
+        "is_quiet",
+        "outage",
+        "path",
+        "place",
+        "principal",
+        "status",
+    )
 
     def __init__(self, pipeline: "Pipeline", passage: _Passage, status: int, began: float) -> None:
         self._pipeline = pipeline
@@ -71,6 +83,7 @@ class _Seen:
         self.principal = passage.caller.text if passage.caller else ""
         self.is_quiet = status < 400 and (passage.route is None or passage.route.quiet)
         self.began = began
+        self.outage = passage.outage
 
     def over(self) -> None:
         """A stream has ended, which has no duration."""
@@ -152,7 +165,9 @@ class Pipeline:
             return
         facts: dict[str, Any] = {"method": method, "path": seen.path, "status": seen.status}
         facts["principal"] = seen.principal
-        if seen.status >= 400 and (not seen.principal or seen.status == 429):
+        if seen.outage is not None:
+            facts["problem"] = seen.outage
+        if seen.status >= 400 and (not seen.principal or seen.status == 429 or seen.outage is not None):
             # Refusing costs nothing; writing a line about each would.
             left_out = self._refusals.take()
             if left_out is None:
@@ -177,7 +192,7 @@ class Pipeline:
         except Refusal as refusal:
             return _refused(passage, refusal)
         except StorageDown as problem:
-            self._log.error("storage is down", problem=str(problem))
+            passage.outage = str(problem)
             return _refused(passage, errors.unavailable())
         except Exception as problem:  # noqa: BLE001 - the caller gets an id, the log gets the rest
             self._log.error("request failed", path=passage.path, exc_info=problem)
@@ -228,6 +243,8 @@ class Pipeline:
                 await self._bodies.scan(call.raw)
             if route.body is not None:
                 call.body = await aside(len(call.raw), partial(decode, route.body, call.raw))
+        if exchange.is_gone:
+            raise Refusal("invalid-request", "the caller closed the connection before its turn came")
         handler = self._handlers[route.name]
         return await (self._gate.keyed.once(call, handler) if route.creates else handler(call))
 

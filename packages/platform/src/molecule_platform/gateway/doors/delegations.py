@@ -10,7 +10,14 @@ from molecule_platform.domain import events
 from molecule_platform.domain.delegations import Delegation
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
-from molecule_platform.gateway.doors.streams import HEADERS, KEEP_ALIVE_SECONDS, RETRY_MS, block
+from molecule_platform.gateway.doors.streams import (
+    HEADERS,
+    KEEP_ALIVE_SECONDS,
+    RETRY_MS,
+    block,
+    check_available,
+    until_outage,
+)
 from molecule_platform.services import delegations
 from molecule_platform.services.delegated import DelegationDesk
 from molecule_platform.services.feed import Listener, StreamEnded
@@ -52,7 +59,7 @@ class DelegationStream:
         resumed = call.headers.get("last-event-id") or asked.since
         after = delegation.seq if resumed is None else events.parse_id(resumed)
         listener = _OfDelegation(call.principal, delegation)
-        lines = self._lines(listener, after, is_over=not delegation.is_open)
+        lines = until_outage(self._lines(listener, after, is_over=not delegation.is_open))
         return Reply(headers=HEADERS, content_type=EVENT_STREAM, stream=lines)
 
     async def _lines(self, listener: Listener, after: int, *, is_over: bool) -> AsyncGenerator[bytes]:
@@ -64,5 +71,5 @@ class DelegationStream:
                     is_over = is_over or any(event.event_type in _LAST for event in came)
                     if came or not is_over:
                         yield b"".join(block(event, Event.frame) for event in came) or b": keep-alive\n\n"
-            except StreamEnded:
-                return
+            except StreamEnded as ended:
+                check_available(ended)

@@ -46,6 +46,7 @@ class LiveDoor:
         try:
             self._check_target(visit)
             listener, since = await self._admit(visit)
+            await self._serve(listener, since, receive, send)
         except Refusal as refusal:
             shows = presented_by(arrival, _ROUTE)
             if visit.route is None or not (shows.bearer or shows.session or shows.ticket):
@@ -56,8 +57,6 @@ class LiveDoor:
             await _turn_away(send, code, refusal.code)
         except StorageDown:
             await _turn_away(send, CLOSING[End.UNAVAILABLE], "platform-unavailable")
-        else:
-            await self._serve(listener, since, receive, send)
         finally:
             visit.over()
 

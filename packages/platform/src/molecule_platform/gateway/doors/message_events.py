@@ -11,6 +11,7 @@ from molecule_platform.domain import events
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.tasks import TaskEvent
+from molecule_platform.gateway.doors.streams import until_outage
 from molecule_platform.services import task_log
 from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.followers import Followers
@@ -56,7 +57,7 @@ class MessageEventDoors:
         return self._reply(call, self._streams.follow_task(task, _after(call)))
 
     def _reply(self, call: Call, batches: Batches) -> Reply:
-        lines = self._lines(call.principal, batches)
+        lines = until_outage(self._lines(call.principal, batches))
         return Reply(headers=_HEADERS, content_type=EVENT_STREAM, stream=lines)
 
     async def _lines(self, principal: Principal, batches: Batches) -> AsyncGenerator[bytes]:

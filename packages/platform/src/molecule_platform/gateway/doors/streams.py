@@ -1,17 +1,20 @@
 """The stream doors: events as server-sent events, the same as over the WebSocket."""
 
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
+from molecule_platform.api import errors
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import events as shapes
 from molecule_platform.api.queries import names
 from molecule_platform.api.route import EVENT_STREAM
 from molecule_platform.domain import events
 from molecule_platform.domain.events import RESYNC, Event
-from molecule_platform.services.feed import Listener, StreamEnded
+from molecule_platform.ports.storage import StorageDown
+from molecule_platform.services.feed import End, Listener, StreamEnded
 from molecule_platform.services.followers import Followers
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -47,7 +50,8 @@ class StreamDoors:
     def _reply(self, call: Call, listener: Listener, since: str | None, tell: Telling) -> Reply:
         resumed = call.headers.get("last-event-id") or since
         after = None if resumed is None else events.parse_id(resumed)
-        return Reply(headers=HEADERS, content_type=EVENT_STREAM, stream=self._lines(listener, after, tell))
+        lines = until_outage(self._lines(listener, after, tell))
+        return Reply(headers=HEADERS, content_type=EVENT_STREAM, stream=lines)
 
     async def _lines(self, listener: Listener, after: int | None, tell: Telling) -> AsyncGenerator[bytes]:
         async with self._followers.follow(listener, after) as follower:
@@ -57,8 +61,26 @@ class StreamDoors:
                 while True:
                     came = await follower.next(KEEP_ALIVE_SECONDS)
                     yield b"".join(block(event, tell) for event in came) or b": keep-alive\n\n"
-            except StreamEnded:
-                return
+            except StreamEnded as ended:
+                check_available(ended)
+
+
+async def until_outage(lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Relay a stream. An outage of storage ends it with the event `unavailable`, from where it can resume."""
+    try:
+        async with aclosing(lines):
+            async for chunk in lines:
+                yield chunk
+    except StorageDown:
+        refusal = errors.unavailable()
+        told = {"code": refusal.code, "error": refusal.sentence, **refusal.extras}
+        yield b"event: unavailable\ndata: %b\n\n" % msgspec.json.encode(told)
+
+
+def check_available(ended: StreamEnded) -> None:
+    """Raise `StorageDown` if a stream ended because of an outage."""
+    if ended.why is End.UNAVAILABLE:
+        raise StorageDown("the database does not answer") from ended
 
 
 def block(event: Event, tell: Telling) -> bytes:

@@ -14,7 +14,8 @@ from molecule_platform.domain import responses, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.gateway.doors.asks import Ask
 from molecule_platform.gateway.doors.task_lines import Before as Before
-from molecule_platform.gateway.doors.task_lines import Credential, TaskLines
+from molecule_platform.gateway.doors.task_lines import Credential, TaskLines, unavailable
+from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.identity import Identity
 from molecule_platform.services.task_streams import Begun, TaskStreams
@@ -41,7 +42,7 @@ class TaskFrames:
             return _reply(ask, self._message_lines(ask, message.id, begun, before))
         message = await self.deliveries.get(message.id)
         if message.is_open:
-            return _reply(ask, self._awaiting(ask, message.id, before))
+            return _reply(ask, _until_outage(ask, self._awaiting(ask, message.id, before)))
         if message.status != "answered":
             raise responses.error_of(message)
         return _reply(ask, body=_last_word(ask, message))
@@ -80,6 +81,15 @@ class TaskFrames:
         credential = Credential(self.identity, ask.call.principal.credential)
         binding, renderer = ask.invocation.binding, ask.invocation.renderer
         return TaskLines(self.streams, self.tasks, binding, renderer, credential, begun, **how)
+
+
+async def _until_outage(ask: Ask, lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    try:
+        async with aclosing(lines):
+            async for chunk in lines:
+                yield chunk
+    except StorageDown:
+        yield ask.invocation.binding.error_event(unavailable())
 
 
 def _last_word(ask: Ask, message: Message) -> bytes:

@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
+from molecule_platform.api import errors
 from molecule_platform.domain import tasks
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
+from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import task_log
 from molecule_platform.services.identity import Identity
 from molecule_platform.services.task_streams import Begun, Follower, TaskStreams
 from molecule_platform.services.tasks import Tasks
+from molecule_wire.a2a import errors as a2a_errors
+from molecule_wire.a2a.errors import A2AError
 from molecule_wire.a2a.server.bindings import Binding
 from molecule_wire.a2a.server.renderer import Renderer
 from molecule_wire.a2a.sse import KEEP_ALIVE
@@ -22,6 +26,12 @@ CHUNK_BYTES = 64 * 1024
 # A question is written just before its message ends: when that is looked at again, first and at the longest.
 # A message may be long at work, and thousands may follow its task.
 LOOK_SECONDS, LOOK_LONGEST_SECONDS = 0.2, 15.0
+
+
+def unavailable() -> A2AError:
+    """Return the last event of a stream that meets an outage of storage."""
+    refusal = errors.unavailable()
+    return a2a_errors.gateway_error(refusal.code, refusal.sentence)
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,14 @@ class TaskLines:
         return self._chunk()
 
     async def next(self) -> bytes | None:
-        """See `Stream`."""
+        """See `Stream`. An outage of storage ends the stream with an error; a client resumes elsewhere."""
+        try:
+            return await self._next()
+        except StorageDown:
+            self.ended = True
+            return self.binding.error_event(unavailable())
+
+    async def _next(self) -> bytes | None:
         if not self.prefix and not self.batch:
             if self.ended or not await self.credential.still_holds():
                 return None
