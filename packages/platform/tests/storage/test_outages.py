@@ -140,8 +140,11 @@ async def test_a_file_that_cannot_be_written_fails_the_group_and_not_the_store(t
     await storage.write(lambda tx: full(tx, 1))
     with pytest.raises(StorageDown):
         await asyncio.wait_for(storage.write(large), SECONDS)
+    with pytest.raises(StorageDown):
+        await storage.check()
     await storage.write(lambda tx: full(tx, 10**6))
     await asyncio.wait_for(storage.write(large), SECONDS)
+    await eventually(storage.check)
     await storage.close()
 
 

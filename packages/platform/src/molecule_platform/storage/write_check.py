@@ -1,11 +1,14 @@
 """Write check: whether writes succeed, as `/ready` reports it.
 
 A write that fails is proof that writes fail, on a full disk for example. From then on a probe of the size of
-a message is written twice a second, until one succeeds: a replica that is not ready gets no other writes.
+a message is written twice a second, because a replica that is not ready may get no other writes. The check
+passes again once a probe succeeds and no other write failed for two seconds: a probe may fit where a message
+does not.
 """
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +16,7 @@ from molecule_platform.ports.repeats import Attempt
 from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.storage.batches import Job
 
-PROBE_SECONDS = 0.5
+PROBE_SECONDS, QUIET_SECONDS = 0.5, 2.0
 # More than fits into the pages that a table or a log has left; random, so that nothing compresses it.
 PROBE_BYTES = 128 * 1024
 _SCOPE = "write-check"
@@ -29,6 +32,7 @@ class WriteCheck:
         self._write = write
         self._key = secrets.token_hex(8)
         self._outage: StorageDown | None = None
+        self._failed_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def check(self) -> None:
@@ -42,6 +46,7 @@ class WriteCheck:
         if outage is None:
             return
         self._outage = outage
+        self._failed_at = time.monotonic()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._probe())
 
@@ -52,18 +57,18 @@ class WriteCheck:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _probe(self) -> None:
-        while not await self._succeeds():  # noqa: ASYNC110 - the disk rings no bell when it has room again
+        while not await self._recovered():  # noqa: ASYNC110 - the disk rings no bell when it has room again
             await asyncio.sleep(PROBE_SECONDS)
         self._outage = self._task = None
 
-    async def _succeeds(self) -> bool:
+    async def _recovered(self) -> bool:
         try:
             # Two commits: SQLite does not write pages that are freed in the transaction that fills them.
             await self._write(self._fill)
             await self._write(self._empty)
         except Exception:  # noqa: BLE001 - whatever the reason, writes fail
             return False
-        return True
+        return time.monotonic() - self._failed_at > QUIET_SECONDS
 
     def _fill(self, tx: Transaction) -> None:
         now = datetime.now(UTC)
