@@ -14,6 +14,7 @@ _SESSIONS = (
     "SELECT client_port FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'"
     " AND pid <> pg_backend_pid()"
 )
+_AWAY = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 @dataclass
@@ -39,7 +40,7 @@ class SessionCount:
     async def _watch(self) -> None:
         while not self._enough.is_set():
             # The server may be away for a while; then there is nothing to count.
-            with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with contextlib.suppress(OSError, TimeoutError, *_AWAY):
                 await self._sample()
             await asyncio.sleep(SAMPLE_SECONDS)
 

@@ -16,7 +16,7 @@ Engine = Literal["sqlite", "postgres"]
 
 ADMIN_TOKEN = "the-administrator-of-the-soak"
 LIFE_SECONDS = (0.2, 1.4)
-_SHARED = {
+SHARED = {
     "ADMIN_TOKEN": ADMIN_TOKEN,
     "SECRETS_ENCRYPTION_KEY": "thirty-two characters, for both!",
     "REMOTE_LIVENESS_STALE_AFTER": "900",
@@ -51,7 +51,7 @@ class Fleet:
 async def started(engine: Engine, folder: Path) -> AsyncGenerator[Fleet]:
     """The platform up and answering; stopped in the end."""
     with contextlib.ExitStack() as stack:
-        environment = dict(_SHARED)
+        environment = dict(SHARED)
         names = ["alone"]
         if engine == "postgres":
             server = stack.enter_context(servers.private_postgres())

@@ -38,6 +38,12 @@ class Errand:
     def words(self) -> str:
         return f"{self.temper}-{self.number}"
 
+    def request(self) -> dict[str, Any]:
+        """Return the body that sends it."""
+        parts = [{"kind": "text", "text": self.words}]
+        message = {"role": "user", "messageId": f"m-{self.number}", "parts": parts}
+        return {"jsonrpc": "2.0", "id": self.number, "method": "message/send", "params": {"message": message}}
+
     def hear(self, outcome: Outcome) -> None:
         """Keep what is new: an errand that was told two different things is what we look for."""
         if outcome not in self.told:
@@ -66,7 +72,7 @@ class Sender:
         """The outcome as the sending call tells it, if it does."""
         headers = {"Idempotency-Key": f"soak-{errand.number}", "Prefer": f"wait={HOLD_SECONDS}"}
         path = f"/workspaces/{errand.target_id}/a2a"
-        body = await self._call("POST", path, headers=headers, json=_request(errand))
+        body = await self._call("POST", path, headers=headers, json=errand.request())
         if body is None:
             return None
         errand.message_id = body.get("message_id") or errand.message_id
@@ -103,9 +109,3 @@ class Sender:
                 return await answer.json()
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
             return None
-
-
-def _request(errand: Errand) -> dict[str, Any]:
-    parts = [{"kind": "text", "text": errand.words}]
-    message = {"role": "user", "messageId": f"m-{errand.number}", "parts": parts}
-    return {"jsonrpc": "2.0", "id": errand.number, "method": "message/send", "params": {"message": message}}
