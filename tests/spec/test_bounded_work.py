@@ -107,6 +107,35 @@ def test_open_requests_of_one_principal_have_a_cap_and_others_are_served(configu
         assert time.monotonic() < deadline
 
 
+def test_streams_of_one_caller_to_one_agent_have_a_cap_and_a_refusal_leaves_no_message(
+    configured: Start,
+) -> None:
+    platform = configured(MOLECULE_MAX_AGENT_STREAMS=3, MOLECULE_A2A_HOLD_SECONDS=0)
+    caller, busy, other = platform.join("caller"), platform.join("busy"), platform.join("other")
+    headers = {"Authorization": f"Bearer {caller.load_token()}"}
+
+    def streamed(target: str) -> requests.Response:
+        body = message([{"kind": "text", "text": str(time.monotonic())}], method="message/stream")
+        url = f"{platform.url}/workspaces/{target}/a2a"
+        return requests.post(url, json=body, headers=headers, stream=True, timeout=30)
+
+    with contextlib.ExitStack() as streams:
+        for _ in range(3):
+            assert streams.enter_context(streamed(busy.workspace_id)).status_code == 200
+        refused = streams.enter_context(streamed(busy.workspace_id))
+        assert limit_of(refused) == (429, "agent-streams", 3)
+        assert int(refused.headers["Retry-After"]) > 0
+        path = f"/workspaces/{busy.workspace_id}/inbox?wait=0"
+        assert len(platform.ok("GET", path, busy.load_token())["messages"]) == 3
+        assert streams.enter_context(streamed(other.workspace_id)).status_code == 200
+    deadline = time.monotonic() + 30
+    while True:
+        with streamed(busy.workspace_id) as answer:
+            if answer.status_code == 200:
+                break
+        assert time.monotonic() < deadline
+
+
 def asked(
     platform: Platform, target: str, token: str | None, number: int, size: int = 1
 ) -> requests.Response:

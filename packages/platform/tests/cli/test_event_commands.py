@@ -10,10 +10,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from molecule_platform.cli import sse
 
 Molecule = Callable[..., Any]
 STOP_SECONDS = 30.0
@@ -142,20 +138,3 @@ def test_a_reader_who_has_seen_enough_hears_no_complaint(house: Any) -> None:
         process.stdout.close()
         process.wait(STOP_SECONDS)
         assert process.stderr.read() == ""
-
-
-WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=20)
-
-
-@given(st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=3), st.integers(0, 10**12))))
-def test_what_is_written_as_a_stream_is_read_as_it_was(told: list[tuple[str, list[str], int]]) -> None:
-    lines: list[str] = []
-    for event, data, number in told:
-        lines += [": keep-alive", f"id: {number}", f"event: {event}", *(f"data: {one}" for one in data), ""]
-    read = [(frame.event, frame.data, frame.id) for frame in sse.frames(lines)]
-    assert read == [(event, "\n".join(data), str(number)) for event, data, number in told]
-
-
-@given(st.lists(WORDS))
-def test_no_lines_make_the_reader_fail(lines: list[str]) -> None:
-    assert len(list(sse.frames(lines))) == lines.count("")

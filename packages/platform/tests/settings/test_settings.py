@@ -58,6 +58,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         principal_work_max_bytes=33554432,
         max_connections=2000,
         max_open_requests=1000,
+        max_agent_streams=32,
         allow_private_urls=("loopback",),
         card_jku_hosts=None,
         push_allow_private=False,

@@ -44,6 +44,8 @@ class Edge:
     # Of one address, and requests of one principal or address that are not answered yet; 0 means no cap.
     max_connections: int = 2000
     max_open_requests: int = 1000
+    # Streams of one principal to one agent.
+    max_agent_streams: int = 32
 
     def is_proxy(self, address: str) -> bool:
         """Whether what comes from there comes from many."""
@@ -78,6 +80,11 @@ class Arrival:
         assert self.traceparent
         self._incoming = _NOTHING
         self.headers, self.query = _NOTHING.headers, _NO_QUERY
+
+    @property
+    def max_agent_streams(self) -> int:
+        """Streams of one principal to one agent that may be open at the same time."""
+        return self._edge.max_agent_streams
 
     @property
     def is_proxied(self) -> bool:

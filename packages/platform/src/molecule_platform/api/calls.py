@@ -8,6 +8,7 @@ import msgspec
 
 from molecule_platform.api.arrival import Arrival
 from molecule_platform.api.exchange import Exchange, Stream
+from molecule_platform.api.open_requests import OpenRequest
 from molecule_platform.api.route import Route
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
@@ -29,6 +30,12 @@ class Call:
     body: Any = None
     caller: Principal | None = None
     admission: Admission | None = None
+    place: OpenRequest | None = None
+
+    def open_stream(self, agent_id: str) -> None:
+        """Count the reply among the caller's streams to an agent. Raises 429 when there are too many."""
+        if self.place is not None:
+            self.place.open_stream(self.principal.text, agent_id, self.arrival.max_agent_streams)
 
     @property
     def query(self) -> Mapping[str, list[str]]:

@@ -1,6 +1,7 @@
 """A cap on the open requests of one principal or address: streams, sockets, long polls and all others."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from molecule_platform.domain.refusals import Refusal
 
@@ -15,6 +16,12 @@ class OpenRequest:
     def __init__(self, open_requests: "OpenRequests", keys: tuple[str, ...]) -> None:
         self._open = open_requests
         self._keys = keys
+
+    def open_stream(self, caller: str, agent_id: str, maximum: int) -> None:
+        """Count this request among the caller's streams to one agent. Raises 429 beyond the maximum."""
+        facts = {"limit": "agent-streams", "maximum": maximum}
+        sentence = f"you have {maximum} open streams to this agent: let some of them end first"
+        self._keys += self._open.count((f"{caller} streams {agent_id}",), maximum, sentence, facts)
 
     def leave(self) -> None:
         """The request is answered, or its stream is over."""
@@ -32,15 +39,21 @@ class OpenRequests:
 
     def enter(self, *keys: str) -> OpenRequest:
         """One more, of each of these. Raises 429 when one of them has too many."""
+        sentence = f"you have {self._maximum} open requests: let some of them end first"
+        facts = {"limit": "open-requests", "maximum": self._maximum}
+        return OpenRequest(self, self.count(keys, self._maximum, sentence, facts))
+
+    def count(
+        self, keys: tuple[str, ...], maximum: int, sentence: str, facts: Mapping[str, str | int]
+    ) -> tuple[str, ...]:
+        """Count one more of each key, or of none of them. Raises 429 beyond the maximum; 0 means none."""
         counts = self._counts
         for key in keys:
-            if 0 < self._maximum <= counts[key]:
-                sentence = f"you have {self._maximum} open requests: let some of them end first"
-                facts = {"limit": "open-requests", "maximum": self._maximum}
+            if 0 < maximum <= counts[key]:
                 raise Refusal("rate-limited", sentence, retry_after=RETRY_AFTER_SECONDS, **facts)
         for key in keys:
             counts[key] += 1
-        return OpenRequest(self, keys)
+        return keys
 
     def leave(self, key: str) -> None:
         """One less."""

@@ -232,6 +232,7 @@ class Pipeline:
             await self._check_there(match.path["id"].lower())
         call = Call(route, match.path, arrival, exchange)
         await self._know(passage, call)
+        call.place = passage.place
         call.path = match.values
         if not (route.is_public or route.admits_itself):
             await self._admit(call, match)

@@ -201,6 +201,7 @@ def edge(settings: Settings) -> Edge:
         principal_work_max_bytes=settings.principal_work_max_bytes,
         max_connections=settings.max_connections,
         max_open_requests=settings.max_open_requests,
+        max_agent_streams=settings.max_agent_streams,
         external_url=settings.external_platform_url,
         cors_origins=settings.cors_origins or frozenset(),
         trusted_proxies=settings.trusted_proxies or (),

@@ -18,7 +18,7 @@ from molecule_wire import times
 
 TIMEOUT_SECONDS = 10.0
 LARGEST_ANSWER = 64 * 1024 * 1024
-LARGEST_LINE = 16 * 1024 * 1024
+PIECE_MAX_BYTES = 64 * 1024
 PAGES_MOST = 200
 PATIENCE_SECONDS = 10
 
@@ -127,13 +127,13 @@ class Client:
         with self._asked(request) as response:
             return _answer(self.target.url, response)
 
-    def lines(self, request: Request) -> Iterator[str]:
-        """The lines of a stream as they come, until it ends; `timeout` is the longest silence."""
+    def pieces(self, request: Request) -> Iterator[bytes]:
+        """Yield the bytes of a stream as they come, until it ends; `timeout` is the longest silence."""
         with self._asked(request) as response:
             if response.status != 200:
                 raise self._refusal(_answer(self.target.url, response))
-            while line := response.readline(LARGEST_LINE):
-                yield line.decode("utf-8", "replace").rstrip("\r\n")
+            while piece := response.read1(PIECE_MAX_BYTES):
+                yield piece
 
     @contextmanager
     def _asked(self, request: Request) -> Generator[http.client.HTTPResponse]:

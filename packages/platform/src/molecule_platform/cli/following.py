@@ -1,6 +1,7 @@
 """What an agent says as it says it: a message or a task, followed in the terminal."""
 
 import contextlib
+import json
 import sys
 import time
 from collections.abc import Generator, Iterator
@@ -217,17 +218,18 @@ def happenings(
     session: Session, path: str, heard: Talk, waiting: Waiting
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a stream tells, each thing once, until it is over or nobody waits any longer."""
-    told: set[tuple[str, str]] = set()
+    told: set[tuple[str, bytes]] = set()
     follower = sse.Follower(
         session, path, {}, None, left=waiting.left, is_over=lambda: heard.is_over, met=True
     )
-    for frame in follower.frames():
-        # Steps have no number, so a stream that was cut tells them again.
-        step = (frame.event, frame.data)
-        if frame.data and step not in told:
-            if frame.event in _STEPS or frame.event in ENDS:
-                told.add(step)
-            waiting.heard()
-            yield frame.event, sse.decoded(frame)
+    for event in follower.events():
+        if event is not None and event.data:
+            # Steps have no number, so a stream that was cut sends them again.
+            step = (event.type, event.data)
+            if step not in told:
+                if event.type in _STEPS or event.type in ENDS:
+                    told.add(step)
+                waiting.heard()
+                yield event.type, json.loads(event.data)
         if waiting.left() <= 0:
             return

@@ -1,52 +1,21 @@
-"""Server-sent events: lines become frames, and a stream that was cut goes on where it was."""
+"""Follow a stream of the platform; one that was cut is resumed after its last event."""
 
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from molecule_platform.cli import client, problems
 from molecule_platform.cli.patience import Patience
 from molecule_platform.cli.session import Session
+from molecule_wire.sse_decoder import EventTooLarge, SSEDecoder, SSEEvent
 
 RETRY_SECONDS = 2.0
 # Three times as long as a healthy stream is silent.
 SILENCE_SECONDS = 45.0
 SHORTEST_SECONDS = 0.05
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One block of a stream. `id` is the last one that was told; without data there is nothing else in it."""
-
-    event: str
-    data: str
-    id: str
-    retry: float | None
-
-
-def frames(lines: Iterable[str]) -> Iterator[Frame]:
-    """The frames in the lines of a stream; what is cut off at its end is none."""
-    fields: dict[str, list[str]] = {}
-    last_id = ""
-    for line in lines:
-        if line:
-            name, _colon, value = line.partition(":")
-            fields.setdefault(name, []).append(value.removeprefix(" "))
-            continue
-        last_id = fields.get("id", [last_id])[-1]
-        retry = fields.get("retry", [""])[-1]
-        seconds = int(retry) / 1000 if retry.isascii() and retry.isdigit() else None
-        yield Frame(fields.get("event", ["message"])[-1], "\n".join(fields.get("data", ())), last_id, seconds)
-        fields = {}
-
-
-def decoded(frame: Frame) -> dict[str, Any]:
-    """The data of a frame that has some."""
-    return json.loads(frame.data)
 
 
 def _endless() -> float:
@@ -84,10 +53,10 @@ class Follower:
         self._is_over = is_over
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (json.loads(frame.data) for frame in self.frames() if frame.data)
+        return (json.loads(event.data) for event in self.events() if event is not None)
 
-    def frames(self) -> Iterator[Frame]:
-        """Every frame as it comes, also the empty ones that keep a stream alive."""
+    def events(self) -> Iterator[SSEEvent | None]:
+        """Yield every event as it comes, and None for a sign of life without one."""
         while True:
             try:
                 yield from self._read()
@@ -100,20 +69,36 @@ class Follower:
                     return
                 time.sleep(self._retry)
 
-    def _read(self) -> Iterator[Frame]:
+    def _read(self) -> Iterator[SSEEvent | None]:
         headers = {"Accept": "text/event-stream"}
         if self._last_id is not None:
             headers["Last-Event-ID"] = self._last_id
         silence = min(SILENCE_SECONDS, max(self._left(), SHORTEST_SECONDS))
         request = client.Request("GET", self._path, headers=headers, timeout=silence)
-        for frame in frames(self._session.client.lines(request)):
-            self._patience.met()
-            self._retry = frame.retry or self._retry
-            self._last_id = frame.id or self._last_id
-            if frame.event == "resync":
-                self._skip(json.loads(frame.data)["oldest_id"])
+        decoder = SSEDecoder()
+        try:
+            for piece in self._session.client.pieces(request):
+                self._patience.met()
+                seen = decoder.last_id
+                events = decoder.feed(piece)
+                if decoder.retry_ms:
+                    self._retry = decoder.retry_ms / 1000
+                # A block without data, too, moves the place where the stream is resumed.
+                if decoder.last_id != seen:
+                    self._last_id = decoder.last_id
+                yield from self._each(events)
+                if not events:
+                    yield None
+        except EventTooLarge as problem:
+            raise problems.Problem(str(problem), "answer-too-large") from problem
+
+    def _each(self, events: list[SSEEvent]) -> Iterator[SSEEvent]:
+        for event in events:
+            self._last_id = event.id or self._last_id
+            if event.type == "resync":
+                self._skip(json.loads(event.data)["oldest_id"])
             else:
-                yield frame
+                yield event
 
     def _skip(self, oldest: str) -> None:
         self._last_id = oldest

@@ -89,4 +89,11 @@ SETTINGS: tuple[Setting, ...] = (
         "Requests of one principal, streams, WebSockets and long polls among them, that are open at the same "
         "time; 0 means no limit.",
     ),
+    Setting(
+        "MOLECULE_MAX_AGENT_STREAMS",
+        "max_agent_streams",
+        parsers.whole(0, 1_000_000),
+        "32",
+        "Streams of one principal to one agent that are open at the same time; 0 means no limit.",
+    ),
 )

@@ -51,6 +51,7 @@ class Settings:
     principal_work_max_bytes: int
     max_connections: int
     max_open_requests: int
+    max_agent_streams: int
     allow_private_urls: tuple[str, ...]
     card_jku_hosts: frozenset[str] | None
     push_allow_private: bool

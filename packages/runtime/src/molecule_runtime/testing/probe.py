@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias, cast
 
 import requests
 
+from molecule_wire.sse_decoder import SSEDecoder
+
 Version: TypeAlias = Literal["1.0", "0.3"]
 
 TIMEOUT_SECONDS = 30.0
@@ -61,9 +63,10 @@ class Probe:
         with self._post(version, verb, params, {}, stream=True) as answer:
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 raise CheckFailed(f"{verb} {version} answered {answer.status_code} and no event stream")
-            for line in answer.iter_lines():
-                if line.startswith(b"data:"):
-                    body = json.loads(line[5:])
+            decoder = SSEDecoder()
+            for piece in answer.iter_content(None):
+                for event in decoder.feed(piece):
+                    body = json.loads(event.data)
                     if "error" in body:
                         raise CheckFailed(f"{verb} {version} streamed an error: {body['error']}")
                     yield body["result"]

@@ -14,7 +14,7 @@ from molecule_skill.errors import A2AError, CallTimeout, GrantDelegationDenied
 from molecule_skill.events import AgentEvent, ArtifactRef
 from molecule_skill.http_client import MAX_BODY_BYTES, AddressRefused, HttpClient, Streamed, origin
 from molecule_wire import JSONObject, ids, jsontext
-from molecule_wire.a2a.sse_reading import Frames, StreamTooLarge
+from molecule_wire.sse_decoder import EventTooLarge, SSEDecoder
 
 RESOLVED_SECONDS = 60.0
 CANCEL_SECONDS = 5.0
@@ -146,9 +146,9 @@ class _Call:
                         return
             except AddressRefused as problem:
                 raise A2AError(str(problem), url=self._base, code="unsafe-url") from problem
-            except (ConnectionError, StreamTooLarge, jsontext.NotJSON) as problem:
+            except (ConnectionError, EventTooLarge, jsontext.NotJSON) as problem:
                 failures = failures + 1 if seen == self._seen else 1
-                if failures > RECONNECTS or isinstance(problem, StreamTooLarge):
+                if failures > RECONNECTS or isinstance(problem, EventTooLarge):
                     raise unreachable(self._base, problem) from problem
                 await asyncio.sleep(min(2.0, 0.05 * 2**failures))
 
@@ -169,12 +169,12 @@ class _Call:
                 for said in self._whole(answer.status, await _body(answer)):
                     yield said
                 return
-            frames = Frames(MAX_BODY_BYTES)
+            decoder = SSEDecoder()
             async for piece in answer.pieces():
-                for data in frames.feed(piece):
-                    if data == b"[DONE]":
+                for event in decoder.feed(piece):
+                    if event.data == b"[DONE]":
                         return
-                    yield self._event(jsontext.decode(data))
+                    yield self._event(jsontext.decode(event.data))
         raise ConnectionError("the stream was cut")
 
     def _request(self) -> Any:
@@ -221,7 +221,7 @@ async def _body(answer: Streamed) -> JSONObject:
     async for piece in answer.pieces():
         size += len(piece)
         if size > MAX_BODY_BYTES:
-            raise StreamTooLarge(f"the answer is larger than {MAX_BODY_BYTES} bytes")
+            raise EventTooLarge(f"the answer is larger than {MAX_BODY_BYTES} bytes")
         held.append(piece)
     try:
         body = jsontext.decode(b"".join(held))

@@ -108,11 +108,15 @@ class A2aDoor:
         hold = self.blocking_seconds
         if lenient:
             hold = self.sending.delivery.limits.hold_seconds if ask.workspace.status in ALIVE else None
+        # A client that does not want to be held follows /messages/{id}/events; its agent streams anyway.
+        is_async = lenient and asks.responds_async(ask.call)
         streams = ask.request.operation is operations.STREAM
+        if streams and not is_async:
+            # Before the message is accepted: a refused request must leave no message behind.
+            ask.call.open_stream(ask.workspace.id)
         wishes = asks.wishes(ask.call, ask.request, None if streams else hold)
         submission = await self.sending.submission(ask, wishes, by_reference=lenient)
-        # Whoever does not want to be held follows /messages/{id}/events: its agent streams all the same.
-        if streams and not (lenient and asks.responds_async(ask.call)):
+        if streams and not is_async:
             return await self.sending.stream(ask, submission)
         receipt, message = await self.sending.unary(ask, submission)
         headers = (*ask.echoed, *(REPLAYED if receipt.replayed else ()))

@@ -45,6 +45,7 @@ class MessageEventDoors:
     async def of_message(self, call: Call) -> Reply:
         """The steps of a message and the events of its task, until it has ended."""
         message = await self._delivery.visible(call.principal, call.path["message_id"])
+        call.open_stream(message.target_id)
         return self._reply(call, self._streams.follow(message, _after(call)))
 
     async def of_task(self, call: Call) -> Reply:
@@ -54,6 +55,7 @@ class MessageEventDoors:
             task = await self._tasks.find(Asking(call.principal, call.workspace), task_id)
         except A2AError as problem:
             raise Refusal("not-found", f"there is no task {task_id[:200]} here") from problem
+        call.open_stream(task.workspace_id)
         return self._reply(call, self._streams.follow_task(task, _after(call)))
 
     def _reply(self, call: Call, batches: Batches) -> Reply:

@@ -55,6 +55,7 @@ class TaskOperations:
 
     async def _subscribe(self, ask: Ask) -> Reply:
         task = await self.tasks.find(ask.asking, _name(ask))
+        ask.call.open_stream(task.workspace_id)
         rejoined = await self.tasks.rejoin(task, ask.call.headers.get("last-event-id"))
         return await self.frames.of_task(ask, rejoined)
 

@@ -16,8 +16,8 @@ from molecule_platform.ports.links import Answered, AnswerTooLong, Dispatch, Sai
 from molecule_wire import JSONObject, times
 from molecule_wire.a2a import errors, operations
 from molecule_wire.a2a.operations import Dialect, Operation
-from molecule_wire.a2a.sse_reading import StreamTooLarge
 from molecule_wire.jsonlimits import DEFAULT_LIMITS, JSONLimits, TooMuch
+from molecule_wire.sse_decoder import EventTooLarge
 
 Result = TypeVar("Result")
 SHORT_SECONDS = 15.0
@@ -157,9 +157,9 @@ class PushLink:
             return Unanswered("unsafe-url", str(problem), retryable=False)
         except exchange.NoAnswer as problem:
             return reader.broke_off(f"{target.name}: {problem}", problem.sent)
-        except StreamTooLarge as problem:
-            # There is no use in joining it again: it has told all that one answer may hold.
-            raise AnswerTooLong(str(problem)) from problem
+        except EventTooLarge as problem:
+            # Subscribing again would bring the same event.
+            raise AnswerTooLong(f"{target.name}: {problem}") from problem
         except (exchange.AnswerTooLarge, TooMuch) as problem:
             return Unanswered(
                 "invalid-agent-response", str(problem), retryable=False, delivery_confirmed=True

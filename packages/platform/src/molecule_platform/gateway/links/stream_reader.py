@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from molecule_platform.domain import tasks
 from molecule_platform.egress.streaming import Answer
 from molecule_platform.gateway.links import events, replies
-from molecule_platform.ports.links import Answered, Said, Tell, Unanswered, Working
+from molecule_platform.ports.links import Answered, AnswerTooLong, Said, Tell, Unanswered, Working
 from molecule_wire.a2a import differences
 from molecule_wire.a2a.operations import Dialect
-from molecule_wire.a2a.sse_reading import Frames, StreamTooLarge
 from molecule_wire.a2a.tasks import EventRefused
 from molecule_wire.jsonlimits import JSONLimits, TooMuch
+from molecule_wire.sse_decoder import SSEDecoder, SSEEvent
 
 # What an agent says while its task is read comes on another connection, perhaps a little later than the task.
 OVERLAP_SECONDS = 0.05
@@ -62,8 +62,8 @@ class StreamReader:
         self._has_begun = self._confirms = self._has_gap = self._is_unsure = False
 
     async def read(self, answer: Answer) -> Answered | Working | Unanswered:
-        """Tell what comes. Raises `NoAnswer`, `StreamTooLarge`, `EventRefused` and what `tell` raises."""
-        frames = Frames(self._left)
+        """Tell what comes. Raises `NoAnswer`, `AnswerTooLong`, `EventTooLarge`, `EventRefused`."""
+        decoder = SSEDecoder()
         if self._look is not None and self._spoken == "0.3":
             await self._catch_up(self._look)
         while True:
@@ -76,8 +76,8 @@ class StreamReader:
                 break
             self._left -= len(chunk)
             if self._left < 0:
-                raise StreamTooLarge(f"the agent's stream is larger than {self._most_bytes} bytes")
-            ended = await self._heard(frames.feed(chunk))
+                raise AnswerTooLong(f"the agent's stream is larger than {self._most_bytes} bytes")
+            ended = await self._heard(decoder.feed(chunk))
             if ended is not None:
                 return ended
         if self._shown is not None:
@@ -91,14 +91,14 @@ class StreamReader:
         code = "invalid-agent-response" if sent else "peer-unreachable"
         return Unanswered(code, sentence, True, delivery_confirmed=sent)
 
-    async def _heard(self, frames: Iterable[bytes]) -> Answered | Unanswered | None:
+    async def _heard(self, frames: Iterable[SSEEvent]) -> Answered | Unanswered | None:
         said: list[Said] = []
         error: bytes | None = None
         refused: EventRefused | None = None
-        for data in frames:
+        for event in frames:
             try:
-                self._check(data)
-                frame = events.frame(data)
+                self._check(event.data)
+                frame = events.frame(event.data)
                 if frame.result is None:
                     error = frame.error or b"{}"
                     break

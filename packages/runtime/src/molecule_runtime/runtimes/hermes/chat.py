@@ -5,21 +5,23 @@ import email.utils
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from molecule_runtime.kit.sink import Sink
-from molecule_runtime.runtimes.hermes import client, event_stream, failures
+from molecule_runtime.runtimes.hermes import client, failures
 from molecule_runtime.runtimes.hermes.client import HermesUnreachable, OpenReply, as_object
 from molecule_runtime.runtimes.hermes.sessions import SESSION_HEADER, is_session_id
+from molecule_wire.sse_decoder import EventTooLarge, SSEDecoder, SSEEvent
 
 RETRY_SECONDS = (0.2, 0.8)
 """Waits before a request is sent again that nobody took."""
 PROBE_SECONDS = 5.0
 MAX_ERROR_BYTES = 64 * 1024
 BUSY = (429, 503)
+DONE = b"[DONE]"
 
 log = logging.getLogger(__name__)
 
@@ -155,20 +157,20 @@ async def _read_stream(reply: OpenReply, sink: Sink, model: str) -> str:
     tools = dict[str, str]()
     is_done = is_lost = False
     try:
-        async for event in event_stream.events(reply.pieces()):
-            if event.data == event_stream.DONE:
+        async for event in _events(reply):
+            if event.data == DONE:
                 is_done = True
                 break
-            chunk = event.json()
-            if event.name == "hermes.tool.progress":
+            chunk = _object_in(event)
+            if event.type == "hermes.tool.progress":
                 _report_tool(sink, chunk, tools)
             elif delta := _delta(chunk):
                 said.append(delta)
                 await sink.text(delta)
             _report_usage(sink, chunk, model)
             _check_chunk(chunk)
-    except ValueError:
-        log.warning("a line of the gateway's stream is too long")
+    except EventTooLarge as problem:
+        log.warning("stopped reading the gateway's stream: %s", problem)
     except HermesUnreachable as problem:
         if problem.is_timeout:
             raise
@@ -178,6 +180,21 @@ async def _read_stream(reply: OpenReply, sink: Sink, model: str) -> str:
         sentence = "[hermes-agent unreachable] stream ended early"
         raise failures.failure("hermes-unreachable", sentence, retryable=is_lost)
     return "".join(said)
+
+
+async def _events(reply: OpenReply) -> AsyncIterator[SSEEvent]:
+    decoder = SSEDecoder()
+    async for piece in reply.pieces():
+        for event in decoder.feed(piece):
+            yield event
+
+
+def _object_in(event: SSEEvent) -> dict[str, Any]:
+    try:
+        decoded: Any = json.loads(event.data)
+    except (ValueError, RecursionError):
+        return {}
+    return as_object(decoded)
 
 
 def _check_chunk(chunk: Mapping[str, Any]) -> None:
