@@ -346,7 +346,7 @@ async def test_a_question_that_was_told_before_a_crash_is_not_told_twice(
     sent = (await rig.send(ada, dialect="1.0", continues=waits)).message
     await eventually(lambda: len(rig.link.carried) == 2)
     # The question is written, and the process dies before the message is settled.
-    await rig.storage.write(lambda tx: Hearing(sent).record(tx, [question()], rig.clock.now()))
+    await rig.storage.write(lambda tx: Hearing(sent, 1_000_000).record(tx, [question()], rig.clock.now()))
     rig.link.answers = [[question()]]
     rig.link.free.set()
     await ended(rig, sent.id)
@@ -440,7 +440,7 @@ async def test_a_bare_answer_that_comes_again_after_a_crash_is_taken(
     sent = (await rig.send(ada, dialect="1.0")).message
     await eventually(lambda: len(rig.link.carried) == 1)
     # The answer is written, and the process dies before the message is settled.
-    await rig.storage.write(lambda tx: Hearing(sent).record(tx, [said], rig.clock.now()))
+    await rig.storage.write(lambda tx: Hearing(sent, 1_000_000).record(tx, [said], rig.clock.now()))
     rig.link.answers = [[said]]
     rig.link.free.set()
     message = await ended(rig, sent.id)

@@ -13,7 +13,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import task_log
 from molecule_platform.services.inbox_answers import Answer
-from molecule_platform.services.inbox_progress import FOLDED_MOST, InboxProgress, Report
+from molecule_platform.services.inbox_progress import InboxProgress, Report
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -31,7 +31,7 @@ class Work:
     async def report(self, **report: Any) -> int:
         return (await self.progress.report(self.ada, self.id, self.token, Report(**report))).seq
 
-    async def chunk(self, name: str, words: str, **flags: bool) -> int:
+    async def chunk(self, name: str, words: str, **flags: Any) -> int:
         return await self.report(artifact={"artifactId": name, "parts": [{"text": words}]}, **flags)
 
     async def answer(self, *artifacts: dict[str, Any]) -> Message:
@@ -141,11 +141,51 @@ async def test_the_answer_holds_all_artifacts_also_those_that_were_streamed(work
     assert await work.answer(better, {"parts": [{"text": "nameless"}]}) == ended
 
 
-async def test_a_long_log_is_kept_as_a_whole_from_time_to_time(work: Work) -> None:
+async def test_a_running_task_is_folded_from_its_log_and_stored_whole_when_it_ends(work: Work) -> None:
     await work.chunk("a", "0")
-    for number in range(1, FOLDED_MOST):
+    for number in range(1, 100):
         await work.chunk("a", f" {number}", append=True)
     task, whole = await work.task()
-    assert FOLDED_MOST <= task.snapshot_seq < task.last_seq
+    assert (task.snapshot, task.snapshot_seq) == (None, 0)
     words = "".join(part["text"] for part in whole["artifacts"][0]["parts"])
-    assert words == " ".join(str(number) for number in range(FOLDED_MOST))
+    assert words == " ".join(str(number) for number in range(100))
+    await work.answer()
+    ended, kept = await work.task()
+    assert ended.snapshot_seq == ended.last_seq
+    assert kept["artifacts"] == whole["artifacts"]
+
+
+async def test_a_repeated_report_appends_once_and_gets_the_first_reply(work: Work) -> None:
+    assert await work.chunk("a", "one", number=1) == 3
+    assert await work.chunk("a", "two", append=True, number=2) == 4
+    assert await work.chunk("a", "two", append=True, number=2) == 4
+    assert await work.report(number=3) == 4
+    # A report that was stuck in a replica comes after the next one: it must not be appended again.
+    assert await work.chunk("a", "one", number=1) == 4
+    assert await work.chunk("a", "three", append=True, number=4) == 5
+    _, whole = await work.task()
+    assert [part["text"] for part in whole["artifacts"][0]["parts"]] == ["one", "two", "three"]
+
+
+async def test_the_numbers_of_reports_begin_again_with_each_lease(work: Work) -> None:
+    await work.chunk("a", "one", number=1)
+    await work.rig.inbox.release(work.ada, work.id, work.token)
+    [item] = await work.rig.lease(work.ada)
+    again = Work(work.rig, work.ada, item)
+    await again.chunk("a", "two", append=True, number=1)
+    _, whole = await again.task()
+    assert [part["text"] for part in whole["artifacts"][0]["parts"]] == ["one", "two"]
+
+
+async def test_artifacts_over_the_limit_fail_the_message_with_the_figure(
+    work: Work, refuses: Refuses
+) -> None:
+    work.progress = InboxProgress(work.rig.storage, work.rig.clock, 1000)
+    await work.chunk("a", "x" * 600)
+    refusal = await refuses(work.chunk("b", "x" * 600), "payload-too-large")
+    assert (refusal.extras["limit"], refusal.extras["maximum"]) == ("task-artifacts", 1000)
+    message = await work.message()
+    assert (message.status, message.error and message.error["code"]) == ("failed", "invalid-agent-response")
+    assert "1000 bytes" in str(message.error)
+    _, whole = await work.task()
+    assert [artifact["artifactId"] for artifact in whole["artifacts"]] == ["a"]

@@ -135,3 +135,60 @@ async def test_what_is_due_and_what_was_abandoned_is_found(store: Store) -> None
     assert [one.id for one in await store.storage.read(lambda tx: tx.tasks.due(now, 9))] == ["due"]
     later = now + timedelta(seconds=1)
     assert [one.id for one in await store.storage.read(lambda tx: tx.tasks.abandoned(later, 9))] == ["waits"]
+
+
+async def test_a_page_of_events_ends_with_the_one_that_fills_it(store: Store) -> None:
+    at, key = store.ada.created_at, task(store).key
+    events = [said("x" * size) for size in (10, 10, 90, 10, 200)]
+    await store.storage.write(lambda tx: tx.tasks.insert(task(store)))
+    await store.storage.write(lambda tx: tx.tasks.append(key, None, events, at))
+
+    async def page(after: int, limit: int, max_bytes: int) -> list[int]:
+        found = await store.storage.read(lambda tx: tx.tasks.events(key, after, limit, max_bytes))
+        return [event.seq for event in found]
+
+    assert await page(0, 10, 1000) == [1, 2, 3, 4, 5]
+    assert await page(0, 10, 100) == [1, 2, 3]
+    assert await page(3, 10, 100) == [4, 5]
+    assert await page(0, 2, 100) == [1, 2]
+    assert await page(4, 10, 1) == [5]
+    assert await page(5, 10, 100) == []
+
+
+async def test_a_task_knows_its_artifacts_and_their_size_without_reading_its_log(store: Store) -> None:
+    at, key = store.ada.created_at, task(store).key
+    other = replace(key, id="t2")
+    long_id = "long" * 5000
+    first = TaskEvent("task", b"x" * 100, "1.0", begins=("a", long_id))
+    more = [TaskEvent("artifact", b"x" * 10, "1.0", begins=("b",)), said("x" * 5)]
+    for one in (task(store), task(store, "t2")):
+        await store.storage.write(lambda tx, one=one: tx.tasks.insert(one))
+    await store.storage.write(lambda tx: tx.tasks.append(key, None, [first], at))
+    after = await store.storage.write(lambda tx: tx.tasks.append(key, None, more, at))
+    again = await store.storage.write(lambda tx: tx.tasks.append(key, None, [first], at))
+    assert after is not None
+    assert again is not None
+    assert (after.artifact_bytes, again.artifact_bytes) == (115, 115)
+
+    async def has(key: TaskKey, *ids: str) -> bool:
+        return await store.storage.read(lambda tx: tx.tasks.has_artifacts(key, ids))
+
+    assert [await has(key, "a", "b", long_id), await has(key, "a", "c"), await has(other, "a")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+async def test_the_newest_status_is_found_up_to_a_number_and_for_one_message(store: Store) -> None:
+    at, key = store.ada.created_at, task(store).key
+    events = [said("one", "working"), replace(said("two", "working"), message_id="m2"), said("chunk")]
+    await store.storage.write(lambda tx: tx.tasks.insert(task(store)))
+    await store.storage.write(lambda tx: tx.tasks.append(key, None, events, at))
+
+    async def payload(most: int, message_id: str | None = None) -> bytes | None:
+        found = await store.storage.read(lambda tx: tx.tasks.last_status(key, most, message_id))
+        return None if found is None else found.payload
+
+    assert [await payload(3), await payload(1), await payload(0)] == [b"two", b"one", None]
+    assert [await payload(3, "m1"), await payload(3, "m2"), await payload(3, "m3")] == [b"one", b"two", None]

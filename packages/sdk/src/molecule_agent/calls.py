@@ -239,16 +239,18 @@ class PlatformCalls(ABC):
         """
         if message.lease is None:
             raise ValueError("progress needs a message with a lease, as InboxDelivery gives them")
-        token = message.lease.token
-        request = inbox.progress(
-            self.workspace_id,
-            message.message_id,
-            lease_token=token,
-            text=text,
-            state=state,
-            artifact=artifact,
-        )
-        if self._perform(request, inbox.read_progress):
+        with message.lease.reports.next() as number:
+            request = inbox.progress(
+                self.workspace_id,
+                message.message_id,
+                lease_token=message.lease.token,
+                text=text,
+                state=state,
+                artifact=artifact,
+                number=number,
+            )
+            is_cancelled = self._perform(request, inbox.read_progress)
+        if is_cancelled:
             message.cancelled.set()
 
     def _removed_after_repeats(self, error: errors.NotFoundError) -> WorkspaceState:

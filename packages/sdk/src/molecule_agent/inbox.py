@@ -200,14 +200,8 @@ class InboxDelivery:
     def _tell(self, held: leases.Held, text: str, append: bool) -> Sent:
         """Tell a piece of the answer while it is made."""
         message = held.message
-        request = inbox.progress(
-            self._client.workspace_id,
-            message.message_id,
-            lease_token=held.token,
-            artifact={**_streamed(message, text), "append": append},
-        )
         try:
-            is_cancelled = self._client._perform(request, inbox.read_progress)
+            self._client.progress(message, artifact={**_streamed(message, text), "append": append})
         except errors.RateLimitedError:
             return Sent.NOT_TAKEN
         except (errors.ConflictError, errors.NotFoundError, errors.GoneError):
@@ -216,8 +210,6 @@ class InboxDelivery:
         except Exception as error:  # noqa: BLE001 - the answer itself brings the whole text
             log.info("a piece of the answer to %s was not told: %s", message.message_id, error)
             return Sent.UNKNOWN
-        if is_cancelled:
-            message.cancelled.set()
         return Sent.TAKEN
 
     def _ack(self, held: leases.Held) -> Request:

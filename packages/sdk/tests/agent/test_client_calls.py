@@ -304,7 +304,7 @@ def test_progress_of_a_leased_message_hears_of_a_cancel(
     message = InboundMessage("row", "peer_agent", "p", "hi", message_id="m", lease=Lease("t", 0.0, 1))
     platform.ok("POST", f"{ME}/inbox/m/progress", {"seq": 1, "cancel_requested": True})
     client.progress(message, "half")
-    assert platform.seen[0].json == {"lease_token": "t", "text": "half"}
+    assert platform.seen[0].json == {"lease_token": "t", "text": "half", "number": 1}
     assert message.cancelled.is_set()
     with pytest.raises(ValueError, match="needs a message with a lease"):
         client.progress(InboundMessage("row", "peer_agent", "p", "hi"), "half")

@@ -101,7 +101,7 @@ def _mail(ground: Ground, staff: Staff, directory: Directory, followers: Followe
     logbook = Logbook(storage, clock, staff.feed)
     inbox = Inbox(storage, bells, clock, random.random, ground.settings.message_max_releases)
     messages = Messages(storage, clock, delivery)
-    progress = InboxProgress(storage, clock)
+    progress = InboxProgress(storage, clock, ground.settings.a2a_max_response_bytes)
     tasks = Tasks(storage, clock, delivery)
     message_streams = MessageStreams(storage, bells, staff.streams)
     delegating = Delegating(storage, clock, delivery, context_limits(ground.settings))

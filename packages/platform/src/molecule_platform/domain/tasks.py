@@ -33,7 +33,8 @@ class Task:
     """One row of `tasks`. States are spelled as in 0.3.
 
     `is_agents` tells who made the id: the agent, or the platform for an agent that had not yet spoken.
-    `reader` is the fence: only who is named there may append.
+    `reader` is the fence: only who is named there may append. `snapshot` is the whole task once it is over;
+    until then it is folded from its log. `artifact_bytes` is the size of the artifacts in that log.
     """
 
     workspace_id: str
@@ -52,6 +53,11 @@ class Task:
     reader: str = ""
     snapshot: bytes | None = None
     snapshot_seq: int = 0
+    artifact_bytes: int = 0
+    # The newest numbered report of an inbox lease, and the event it ended with.
+    report_lease: str = ""
+    report_number: int = 0
+    report_seq: int = 0
     look_at: datetime | None = None
     looks: int = 0
     watchers: int = 0
@@ -73,7 +79,8 @@ class Task:
 class TaskEvent:
     """One event of a task: `payload` is the JSON of a stream's result in `dialect`.
 
-    `state` is the task's state that the event tells, None when it tells none.
+    `state` is the task's state that the event tells, None when it tells none. `begins` are the ids of the
+    artifacts whose first chunk the event holds; both are known only until the event is stored.
     """
 
     kind: EventKind
@@ -83,10 +90,11 @@ class TaskEvent:
     message_id: str = ""
     created_at: datetime | None = None
     state: str | None = None
+    begins: tuple[str, ...] = ()
 
     def numbered(self, seq: int, message_id: str, at: datetime) -> "TaskEvent":
         """The same event in its place."""
-        return TaskEvent(self.kind, self.payload, self.dialect, seq, message_id, at, self.state)
+        return TaskEvent(self.kind, self.payload, self.dialect, seq, message_id, at, self.state, self.begins)
 
 
 def look_delay(looks: int) -> float:

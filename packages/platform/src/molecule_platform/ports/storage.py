@@ -30,9 +30,6 @@ from molecule_platform.ports.workspaces import Workspaces
 
 T = TypeVar("T")
 
-# What the bodies of one page may weigh together; a single one may weigh more.
-PAGE_MAX_BYTES = 8 * 1024 * 1024
-
 
 class StorageDown(Exception):
     """The database does not answer, or does not take writes.

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
+from molecule_platform.ports.pages import PAGE_MAX_BYTES
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,10 @@ class Tasks(Protocol):
         """
         ...
 
+    def has_artifacts(self, key: TaskKey, artifact_ids: Collection[str]) -> bool:
+        """Return True if the task's log holds the first chunk of each of these artifacts."""
+        ...
+
     def note(self, key: TaskKey, org_id: str, event: TaskEvent) -> None:
         """Keep an event that belongs to no task: the bare message that answered a message."""
         ...
@@ -54,8 +59,14 @@ class Tasks(Protocol):
         """Set columns of a task."""
         ...
 
-    def events(self, key: TaskKey, after: int, limit: int) -> list[TaskEvent]:
-        """Events after a number, in order."""
+    def events(
+        self, key: TaskKey, after: int, limit: int, max_bytes: int = PAGE_MAX_BYTES
+    ) -> list[TaskEvent]:
+        """Return events after a number, in order, up to the one with which they reach `max_bytes`."""
+        ...
+
+    def last_status(self, key: TaskKey, most_seq: int, message_id: str | None = None) -> TaskEvent | None:
+        """Return the newest event up to a number that shows a state, if given only one of that message."""
         ...
 
     def first_of(self, message_id: str) -> tuple[TaskKey, int] | None:

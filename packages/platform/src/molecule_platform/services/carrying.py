@@ -79,7 +79,7 @@ class Carrier:
 
     async def carry(self, message: Message, workspace: Workspace) -> str:
         """Bring the message to its outcome, or back into the mailbox; says in a word which."""
-        heard = Hearing(message)
+        heard = Hearing(message, self._bounds.max_bytes)
         try:
             reply = await self._reply(heard, workspace)
             self.ending.add((message.id, message.lease_epoch))
@@ -215,7 +215,7 @@ class Carrier:
     async def _record(self, heard: Hearing, said: Sequence[Said]) -> bool:
         """Write what was said; whether anything of it was new."""
         now = self._clock.now()
-        heard.count(said, self._bounds.max_bytes)
+        heard.count(said)
 
         def work(tx: Transaction) -> Recorded:
             recorded = heard.record(tx, said, now)

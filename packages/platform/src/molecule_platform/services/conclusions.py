@@ -40,8 +40,10 @@ def conclude(tx: Transaction, message: Message, now: datetime, *, told: bool = F
             tx.tasks.change(task.key, agent_task_id=message.agent_task_id)
         closing = _closing(tx, task, message, now)
         task = task_log.append(tx, task.key, None, closing, now) if closing else task
-    if task.state in tasks.SETTLED and not (task.is_over and _is_kept(task)):
-        _keep_whole(tx, task, task_log.folded(tx, task), now)
+    if task.is_over and not _is_kept(task):
+        _keep_whole(tx, task, task_log.folded(tx, task))
+    elif task.state in tasks.INTERRUPTED:
+        _follow(tx, task, now)
 
 
 def whole(tx: Transaction, task: Task) -> bytes:
@@ -69,16 +71,24 @@ def _conclude_first(tx: Transaction, message: Message, now: datetime) -> None:
     task = adopt(tx, message, answered["id"], answered.get("contextId"), now)
     if task is None:
         return
-    event = TaskEvent("task", message.result, dialect, 0, message.id, now, message.task_state)
+    begins = task_log.artifacts_begun(answered)
+    event = TaskEvent("task", message.result, dialect, 0, message.id, now, message.task_state, begins)
     task = task_log.append(tx, task.key, None, [event], now)
-    _keep_whole(tx, task, answered, now)
+    if task.is_over:
+        _keep_whole(tx, task, answered)
+    else:
+        _follow(tx, task, now)
 
 
-def _keep_whole(tx: Transaction, task: Task, whole: dict[str, Any], now: datetime) -> None:
-    """Keep a settled task in one piece; the agent is asked about one that only waits."""
-    follow = now if task.agent_task_id and not task.is_over else None
+def _keep_whole(tx: Transaction, task: Task, whole: dict[str, Any]) -> None:
+    """Store a task that is over in one piece."""
     snapshot = jsontext.encode(whole)
-    tx.tasks.change(task.key, snapshot=snapshot, snapshot_seq=task.last_seq, look_at=follow, looks=0)
+    tx.tasks.change(task.key, snapshot=snapshot, snapshot_seq=task.last_seq, look_at=None, looks=0)
+
+
+def _follow(tx: Transaction, task: Task, now: datetime) -> None:
+    """Ask the agent from now on about a task that waits for its caller."""
+    tx.tasks.change(task.key, look_at=now if task.agent_task_id else None, looks=0)
 
 
 def adopt(tx: Transaction, message: Message, task_id: str, context_id: Any, now: datetime) -> Task | None:

@@ -17,7 +17,8 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
-from molecule_platform.ports.storage import PAGE_MAX_BYTES, Storage, Transaction
+from molecule_platform.ports.pages import PAGE_MAX_BYTES
+from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import event_visibility
 from molecule_platform.services.bells import EVENTS, Bells
 from molecule_wire import jsontext

@@ -29,8 +29,9 @@ class Hearing:
     difference to what is already in its log; what comes first-hand is kept as it came.
     """
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, max_bytes: int) -> None:
         self.message = message
+        self._max_bytes = max_bytes
         # The row may be answered while its task goes on: from then on only the reader counts.
         self.outlives_lease = False
         # How many events this reader has written.
@@ -64,16 +65,16 @@ class Hearing:
         """Whether nothing can follow."""
         return self.bare is not None or self.state in tasks.TERMINAL
 
-    def count(self, said: Sequence[Said], max_bytes: int) -> None:
-        """Count what is said to this message. Raises `AnswerTooLong`, or `AskedAgain`."""
+    def count(self, said: Sequence[Said]) -> None:
+        """Count the bytes of this message's events. Raises `AnswerTooLong`, or `AskedAgain`."""
         if any([one.asks_again for one in said]):
             raise AskedAgain
         self._size += sum([len(one.payload) for one in said])
-        if self._size > max_bytes:
-            raise AnswerTooLong(f"the agent said more than {max_bytes} bytes to one message")
+        if self._size > self._max_bytes:
+            raise AnswerTooLong(f"the agent said more than {self._max_bytes} bytes to one message")
 
     def record(self, tx: Transaction, said: Sequence[Said], now: datetime) -> "Recorded":
-        """Write what was said, numbered. Raises `Fenced`, or `EventRefused` when it breaks the order."""
+        """Write what was said, numbered. Raises `Fenced`, `EventRefused` or `AnswerTooLong`."""
         if not self.outlives_lease and not tx.mailbox.is_held(self.message.id, self.message.lease_epoch):
             raise Fenced
         heard = self._heard.copy()
@@ -90,7 +91,10 @@ class Hearing:
                 # What was said before it was in order, and is told before the task fails.
                 refused = problem
                 break
-        return replace(heard.write(tx, events, now), refused=refused)
+        recorded = heard.write(tx, events, now)
+        if heard.task is not None and events:
+            task_log.check_size(heard.task, self._max_bytes)
+        return replace(recorded, refused=refused)
 
     def heard(self, recorded: "Recorded") -> None:
         """What was recorded is on disk."""
@@ -163,7 +167,8 @@ class _Heard:
         if said.kind == "message":
             return self._bare(said, now)
         assert self.task is not None
-        if said.append and not self.artifacts.issuperset(said.artifact_ids):
+        new = set(said.artifact_ids) - self.artifacts
+        if said.append and new and not tx.tasks.has_artifacts(self.task.key, new):
             raise EventRefused("append-to-unknown-artifact", "the first chunk of this artifact never came")
         known_before = self.task.last_seq > 0
         if said.kind == "task" and known_before and (begins or self.resumed):
@@ -171,7 +176,10 @@ class _Heard:
             self.told_state = next((one.state for one in reversed(events) if one.state), self.told_state)
         else:
             payload = said.payload if self._is_named_right(said) else self._renamed(said)
-            events = [TaskEvent(said.kind, payload, said.dialect, 0, self.message.id, None, said.state)]
+            begun = () if said.append else tuple(new)
+            events = [
+                TaskEvent(said.kind, payload, said.dialect, 0, self.message.id, None, said.state, begun)
+            ]
             self.told_state = said.state or self.told_state
         self._note(said, is_last)
         if begins and not known_before and said.kind != "task":
@@ -224,9 +232,7 @@ class _Heard:
         if task.agent_task_id is None:
             tx.mailbox.belongs_to(self.message.id, task.id, self.task_id, task.context_id)
         if task.last_seq:
-            listed: list[dict[str, Any]] = task_log.folded(tx, task).get("artifacts") or []
-            self.artifacts |= {str(artifact.get("artifactId")) for artifact in listed}
-            self.told_state = self.told_state or task_log.state_told_by(tx, self.message)
+            self.told_state = self.told_state or task_log.state_told_by(tx, task, self.message)
         self.task = task
 
     def _news(

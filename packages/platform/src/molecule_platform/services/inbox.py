@@ -10,7 +10,8 @@ from molecule_platform.domain.messages import Message, Outcome, Waiting
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter
-from molecule_platform.ports.storage import PAGE_MAX_BYTES, Storage, Transaction
+from molecule_platform.ports.pages import PAGE_MAX_BYTES
+from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import (
     bells,
     choosing,

@@ -1,24 +1,24 @@
-"""Progress on a message from the inbox: told at once to whoever follows its task, and good for the lease."""
+"""Progress reports on a leased message: events of its task, appended once, that also renew the lease."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from molecule_platform.domain import results
+from molecule_platform.domain import messages, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.tasks import Task, TaskEvent
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.ports.clock import Clock
+from molecule_platform.ports.links import AnswerTooLong
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import delegations, inbox_leases, own_tasks, task_log
-from molecule_wire import ids, jsontext
-from molecule_wire.a2a import tasks as machine
+from molecule_wire import ids
 
 STATES = ("working", "submitted")
 RENEWED = timedelta(seconds=60)
-# So many events are folded anew to look at a task; then the whole of it is kept.
-FOLDED_MOST = 64
+# All inline artifacts of one running task.
+ARTIFACTS_MAX_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Report:
     append: bool = False
     last_chunk: bool = False
     metadata: dict[str, Any] | None = None
+    # Counts the reports of one lease from 1; a repeated number appends nothing.
+    number: int | None = None
 
     @property
     def has_status(self) -> bool:
@@ -49,12 +51,16 @@ class Reported:
 class InboxProgress:
     """Takes reports from whoever holds a message."""
 
-    def __init__(self, storage: Storage, clock: Clock) -> None:
+    def __init__(self, storage: Storage, clock: Clock, max_bytes: int = ARTIFACTS_MAX_BYTES) -> None:
         self._storage = storage
         self._clock = clock
+        self._max_bytes = max_bytes
 
     async def report(self, workspace: Workspace, name: str, lease_token: str, report: Report) -> Reported:
-        """Append to the message's task and renew the lease; one without content only renews it."""
+        """Append to the message's task and renew the lease; one without content only renews it.
+
+        Artifacts that are too large together end the message, because no answer could hold them.
+        """
         if report.state not in (None, *STATES):
             sentence = f"state is one of {', '.join(STATES)}: others end a message, so send an answer"
             raise invalid("state", sentence)
@@ -63,35 +69,62 @@ class InboxProgress:
         def work(tx: Transaction) -> Reported:
             message = inbox_leases.addressed(tx, workspace, name)
             inbox_leases.check(message, lease_token)
-            task = _appended(tx, own_tasks.begin(tx, message, now), message, report, now)
+            task = own_tasks.begin(tx, message, now)
+            if not _is_repeated(task, message, report):
+                task = self._appended(tx, task, message, report, now)
             _renew(tx, message, now)
-            return Reported(task.last_seq, message.cancel_requested)
+            seq = task.report_seq if report.number is not None else task.last_seq
+            return Reported(seq, message.cancel_requested)
 
-        return await self._storage.write(work)
+        try:
+            return await self._storage.write(work)
+        except AnswerTooLong as too_long:
+            await self._fail(workspace, name, lease_token, too_long.sentence)
+            facts = {"limit": "task-artifacts", "maximum": self._max_bytes}
+            raise Refusal("payload-too-large", f"{too_long.sentence}: the message failed", **facts) from None
+
+    async def _fail(self, workspace: Workspace, name: str, lease_token: str, sentence: str) -> None:
+        def work(tx: Transaction) -> None:
+            message = inbox_leases.addressed(tx, workspace, name)
+            inbox_leases.check(message, lease_token)
+            outcome = messages.failure("invalid-agent-response", sentence)
+            inbox_leases.settled(tx, message, outcome, self._clock.now())
+
+        await self._storage.write(work)
+
+    def _appended(self, tx: Transaction, task: Task, message: Message, report: Report, now: datetime) -> Task:
+        events = _events(tx, task, message, report, now)
+        if events:
+            try:
+                task = task_log.append(tx, task.key, None, events, now)
+                delegations.progressed(tx, message, events, now)
+            except task_log.Fenced as over:
+                sentence = "the task of this message is over: nothing can be added to it"
+                raise Refusal("lease-lost", sentence, status=message.status) from over
+            task_log.check_size(task, self._max_bytes)
+        if report.number is None:
+            return task
+        said = {"report_lease": _lease(message), "report_number": report.number, "report_seq": task.last_seq}
+        tx.tasks.change(task.key, **said)
+        return replace(task, **said)
 
 
-def _appended(tx: Transaction, task: Task, message: Message, report: Report, now: datetime) -> Task:
-    events = _events(tx, task, message, report, now)
-    if not events:
-        return task
-    try:
-        task = task_log.append(tx, task.key, None, events, now)
-        delegations.progressed(tx, message, events, now)
-    except task_log.Fenced as over:
-        sentence = "the task of this message is over: nothing can be added to it"
-        raise Refusal("lease-lost", sentence, status=message.status) from over
-    if task.last_seq - task.snapshot_seq >= FOLDED_MOST:
-        whole = jsontext.encode(task_log.folded(tx, task))
-        tx.tasks.change(task.key, snapshot=whole, snapshot_seq=task.last_seq)
-    return task
+def _lease(message: Message) -> str:
+    return f"{message.id}/{message.lease_epoch}"
+
+
+def _is_repeated(task: Task, message: Message, report: Report) -> bool:
+    """Return True if the report, or one after it, was appended under the same lease."""
+    is_same_lease = task.report_lease == _lease(message)
+    return report.number is not None and is_same_lease and report.number <= task.report_number
 
 
 def _events(tx: Transaction, task: Task, message: Message, report: Report, now: datetime) -> list[TaskEvent]:
     events: list[TaskEvent] = []
     if report.artifact is not None:
         flags = {"append": report.append, "lastChunk": report.last_chunk}
+        _check_artifact(tx, task, report.artifact, append=report.append)
         events.append(task_log.artifact_event(task, report.artifact, message.id, **flags))
-        _check_artifact(tx, task, events[0])
     if report.has_status:
         said = None if report.parts is None else results.agent_message(ids.uuid7(), report.parts)
         state = report.state or "working"
@@ -99,12 +132,13 @@ def _events(tx: Transaction, task: Task, message: Message, report: Report, now: 
     return events
 
 
-def _check_artifact(tx: Transaction, task: Task, event: TaskEvent) -> None:
-    """Refuse a piece of an artifact that was never begun; what is in the log must always fold."""
-    try:
-        machine.fold(task_log.folded(tx, task), task_log.modern(event))
-    except machine.EventRefused as refused:
-        raise invalid("artifact", refused.message) from refused
+def _check_artifact(tx: Transaction, task: Task, artifact: dict[str, Any], *, append: bool) -> None:
+    """Refuse a chunk without an artifact to belong to: what is in the log must always fold."""
+    artifact_id = artifact.get("artifactId")
+    if not isinstance(artifact_id, str):
+        raise invalid("artifact", "an artifact needs its artifactId")
+    if append and not tx.tasks.has_artifacts(task.key, [artifact_id]):
+        raise invalid("artifact", "the first chunk of this artifact never came")
 
 
 def _renew(tx: Transaction, message: Message, now: datetime) -> None:

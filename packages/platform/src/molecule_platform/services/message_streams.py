@@ -15,10 +15,9 @@ from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, task_log
 from molecule_platform.services.bells import Bells
-from molecule_platform.services.task_streams import TaskStreams
+from molecule_platform.services.task_streams import PAGE, PAGE_BYTES, TaskStreams
 from molecule_wire.a2a import tasks as machine
 
-PAGE = 256
 QUIET_SECONDS = 15.0
 _ON_THE_WAY = frozenset({"accepted", "leased", "retry", "released"})
 
@@ -118,7 +117,7 @@ def _read_on(tx: Transaction, message: Message, place: _Place) -> tuple[_Place, 
     is_open = tx.mailbox.is_open(message.id)
     steps = tx.mailbox.transitions(message.id, place.step)
     key, page = _events(tx, message, place)
-    if len(page) == PAGE:
+    if task_log.fills_page(page, PAGE, PAGE_BYTES):
         is_open, steps = True, _before(steps, page[-1])
     step = steps[-1].event_id if steps else place.step
     now = _Place(key, step, page[-1].seq if page else place.seq, not is_open)
@@ -130,7 +129,7 @@ def _events(tx: Transaction, message: Message, place: _Place) -> tuple[TaskKey, 
     if begun is None:
         return place.key, []
     key, first = begun
-    return key, tx.tasks.events(key, max(place.seq, first - 1), PAGE)
+    return key, tx.tasks.events(key, max(place.seq, first - 1), PAGE, PAGE_BYTES)
 
 
 def _before(steps: Sequence[Transition], last: TaskEvent) -> list[Transition]:

@@ -5,21 +5,22 @@ agent that has none of its own. Either way an event is on disk, with its number,
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from molecule_platform.domain import folding, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import EventKind, Task, TaskEvent, TaskKey
-from molecule_platform.ports.storage import PAGE_MAX_BYTES, Transaction
+from molecule_platform.ports.links import AnswerTooLong
+from molecule_platform.ports.pages import PAGE_MAX_BYTES
+from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, outbox
 from molecule_wire import jsontext, times
 from molecule_wire.a2a import convert
 from molecule_wire.a2a import tasks as machine
 
 PAGE = 1000
-FIRST_PAGE = 16
 
 _MEMBER_OF: dict[EventKind, str] = {
     "task": "task",
@@ -57,8 +58,14 @@ def append(
     return task
 
 
+def check_size(task: Task, max_bytes: int) -> None:
+    """Raise `AnswerTooLong` if the artifacts of a running task are too large together."""
+    if not task.is_over and task.artifact_bytes > max_bytes:
+        raise AnswerTooLong(f"the artifacts of one task are larger than {max_bytes} bytes together")
+
+
 def folded(tx: Transaction, task: Task) -> dict[str, Any]:
-    """The whole task, as 1.0: its snapshot and what came after.
+    """The whole task, as 1.0: its snapshot if it is over, else folded from its log.
 
     It never fails: a task that could not be read could not be ended either. An event that makes no sense is
     left out.
@@ -80,13 +87,17 @@ def readable(events: Iterable[TaskEvent]) -> Iterator[Any]:
 
 
 def events_after(tx: Transaction, key: TaskKey, after: int) -> Iterator[TaskEvent]:
-    """Every event after a number, a page at a time: pages of large events are short."""
-    limit = FIRST_PAGE
-    while page := tx.tasks.events(key, after, limit):
+    """Every event after a number, a page at a time."""
+    is_full = True
+    while is_full and (page := tx.tasks.events(key, after, PAGE)):
         yield from page
         after = page[-1].seq
-        size = sum(len(event.payload) for event in page)
-        limit = min(PAGE, max(FIRST_PAGE, len(page) * PAGE_MAX_BYTES // max(size, 1)))
+        is_full = fills_page(page, PAGE)
+
+
+def fills_page(page: Sequence[TaskEvent], limit: int, max_bytes: int = PAGE_MAX_BYTES) -> bool:
+    """Return True if a page of events is full, so that more may follow."""
+    return len(page) >= limit or sum([len(event.payload) for event in page]) >= max_bytes
 
 
 def state_in(event: TaskEvent) -> str:
@@ -99,18 +110,10 @@ def state_in(event: TaskEvent) -> str:
     return ""
 
 
-def state_told_by(tx: Transaction, message: Message) -> str | None:
-    """The state that the events of a message told last; None when they told none."""
-    begun = tx.tasks.first_of(message.id)
-    if begun is None:
-        return None
-    key, first = begun
-    mine = [event for event in events_after(tx, key, first - 1) if event.message_id == message.id]
-    for value in readable([event for event in reversed(mine) if event.kind in ("task", "status")]):
-        (body,) = value.values()
-        with contextlib.suppress(machine.EventRefused):
-            return results.state_0_3(machine.state_of(body))
-    return None
+def state_told_by(tx: Transaction, task: Task, message: Message) -> str | None:
+    """Return the state that the events of a message showed last; None if they showed none."""
+    event = tx.tasks.last_status(task.key, task.last_seq, message.id)
+    return None if event is None else state_in(event) or None
 
 
 def modern(event: TaskEvent) -> Any:
@@ -125,7 +128,15 @@ def modern(event: TaskEvent) -> Any:
 def event_of(kind: EventKind, body: dict[str, Any], message_id: str, state: str | None = None) -> TaskEvent:
     """An event with that body, in 1.0; `state` is the task's state that it tells."""
     payload = jsontext.encode({_MEMBER_OF[kind]: body})
-    return TaskEvent(kind, payload, "1.0", message_id=message_id, state=state)
+    return TaskEvent(kind, payload, "1.0", message_id=message_id, state=state, begins=artifacts_begun(body))
+
+
+def artifacts_begun(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids of the artifacts whose first chunk is in a 1.0 task or update."""
+    chunk: Any = None if body.get("append") else body.get("artifact")
+    listed: list[Any] = [chunk, *(body.get("artifacts") or ())]
+    artifacts = [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]
+    return tuple(one["artifactId"] for one in artifacts if isinstance(one.get("artifactId"), str))
 
 
 def event_from(event: dict[str, Any], message_id: str) -> TaskEvent:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
 from molecule_platform.ports.storage import Storage
-from molecule_platform.services import bells
+from molecule_platform.services import bells, task_log
 from molecule_platform.services.bells import Bells
 from molecule_platform.services.waits import Waits
 
-PAGE = 256
+# Of the store, for a reader that is behind. It is small because readers may be slow, and many.
+PAGE, PAGE_BYTES = 256, 256 * 1024
 QUIET_SECONDS = 15.0
 LOOK_AGAIN_SECONDS = 1.0
 # Who writes here hands over what it wrote right after the bell; only if nobody does is the store asked.
@@ -125,7 +126,7 @@ class Follower:
         if came is None and not self._streams.stopping:
             rings = self._recent.rings
             came = await self._streams.read(self.key, self.place)
-            if len(came) < PAGE:
+            if not task_log.fills_page(came, PAGE, PAGE_BYTES):
                 self._seen = rings
             if came:
                 self._pass(came)
@@ -273,7 +274,7 @@ class TaskStreams:
 
     async def read(self, key: TaskKey, place: int) -> list[TaskEvent]:
         """A page of the events after a number, from the store."""
-        return await self._storage.read(lambda tx: tx.tasks.events(key, place, PAGE))
+        return await self._storage.read(lambda tx: tx.tasks.events(key, place, PAGE, PAGE_BYTES))
 
     @contextlib.contextmanager
     def expecting(self, message_id: str) -> Generator[asyncio.Event]:

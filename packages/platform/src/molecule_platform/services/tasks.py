@@ -6,7 +6,7 @@ from typing import Any
 from molecule_platform.domain import correspondence, messages, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
+from molecule_platform.domain.tasks import Task, TaskKey
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
@@ -206,12 +206,7 @@ def _thin(tx: Transaction, task: Task, seen: int) -> dict[str, Any] | None:
 
 
 def _status_at(tx: Transaction, task: Task, seen: int) -> dict[str, Any] | None:
-    found: TaskEvent | None = None
-    after = 0
-    while after < seen and (page := tx.tasks.events(task.key, after, task_log.PAGE)):
-        after = page[-1].seq
-        told = [event for event in page if event.seq <= seen and event.kind in ("task", "status")]
-        found = told[-1] if told else found
+    found = tx.tasks.last_status(task.key, seen)
     if found is None:
         return None
     (body,) = task_log.modern(found).values()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import accumulate, takewhile
 
-from molecule_platform.ports.storage import PAGE_MAX_BYTES
+from molecule_platform.ports.pages import PAGE_MAX_BYTES
 
 
 def fitting(sizes: Iterable[int]) -> int:

@@ -20,6 +20,7 @@ from molecule_platform.storage.task_tables import (
     delegations,
     outbox,
     push_configs,
+    task_artifacts,
     tasks,
 )
 from molecule_platform.storage.tree_tables import (
@@ -73,6 +74,7 @@ __all__ = [
     "sessions",
     "signing_keys",
     "stream_tickets",
+    "task_artifacts",
     "tasks",
     "tokens",
     "users",

@@ -5,6 +5,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -33,9 +34,15 @@ tasks = Table(
     Column("last_seq", Integer, nullable=False),
     # Who may append: a dispatch under its lease, or a follower. Whoever reads on takes the place of the last.
     Column("reader", Words, nullable=False),
-    # The whole task up to `snapshot_seq`, as 1.0 JSON; what came later is in its events.
+    # The whole task as 1.0 JSON, once it is over. Until then the row stays small: every event updates it.
     Column("snapshot", LargeBinary),
     Column("snapshot_seq", Integer, nullable=False),
+    # Bytes of the artifacts in the log; bounded while the task runs.
+    Column("artifact_bytes", BigInteger, nullable=False, server_default="0"),
+    # The newest report of an inbox lease: its lease, its number there and the event it ended with.
+    Column("report_lease", Words, nullable=False, server_default=""),
+    Column("report_number", Integer, nullable=False, server_default="0"),
+    Column("report_seq", Integer, nullable=False, server_default="0"),
     # When to ask the agent again how a task without an open message does.
     Column("look_at", UtcTime),
     Column("looks", Integer, nullable=False),
@@ -49,6 +56,23 @@ tasks = Table(
 )
 catalogue.where_given("ix_tasks_agent_task", tasks.c.agent_task_id, tasks.c.workspace_id)
 catalogue.where_given("ix_tasks_look", tasks.c.look_at)
+
+# One row for each artifact of a task: a chunk looks up whether its artifact was begun, without a fold.
+task_artifacts = Table(
+    "task_artifacts",
+    catalogue.metadata,
+    Column("workspace_id", Words, primary_key=True),
+    Column("tenant", Words, primary_key=True),
+    Column("task_id", Words, primary_key=True),
+    # A digest of the agent's own id, which may be long.
+    Column("artifact_hash", Words, primary_key=True),
+    ForeignKeyConstraint(
+        ["workspace_id", "tenant", "task_id"],
+        ["tasks.workspace_id", "tasks.tenant", "tasks.id"],
+        ondelete="CASCADE",
+    ),
+    sqlite_with_rowid=False,
+)
 
 push_configs = Table(
     "push_configs",

@@ -1,19 +1,35 @@
 """Tasks and their events in SQL."""
 
+import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Text,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from molecule_platform.domain.tasks import INTERRUPTED, TERMINAL, Task, TaskEvent, TaskKey
+from molecule_platform.ports.pages import PAGE_MAX_BYTES
 from molecule_platform.ports.tasks import TaskFilter
 from molecule_platform.storage.page_sizes import fitting
 from molecule_platform.storage.prepared import Prepared
-from molecule_platform.storage.tables import message_events, messages, tasks
+from molecule_platform.storage.tables import message_events, messages, task_artifacts, tasks
 
 _COLUMNS = [field.name for field in fields(Task)]
 _ALL = [tasks.c[name] for name in _COLUMNS]
@@ -32,6 +48,11 @@ _OF_THIS = and_(
     message_events.c.workspace_id == bindparam("of_workspace"),
     message_events.c.tenant == bindparam("of_tenant"),
 )
+# A Task that an agent shows holds the artifacts again, of which some are counted already.
+_AT_LEAST_WHOLE = case(
+    (tasks.c.artifact_bytes < bindparam("whole", type_=BigInteger), bindparam("shown", type_=BigInteger)),
+    else_=tasks.c.artifact_bytes,
+)
 _GET = Prepared(select(*_ALL).where(_THIS), _ALL)
 _APPEND = Prepared(
     update(tasks)
@@ -45,17 +66,63 @@ _APPEND = Prepared(
         state=func.coalesce(bindparam("new_state", type_=Text), tasks.c.state),
         status_at=func.coalesce(bindparam("new_status_at", type_=tasks.c.status_at.type), tasks.c.status_at),
         finished_at=bindparam("ended_at", type_=tasks.c.finished_at.type),
+        artifact_bytes=_AT_LEAST_WHOLE + bindparam("added", type_=BigInteger),
     )
     .returning(*_ALL),
     _ALL,
 )
 _KEEP = Prepared(insert(message_events), names=[column.name for column in message_events.c])
-_EVENTS = Prepared(
-    select(*_EVENT)
+_LENGTH = func.length(message_events.c.payload)
+_SIZES = (
+    select(
+        message_events.c.seq.label("seq"),
+        _LENGTH.label("own"),
+        func.sum(_LENGTH).over(order_by=message_events.c.seq).label("total"),
+    )
     .where(_OF_THIS, message_events.c.seq > bindparam("after"))
     .order_by(message_events.c.seq)
-    .limit(bindparam("most")),
+    .limit(bindparam("most"))
+    .subquery()
+)
+# The last event of a page is the one with which it is full. Sizes are known without reading the payloads.
+_PAGE_END = (
+    select(func.max(_SIZES.c.seq))
+    .where(_SIZES.c.total - _SIZES.c.own < bindparam("max_bytes", type_=BigInteger))
+    .scalar_subquery()
+)
+_EVENTS = Prepared(
+    select(*_EVENT)
+    .where(_OF_THIS, message_events.c.seq > bindparam("after"), message_events.c.seq <= _PAGE_END)
+    .order_by(message_events.c.seq),
     _EVENT,
+)
+_LAST_STATUS = Prepared(
+    select(*_EVENT)
+    .where(
+        _OF_THIS,
+        message_events.c.seq <= bindparam("most_seq"),
+        message_events.c.kind.in_([literal_column("'task'"), literal_column("'status'")]),
+        or_(
+            bindparam("message", type_=Text).is_(None),
+            message_events.c.message_id == bindparam("same_message", type_=Text),
+        ),
+    )
+    .order_by(message_events.c.seq.desc())
+    .limit(1),
+    _EVENT,
+)
+_ARTIFACT_COLUMNS = [column.name for column in task_artifacts.c]
+_BEGIN_ARTIFACT = {
+    dialect.dialect.name: Prepared(
+        dialect.insert(task_artifacts).on_conflict_do_nothing(), names=_ARTIFACT_COLUMNS
+    )
+    for dialect in (sqlite, postgresql)
+}
+_HAS_ARTIFACT = Prepared(
+    select(task_artifacts.c.task_id).where(
+        *(task_artifacts.c[name] == bindparam(f"of_{name}") for name in _ARTIFACT_COLUMNS)
+    ),
+    [task_artifacts.c.task_id],
 )
 _FIRST_OF = [message_events.c[name] for name in ("workspace_id", "tenant", "task_id", "seq")]
 _FIRST = Prepared(
@@ -141,6 +208,7 @@ class SqlTasks:
                 "new_state": state,
                 "new_status_at": at if told else None,
                 "ended_at": at if state in TERMINAL else None,
+                **_artifact_sizes(events),
             },
         )
         if row is None:
@@ -151,23 +219,50 @@ class SqlTasks:
             for place, event in enumerate(events, task.last_seq - len(events) + 1)
         )
         _KEEP.run_all(self._connection, (_row(key, task.org_id, event) for event in numbered))
+        self._begin_artifacts(key, events)
         return task
+
+    def _begin_artifacts(self, key: TaskKey, events: Sequence[TaskEvent]) -> None:
+        begun = {artifact_id for event in events for artifact_id in event.begins}
+        for artifact_id in sorted(begun):
+            row = dict(zip(_ARTIFACT_COLUMNS, _artifact_key(key, artifact_id), strict=True))
+            _BEGIN_ARTIFACT[self._connection.dialect.name].run(self._connection, row)
+
+    def has_artifacts(self, key: TaskKey, artifact_ids: Collection[str]) -> bool:
+        """Return True if the task's log holds the first chunk of each of these artifacts."""
+        names = [f"of_{name}" for name in _ARTIFACT_COLUMNS]
+        return all(
+            _HAS_ARTIFACT.first(self._connection, dict(zip(names, _artifact_key(key, one), strict=True)))
+            for one in artifact_ids
+        )
 
     def note(self, key: TaskKey, org_id: str, event: TaskEvent) -> None:
         """Keep an event that belongs to no task, unless it was kept before a crash."""
-        if _EVENTS.first(self._connection, {**_of(key), "after": event.seq - 1, "most": 1}) is None:
+        if (
+            _EVENTS.first(self._connection, {**_of(key), "after": event.seq - 1, "most": 1, "max_bytes": 1})
+            is None
+        ):
             _KEEP.run(self._connection, _row(key, org_id, event))
 
     def change(self, key: TaskKey, **values: Any) -> None:
         """Set columns of a task."""
         _changing(tuple(values)).run(self._connection, {**_of(key), **values})
 
-    def events(self, key: TaskKey, after: int, limit: int) -> list[TaskEvent]:
+    def events(
+        self, key: TaskKey, after: int, limit: int, max_bytes: int = PAGE_MAX_BYTES
+    ) -> list[TaskEvent]:
         """Events after a number, in order."""
-        found = _EVENTS.rows(self._connection, {**_of(key), "after": after, "most": limit})
+        wanted = {"after": after, "most": limit, "max_bytes": max_bytes}
+        found = _EVENTS.rows(self._connection, {**_of(key), **wanted})
         if not found and after < 1 <= limit:
             return self._bare_answer(key)
         return [TaskEvent(**row) for row in found]
+
+    def last_status(self, key: TaskKey, most_seq: int, message_id: str | None = None) -> TaskEvent | None:
+        """Return the newest event up to a number that shows a state, if given only one of that message."""
+        wanted = {"most_seq": most_seq, "message": message_id, "same_message": message_id}
+        row = _LAST_STATUS.first(self._connection, {**_of(key), **wanted})
+        return None if row is None else TaskEvent(**row)
 
     def _bare_answer(self, key: TaskKey) -> list[TaskEvent]:
         """The one event of a message that was answered without a task: the answer itself."""
@@ -208,7 +303,7 @@ class SqlTasks:
             same = (tasks.c.status_at == at) & (tasks.c.id < task_id)
             conditions.append(or_(tasks.c.status_at < at, same))
         order = tasks.c.status_at.desc(), tasks.c.id.desc()
-        size = func.coalesce(func.length(tasks.c.snapshot), 0).label("size")
+        size = func.coalesce(func.length(tasks.c.snapshot), tasks.c.artifact_bytes).label("size")
         rows = self._connection.execute(
             select(size).where(*conditions).order_by(*order).limit(limit + 1)
         ).all()
@@ -237,6 +332,19 @@ class SqlTasks:
 
 def _of(key: TaskKey) -> dict[str, Any]:
     return {"of_workspace": key.workspace_id, "of_tenant": key.tenant, "task": key.id}
+
+
+def _artifact_sizes(events: Sequence[TaskEvent]) -> dict[str, int]:
+    shown = [event for event in events if event.kind == "task" and event.begins]
+    whole = max([len(event.payload) for event in shown], default=0)
+    added = sum([len(event.payload) for event in events if event.kind == "artifact"])
+    return {"whole": whole, "shown": whole, "added": added}
+
+
+def _artifact_key(key: TaskKey, artifact_id: str) -> tuple[str, str, str, str]:
+    """The values of `task_artifacts` in the order of its columns."""
+    name = hashlib.blake2b(artifact_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return key.workspace_id, key.tenant, key.id, name
 
 
 def _row(key: TaskKey, org_id: str, event: TaskEvent) -> dict[str, Any]:

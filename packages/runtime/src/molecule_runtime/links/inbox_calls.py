@@ -46,6 +46,7 @@ class InboxCalls(ABC):
         text: str | None = None,
         state: str | None = None,
         artifact: JSONObject | None = None,
+        number: int | None = None,
     ) -> bool:
         """Report how far the work is; true when the sender wants it stopped."""
         request = inbox.progress(
@@ -55,6 +56,7 @@ class InboxCalls(ABC):
             text=text,
             state=state,
             artifact=artifact,
+            number=number,
         )
         return await self.perform(request, inbox.read_progress)
 

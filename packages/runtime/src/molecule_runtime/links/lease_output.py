@@ -41,6 +41,9 @@ class LeaseOutput:
         self._stop = stop
         self._beside: list[JSON] = []
         self._is_lost = False
+        # Reports are numbered and sent one after the other, so that none is appended twice or late.
+        self._reporting = asyncio.Lock()
+        self._reports = 0
         self.outcome: TurnOutcome | None = None
 
     async def working(self) -> None:
@@ -77,10 +80,18 @@ class LeaseOutput:
                 self._stop()
 
     async def _progress(self, text: str | None = None, artifact: JSONObject | None = None) -> None:
-        request = inbox.progress(
-            self._calls.workspace_id, self._message_id, lease_token=self.token, text=text, artifact=artifact
-        )
-        if await self._sent(request, inbox.read_progress):
+        async with self._reporting:
+            self._reports += 1
+            request = inbox.progress(
+                self._calls.workspace_id,
+                self._message_id,
+                lease_token=self.token,
+                text=text,
+                artifact=artifact,
+                number=self._reports,
+            )
+            is_cancelled = await self._sent(request, inbox.read_progress)
+        if is_cancelled:
             self._stop()
 
     async def _sent(self, request: Request, read: Callable[[Reply], T]) -> T | None:

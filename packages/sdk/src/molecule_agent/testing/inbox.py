@@ -67,6 +67,7 @@ _EXTEND = Shape({"lease_token": "str", "seconds": "float"}, required=("lease_tok
 _PROGRESS = Shape(
     {
         "lease_token": "str",
+        "number": "int | null",
         "state": "str | null",
         "text": "str | null",
         "artifact": "object | null",
@@ -162,7 +163,10 @@ class Inbox:
         if artifact is not None:
             answers.check_artifact(artifact)
         message = self._held(visit, body)
-        self._tell(message, body, state, artifact)
+        number = (message.epoch, int(bodies.number(body, "number")))
+        if number[1] == 0 or number > message.last_report:
+            self._tell(message, body, state, artifact)
+            message.last_report = max(message.last_report, number)
         renewed = max(message.lease_expires_at or 0.0, self._clock.time() + RENEWED_SECONDS)
         message.lease_expires_at = min(renewed, message.deadline_at)
         return Answered(200, {"seq": message.events, "cancel_requested": message.cancel_requested})

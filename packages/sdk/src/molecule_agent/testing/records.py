@@ -67,6 +67,8 @@ class Message:
     releases: int = 0
     not_before: float | None = None
     epoch: int = 0
+    # The lease and the number of the newest progress report that had one.
+    last_report: tuple[int, int] = (0, 0)
     lease_token: str | None = field(default=None, repr=False)
     lease_expires_at: float | None = None
     leased_at: float | None = None

@@ -1,7 +1,8 @@
 """What an agent receives: one message, read from a row of the activity log or inbox, or from a push."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -27,6 +28,21 @@ _SOURCES: dict[str, InboundSource] = {
 }
 
 
+class ReportNumbers:
+    """Numbers of the progress reports under one lease. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._sending = threading.Lock()
+        self._last = 0
+
+    @contextmanager
+    def next(self) -> Generator[int]:
+        """Hold the next number while its report is sent, so that reports arrive in order."""
+        with self._sending:
+            self._last += 1
+            yield self._last
+
+
 @dataclass(frozen=True)
 class Lease:
     """The right to settle one message; `expires_at` is in seconds since the epoch."""
@@ -35,6 +51,7 @@ class Lease:
     expires_at: float
     attempt: int
     epoch: int = 0
+    reports: ReportNumbers = field(default_factory=ReportNumbers, repr=False, compare=False)
 
 
 class CancelEvent(threading.Event):

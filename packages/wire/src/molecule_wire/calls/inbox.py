@@ -135,9 +135,16 @@ def progress(
     text: str | None = None,
     state: str | None = None,
     artifact: JSONObject | None = None,
+    number: int | None = None,
 ) -> values.Request:
-    """Report how far the work on a message is; this also renews its lease."""
+    """Report how far the work on a message is; this also renews its lease.
+
+    `number` grows with each report under one lease: a report is appended at most once, and never after a
+    newer one.
+    """
     body = _present(lease_token=lease_token, text=text, state=state)
+    if number is not None:
+        body["number"] = number
     if artifact is not None:
         body["artifact"] = artifact
     return _settle(workspace_id, message_id, "progress", body)

@@ -115,6 +115,7 @@ class ReportProgress(NewBody):
     """How far the work is."""
 
     lease_token: str
+    number: int | None = None
     state: str | None = None
     text: str | None = None
     artifact: dict[str, Any] | None = None

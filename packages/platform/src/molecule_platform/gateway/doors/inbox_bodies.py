@@ -15,6 +15,7 @@ from molecule_platform.services.inbox_progress import Report
 from molecule_wire.a2a import convert
 from molecule_wire.jsonlimits import JSONLimits
 
+NUMBER_MAX = 2**31 - 1
 # An answer is told under the names that its sender knows, whatever the agent calls its task and its message.
 _OF_TASK = frozenset({"id", "contextId", "status", "artifacts", "kind"})
 _OF_MESSAGE = frozenset({"parts", "role", "taskId", "contextId", "kind"})
@@ -37,13 +38,16 @@ def check_parts(body: shapes.ReportProgress | shapes.AnswerMessage, limits: JSON
 def report_of(body: shapes.ReportProgress) -> Report:
     """How far the work is."""
     parts = None if body.text is None else [{"text": body.text}]
+    number = body.number
+    if number is not None and not 1 <= number <= NUMBER_MAX:
+        raise invalid("number", f"number counts the reports of one lease: 1 to {NUMBER_MAX}")
     if body.artifact is None:
-        return Report(body.state, parts, metadata=body.metadata)
+        return Report(body.state, parts, metadata=body.metadata, number=number)
     artifact = dict(body.artifact)
     append, last = (artifact.pop(flag, None) is True for flag in ("append", "lastChunk"))
     if not isinstance(artifact.get("artifactId"), str) or not artifact["artifactId"]:
         raise invalid("artifact", "an artifact has an artifactId, the same for each piece of it")
-    return Report(body.state, parts, _artifact(artifact), append, last, body.metadata)
+    return Report(body.state, parts, _artifact(artifact), append, last, body.metadata, number)
 
 
 def answer_of(body: shapes.AnswerMessage) -> Answer:
