@@ -161,7 +161,7 @@ SETTINGS: tuple[Setting, ...] = (
         "a2a_max_response_bytes",
         _bytes,
         str(64 * _MEBIBYTE),
-        "Largest reply accepted from an agent; also what the artifacts of one running task may have together.",
+        "Largest reply accepted from an agent, and most bytes of artifacts in one running task.",
     ),
     *limits.SETTINGS,
     Setting(
