@@ -59,9 +59,9 @@ class SSEDecoder:
         *lines, rest = piece.split(b"\n")
         events: list[SSEEvent] = []
         if lines and self._line:
-            self._line += lines[0]
-            lines[0] = bytes(self._line)
-            self._line = bytearray()
+            self._line += lines.pop(0)
+            line, self._line = self._line, bytearray()
+            self._read_field(line)
         for line in lines:
             if not line:
                 self._end_block(events)
@@ -71,13 +71,16 @@ class SSEDecoder:
         self._check_size(len(self._line))
         return events
 
-    def _read_field(self, line: bytes) -> None:
+    def _read_field(self, line: bytes | bytearray) -> None:
         if self._is_first_line:
             self._is_first_line = False
             line = line.removeprefix(_BOM)
-        # Nearly every line is data.
-        name, value = (b"data", line[5:]) if line.startswith(b"data:") else _field(line)
-        value = value.removeprefix(b" ")
+        # Nearly every line is data, and may be large: its value is copied once.
+        if line.startswith(b"data:"):
+            start = 6 if line.startswith(b"data: ") else 5
+            self._add_data(bytes(memoryview(line)[start:]))
+            return
+        name, value = _field(bytes(line))
         if name == b"data":
             self._add_data(value)
         elif name == b"event":
@@ -116,4 +119,4 @@ class SSEDecoder:
 def _field(line: bytes) -> tuple[bytes, bytes]:
     """Split a line; the name of a comment is empty."""
     name, _colon, value = line.partition(b":")
-    return name, value
+    return name, value.removeprefix(b" ")

@@ -37,6 +37,8 @@ class Said:
     append: bool = False
     asks_again: bool = False
     """Whether the agent has failed and asks to be given the message again."""
+    renamed: bytes | None = None
+    """The payload under the ids that the sender knows, where that was written already."""
 
 
 Tell = Callable[[Sequence[Said]], Awaitable[None]]

@@ -6,6 +6,7 @@ task: who listens to it, and whether anybody does, makes no difference.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,6 +33,8 @@ from molecule_wire.a2a import envelopes
 from molecule_wire.a2a.tasks import EventRefused
 
 STORAGE_RETRY_SECONDS = 1.0
+# Events of more bytes are not renamed, and a task with more bytes of artifacts not folded, on the event loop.
+LARGE_BYTES = 256 * 1024
 UPSTREAM_TRIES = 5
 # An answered task that is still heard is left to the follower when it was silent for so long.
 OUTLIVING = timedelta(seconds=60)
@@ -114,11 +117,20 @@ class Carrier:
         """Write the outcome; where it came too late, what the agent still does is called off."""
         how = "fenced"
         try:
+            if heard.artifact_bytes > LARGE_BYTES and isinstance(reply, Answered):
+                await self._fold(heard)
             how = await self._write_until_done(heard, workspace, reply)
         finally:
             if how == "fenced":
                 self.calling_off.leave_off(heard, workspace, reply)
         return how
+
+    async def _fold(self, heard: Hearing) -> None:
+        """Fold a large task on another thread, before its end is written on the event loop."""
+        with contextlib.suppress(StorageDown):
+            loaded = await self._storage.read(lambda tx: hearing.load(tx, heard))
+            if loaded is not None:
+                await asyncio.to_thread(hearing.fold, heard, *loaded)
 
     def _give_back(self, tx: Transaction, message: Message) -> None:
         tx.mailbox.release(message.id, message.lease_epoch, self._clock.now())
@@ -216,6 +228,8 @@ class Carrier:
         """Write what was said; whether anything of it was new."""
         now = self._clock.now()
         heard.count(said)
+        if sum([len(one.payload) for one in said]) > LARGE_BYTES:
+            said = await asyncio.to_thread(heard.rename, said)
 
         def work(tx: Transaction) -> Recorded:
             recorded = heard.record(tx, said, now)

@@ -41,7 +41,7 @@ def conclude(tx: Transaction, message: Message, now: datetime, *, told: bool = F
         closing = _closing(tx, task, message, now)
         task = task_log.append(tx, task.key, None, closing, now) if closing else task
     if task.is_over and not _is_kept(task):
-        _keep_whole(tx, task, task_log.folded(tx, task))
+        keep(tx, task, jsontext.encode(task_log.folded(tx, task)))
     elif task.state in tasks.INTERRUPTED:
         _follow(tx, task, now)
 
@@ -52,8 +52,13 @@ def whole(tx: Transaction, task: Task) -> bytes:
         return task.snapshot
     snapshot = jsontext.encode(task_log.folded(tx, task))
     if task.is_over:
-        tx.tasks.change(task.key, snapshot=snapshot, snapshot_seq=task.last_seq, look_at=None, looks=0)
+        keep(tx, task, snapshot)
     return snapshot
+
+
+def keep(tx: Transaction, task: Task, snapshot: bytes) -> None:
+    """Store a task that is over in one piece."""
+    tx.tasks.change(task.key, snapshot=snapshot, snapshot_seq=task.last_seq, look_at=None, looks=0)
 
 
 def _is_kept(task: Task) -> bool:
@@ -75,15 +80,9 @@ def _conclude_first(tx: Transaction, message: Message, now: datetime) -> None:
     event = TaskEvent("task", message.result, dialect, 0, message.id, now, message.task_state, begins)
     task = task_log.append(tx, task.key, None, [event], now)
     if task.is_over:
-        _keep_whole(tx, task, answered)
+        keep(tx, task, jsontext.encode(answered))
     else:
         _follow(tx, task, now)
-
-
-def _keep_whole(tx: Transaction, task: Task, whole: dict[str, Any]) -> None:
-    """Store a task that is over in one piece."""
-    snapshot = jsontext.encode(whole)
-    tx.tasks.change(task.key, snapshot=snapshot, snapshot_seq=task.last_seq, look_at=None, looks=0)
 
 
 def _follow(tx: Transaction, task: Task, now: datetime) -> None:

@@ -36,6 +36,8 @@ class Hearing:
         self.outlives_lease = False
         # How many events this reader has written.
         self.written = 0
+        # The task as it was folded before its end is written; see `fold`.
+        self.folded: FoldedTask | None = None
         # How many bytes it was told, over all streams.
         self._size = 0
         self._heard = _Heard(message, message.agent_task_id, resumed=message.agent_task_id is not None)
@@ -49,6 +51,11 @@ class Hearing:
     def state(self) -> str | None:
         """The state that was last told."""
         return self._heard.state
+
+    @property
+    def artifact_bytes(self) -> int:
+        """Bytes of the artifacts in the task's log."""
+        return 0 if self._heard.task is None else self._heard.task.artifact_bytes
 
     @property
     def bare(self) -> Said | None:
@@ -72,6 +79,13 @@ class Hearing:
         self._size += sum([len(one.payload) for one in said])
         if self._size > self._max_bytes:
             raise AnswerTooLong(f"the agent said more than {self._max_bytes} bytes to one message")
+
+    def rename(self, said: Sequence[Said]) -> list[Said]:
+        """Rename events outside of the transaction, as far as the task is known."""
+        heard = self._heard
+        if heard.task is None:
+            return list(said)
+        return [one if heard.is_named_right(one) else replace(one, renamed=heard.rename(one)) for one in said]
 
     def record(self, tx: Transaction, said: Sequence[Said], now: datetime) -> "Recorded":
         """Write what was said, numbered. Raises `Fenced`, `EventRefused` or `AnswerTooLong`."""
@@ -175,7 +189,7 @@ class _Heard:
             events = self._news(tx, said, before, is_last)
             self.told_state = next((one.state for one in reversed(events) if one.state), self.told_state)
         else:
-            payload = said.payload if self._is_named_right(said) else self._renamed(said)
+            payload = said.payload if self.is_named_right(said) else said.renamed or self.rename(said)
             begun = () if said.append else tuple(new)
             events = [
                 TaskEvent(said.kind, payload, said.dialect, 0, self.message.id, None, said.state, begun)
@@ -253,12 +267,13 @@ class _Heard:
             for event in differences.difference(known, snapshot, again=asks)
         ]
 
-    def _is_named_right(self, said: Said) -> bool:
+    def is_named_right(self, said: Said) -> bool:
+        """True if the event has the ids that the sender knows."""
         assert self.task is not None
         return said.task_id in (None, self.task.id) and said.context_id == self.task.context_id
 
-    def _renamed(self, said: Said) -> bytes:
-        """The event under the ids that its sender knows."""
+    def rename(self, said: Said) -> bytes:
+        """Write the event under the ids that its sender knows."""
         assert self.task is not None
         value = jsontext.decode(said.payload)
         wrapped = value if said.dialect == "1.0" else convert.FROM_0_3.event(cast("dict[str, Any]", value))
@@ -297,10 +312,39 @@ def modern_task(said: Said) -> dict[str, Any]:
     return task_log.modern(TaskEvent("task", said.payload, said.dialect))["task"]
 
 
+@value
+class FoldedTask:
+    """A task that is over, folded up to an event: the whole of it, and the result for the sender."""
+
+    seq: int
+    snapshot: bytes
+    result: bytes
+
+
+def load(tx: Transaction, hearing: Hearing) -> tuple[Task, list[TaskEvent]] | None:
+    """Read the task of a message and its events, to be folded outside of the transaction."""
+    message = hearing.message
+    task = task_log.task_of(tx, tx.mailbox.get(message.id) or message)
+    if task is None or not task.is_over or task.snapshot is not None:
+        return None
+    return task, list(task_log.events_after(tx, task.key, 0))
+
+
+def fold(hearing: Hearing, task: Task, events: Sequence[TaskEvent]) -> None:
+    """Fold the loaded events; `result_of` uses the result if nothing came after them."""
+    snapshot = jsontext.encode(task_log.fold(task, events))
+    result = _spelled(b'{"task":' + snapshot + b"}", "1.0", hearing.message.dialect)
+    hearing.folded = FoldedTask(task.last_seq, snapshot, result)
+
+
 def result_of(tx: Transaction, hearing: Hearing) -> bytes | None:
     """What the message is answered with: the whole task, or the bare message, in its sender's dialect."""
     message, said = hearing.message, hearing.bare
     task = task_log.task_of(tx, tx.mailbox.get(message.id) or message)
+    folded = hearing.folded
+    if task is not None and folded is not None and folded.seq == task.last_seq:
+        conclusions.keep(tx, task, folded.snapshot)
+        return folded.result
     if task is not None:
         payload = b'{"task":' + conclusions.whole(tx, task) + b"}"
         return _spelled(payload, "1.0", message.dialect)

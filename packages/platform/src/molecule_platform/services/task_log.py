@@ -70,8 +70,13 @@ def folded(tx: Transaction, task: Task) -> dict[str, Any]:
     It never fails: a task that could not be read could not be ended either. An event that makes no sense is
     left out.
     """
+    return fold(task, events_after(tx, task.key, task.snapshot_seq))
+
+
+def fold(task: Task, events: Iterable[TaskEvent]) -> dict[str, Any]:
+    """Return the whole task, as 1.0, from its row and the events after its snapshot."""
     current: Any = None if task.snapshot is None else jsontext.decode(task.snapshot)
-    current = folding.fold_all(current, readable(events_after(tx, task.key, task.snapshot_seq)))
+    current = folding.fold_all(current, readable(events))
     if current is None:
         status = status_of(task.state, task.status_at)
         return {"id": task.id, "contextId": task.context_id, "status": status}

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
+from molecule_platform.api.bodies import aside
 from molecule_platform.api.calls import Call, Handler, Reply
 from molecule_platform.api.nouns import messages as shapes
 from molecule_platform.api.route import EVENT_STREAM
@@ -17,7 +19,7 @@ from molecule_platform.services.delivery import Delivery
 from molecule_platform.services.followers import Followers
 from molecule_platform.services.message_streams import Forgotten, Happening, MessageStreams
 from molecule_platform.services.tasks import Asking, Tasks
-from molecule_wire import JSONObject, times
+from molecule_wire import JSONObject, jsontext, times
 from molecule_wire.a2a import sse
 from molecule_wire.a2a.errors import A2AError
 
@@ -66,7 +68,8 @@ class MessageEventDoors:
         yield OPENING
         async with self._followers.bound(principal) as ended, contextlib.aclosing(batches):
             while (batch := await _next(batches, ended)) is not None:
-                yield b"".join(map(_block, batch)) or sse.KEEP_ALIVE
+                size = sum([len(one.payload) for one in batch if isinstance(one, TaskEvent)])
+                yield await aside(size, partial(_blocks, batch)) or sse.KEEP_ALIVE
 
 
 def _after(call: Call) -> int | None:
@@ -88,9 +91,15 @@ async def _next(batches: Batches, ended: asyncio.Event) -> Sequence[Happening] |
         await asyncio.gather(coming, ending, return_exceptions=True)
 
 
+def _blocks(batch: Sequence[Happening]) -> bytes:
+    return b"".join(map(_block, batch))
+
+
 def _block(happening: Happening) -> bytes:
     if isinstance(happening, TaskEvent):
-        return _named(happening.kind) + sse.frame(happening.seq, task_log.modern(happening))
+        is_modern = happening.dialect == "1.0"
+        data = happening.payload if is_modern else jsontext.encode(task_log.modern(happening))
+        return _named(happening.kind) + sse.frame_of(happening.seq, data)
     if isinstance(happening, Forgotten):
         return _named("resync") + sse.frame(None, {"oldest_id": str(happening.oldest)})
     step: JSONObject = {

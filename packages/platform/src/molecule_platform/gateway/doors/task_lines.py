@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any
 
 from molecule_platform.api import errors
+from molecule_platform.api.bodies import LARGE_BYTES, aside
 from molecule_platform.domain import tasks
 from molecule_platform.domain.refusals import Refusal
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
@@ -106,6 +107,8 @@ class TaskLines:
 
     def ready(self) -> bytes | None:
         """See `Stream`."""
+        if self._is_large:
+            return None
         if self.prefix or self.batch:
             return self._chunk()
         is_unsure = self.doubtful is not None or self.asked is not None
@@ -119,7 +122,12 @@ class TaskLines:
             self.doubtful = batch
             return None
         self._take(batch, place)
-        return self._chunk()
+        return None if self._is_large else self._chunk()
+
+    @property
+    def _is_large(self) -> bool:
+        """True if the next event takes long to write, so that it is written on another thread."""
+        return bool(self.batch) and len(self.batch[0].payload) > LARGE_BYTES
 
     async def next(self) -> bytes | None:
         """See `Stream`. An outage of storage ends the stream with an error; a client resumes elsewhere."""
@@ -138,7 +146,8 @@ class TaskLines:
             if batch is None or (not batch and await self._waits()):
                 return None
             self._take(batch, await self._end_of(batch))
-        return self._chunk()
+        size = len(self.batch[0].payload) if self.batch else 0
+        return await aside(size, self._chunk)
 
     # Where it ends
 

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
+from molecule_platform.api.bodies import aside
 from molecule_platform.domain import tasks
 from molecule_platform.egress.streaming import Answer
 from molecule_platform.gateway.links import events, replies
@@ -11,7 +13,7 @@ from molecule_wire.a2a import differences
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
 from molecule_wire.jsonlimits import JSONLimits, TooMuch
-from molecule_wire.sse_decoder import SSEDecoder, SSEEvent
+from molecule_wire.sse_decoder import EVENT_MAX_BYTES, SSEDecoder, SSEEvent
 
 # What an agent says while its task is read comes on another connection, perhaps a little later than the task.
 OVERLAP_SECONDS = 0.05
@@ -63,7 +65,8 @@ class StreamReader:
 
     async def read(self, answer: Answer) -> Answered | Working | Unanswered:
         """Tell what comes. Raises `NoAnswer`, `AnswerTooLong`, `EventTooLarge`, `EventRefused`."""
-        decoder = SSEDecoder()
+        # A subscription may begin with the whole task, which is as large as an answer may be.
+        decoder = SSEDecoder(EVENT_MAX_BYTES if self._look is None else self._most_bytes)
         if self._look is not None and self._spoken == "0.3":
             await self._catch_up(self._look)
         while True:
@@ -97,12 +100,11 @@ class StreamReader:
         refused: EventRefused | None = None
         for event in frames:
             try:
-                self._check(event.data)
-                frame = events.frame(event.data)
-                if frame.result is None:
-                    error = frame.error or b"{}"
+                frame = await aside(len(event.data), partial(self._parsed, event.data))
+                if not isinstance(frame, Said):
+                    error = frame
                     break
-                said.append(events.read(frame.result, self._spoken))
+                said.append(frame)
             except EventRefused as problem:
                 refused = problem
                 break
@@ -114,6 +116,12 @@ class StreamReader:
         if refused is not None:
             raise refused
         return None if error is None else replies.failed(error)
+
+    def _parsed(self, data: bytes) -> Said | bytes:
+        """Return the event in a frame, or the JSON-RPC error. Raises `EventRefused`."""
+        self._check(data)
+        frame = events.frame(data)
+        return (frame.error or b"{}") if frame.result is None else events.read(frame.result, self._spoken)
 
     def _check(self, data: bytes) -> None:
         try:
