@@ -28,7 +28,6 @@ from molecule_platform.services.hearing import Hearing, Recorded
 from molecule_platform.services.patience import Patience, last_sign_of_work
 from molecule_platform.services.task_log import Fenced
 from molecule_platform.services.task_streams import TaskStreams
-from molecule_wire import jsontext
 from molecule_wire.a2a import envelopes
 from molecule_wire.a2a.tasks import EventRefused
 
@@ -337,7 +336,7 @@ class Carrier:
         if heard.outlives_lease:
             self._leave_to_follower(tx, message, now)
             return "answered", None
-        if isinstance(reply, Answered) and _is_plain(reply) and reply.result is not None:
+        if isinstance(reply, Answered) and settlement.is_bare_message(reply) and reply.result is not None:
             ended = settlement.answer(tx, message, reply.result, now)
             if ended is not None:
                 return "answered", ended
@@ -396,19 +395,4 @@ class Carrier:
             result = hearing.result_of(tx, heard)
             state = heard.state or "completed"
             return Outcome("answered", result, state, agent_task_id=heard.task_id, told=True)
-        return outcome_of(reply)
-
-
-def _is_plain(reply: Answered) -> bool:
-    """Whether the answer is one bare message."""
-    return reply.agent_task_id is None and reply.task_state == "completed"
-
-
-def outcome_of(reply: Answered) -> Outcome:
-    """What an agent's one answer makes of a message."""
-    if reply.error is None:
-        return Outcome("answered", reply.result, reply.task_state, agent_task_id=reply.agent_task_id)
-    error = jsontext.decode(reply.error)
-    sentence = error.get("message") if isinstance(error, dict) else None
-    said = sentence if isinstance(sentence, str) else "the agent answered with an error"
-    return messages.failure("skill-failed", said, dead_letter=False, agent_error=error)
+        return settlement.outcome_of(reply)

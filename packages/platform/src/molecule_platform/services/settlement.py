@@ -6,8 +6,10 @@ from datetime import datetime
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import Message, Outcome
 from molecule_platform.domain.workspaces import Workspace
+from molecule_platform.ports.links import Answered
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, conclusions, delegations, filing
+from molecule_wire import jsontext
 
 
 def settle(
@@ -81,3 +83,18 @@ def at_deadline(tx: Transaction, message: Message) -> Outcome:
 def wake_failed(workspace: Workspace) -> Outcome:
     """The outcome of a message whose agent could not be woken."""
     return messages.failure("wake-failed", f"{workspace.name} could not be woken: {workspace.status_reason}")
+
+
+def is_bare_message(reply: Answered) -> bool:
+    """Return True if the agent answered with a message, or an error, and no task."""
+    return reply.agent_task_id is None and reply.task_state == "completed"
+
+
+def outcome_of(reply: Answered) -> Outcome:
+    """Return the outcome that an agent's single answer gives a message."""
+    if reply.error is None:
+        return Outcome("answered", reply.result, reply.task_state, agent_task_id=reply.agent_task_id)
+    error = jsontext.decode(reply.error)
+    text = error.get("message") if isinstance(error, dict) else None
+    sentence = text if isinstance(text, str) else "the agent answered with an error"
+    return messages.failure("skill-failed", sentence, dead_letter=False, agent_error=error)
