@@ -24,6 +24,8 @@ from tests.e2e.platform_process import PlatformProcess
 from tests.session_count import SessionCount
 from tests.tcp_proxy import TcpProxy
 
+pytestmark = pytest.mark.long
+
 REFUSED_SECONDS = 5.0
 CUT_SECONDS, OTHER_SECONDS = 10.0, 1.0
 ONE, TWO = 0, 1

@@ -21,6 +21,8 @@ from molecule_wire.sse_decoder import EVENT_MAX_BYTES, SSEDecoder
 from tests.e2e import measured_platform
 from tests.e2e.platform_process import PlatformProcess
 
+pytestmark = pytest.mark.long
+
 SECONDS = 120.0
 MEBIBYTE = 1024 * 1024
 PACKET_BYTES = 1400
