@@ -35,10 +35,10 @@ class Target:
 
 
 @contextmanager
-def short_platform(folder: Path) -> Generator[PlatformProcess]:
+def short_platform(folder: Path, **environment: str) -> Generator[PlatformProcess]:
     """A platform with short deadlines."""
     process = PlatformProcess(servers.free_port(), folder / "data", preamble=SHORT_DEADLINES)
-    process.environment["MOLECULE_ALLOW_PRIVATE_URLS"] = "loopback"
+    process.environment |= {"MOLECULE_ALLOW_PRIVATE_URLS": "loopback", **environment}
     process.start()
     try:
         yield process

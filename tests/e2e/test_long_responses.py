@@ -57,7 +57,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("long")
     prefixes = {"": f"slow:{ANSWER_SECONDS}"}
     with (
-        http_servers.short_platform(folder) as process,
+        http_servers.short_platform(folder, MOLECULE_MAX_AGENT_STREAMS="1000") as process,
         scripted_agent.running(ScriptedAgent(prefixes)) as agent_url,
     ):
         yield join(process, agent_url)

@@ -51,6 +51,18 @@ def echo(payload: dict[str, Any]) -> str:
     return payload["message"]
 
 
+def http_of(server: A2AServer) -> http_server.AgentHttpServer:
+    assert server._server is not None
+    return server._server
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 class Stuck:
     """A handler that hears of nothing until it is let go."""
 
@@ -129,11 +141,7 @@ def test_one_address_has_only_its_share_of_the_connections(
     server = serve(handler)
     first, second = in_thread(lambda: send(server)), in_thread(lambda: send(server))
     assert handler.entered.wait(30)
-    busy = server._server
-    assert busy is not None
-    deadline = time.monotonic() + 10
-    while len(busy._busy) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(lambda: len(http_of(server)._busy) == 2)
     with pytest.raises(requests.ConnectionError):
         send(server)
     handler.may_end.set()
@@ -152,14 +160,13 @@ def test_bodies_that_are_read_at_once_are_bounded_together(
     head = f"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {len(large)}\r\n\r\n".encode()
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as first:
         first.sendall(head + large[:-1])
-        deadline = time.monotonic() + 10
-        while not (server._server and server._server._body_bytes) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(lambda: http_of(server)._body_bytes > 0)
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as second:
             second.sendall(head + large)
             answer = second.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: 1" in answer
+    wait_for(lambda: http_of(server)._body_bytes == 0)  # the first connection was closed within its body
     assert send(server, "x" * 100_000).ok
 
 
