@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.http_servers import Target
 from tests.e2e.platform_process import PlatformProcess
 
 PAUSE_SECONDS = 0.01
@@ -73,9 +74,9 @@ class Answer:
     headers: dict[str, str]
 
 
-def post(process: PlatformProcess, path: str, body: bytes, token: str, **headers: str) -> Answer:
+def post(server: PlatformProcess | Target, path: str, body: bytes, token: str, **headers: str) -> Answer:
     """Send a body as it is; a server that refuses it early may close before all of it is sent."""
-    connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     given = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **headers}
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

@@ -32,6 +32,7 @@ class Target:
     name: str
     port: int
     health: str
+    pid: int = 0
 
 
 @contextmanager
@@ -49,7 +50,11 @@ def short_platform(folder: Path, **environment: str) -> Generator[PlatformProces
 @contextmanager
 def all_targets(folder: Path) -> Generator[list[Target]]:
     """All three servers."""
-    with short_platform(folder) as platform, _runtime(platform, folder) as runtime, _skill() as skill:
+    with (
+        short_platform(folder) as platform,
+        _runtime(platform, folder) as runtime,
+        skill_server(SHORT_DEADLINES) as skill,
+    ):
         yield [Target("platform", platform.port, "/health"), runtime, skill]
 
 
@@ -65,16 +70,17 @@ def _runtime(platform: PlatformProcess, folder: Path) -> Generator[Target]:
 
 
 @contextmanager
-def _skill() -> Generator[Target]:
+def skill_server(preamble: str = "") -> Generator[Target]:
+    """A skill server with the agent of the benchmarks."""
     port = servers.free_port()
-    program = f"{SHORT_DEADLINES}\nfrom benchmarks import skill_server; skill_server.main({port}, 'memory')"
+    program = f"{preamble}\nfrom benchmarks import skill_server; skill_server.main({port}, 'memory')"
     process = subprocess.Popen([sys.executable, "-c", program], env=dict(os.environ), cwd=_ROOT)
     try:
         deadline = time.monotonic() + START_SECONDS
         while not _answers(port):
             assert time.monotonic() < deadline, "the skill server did not start"
             time.sleep(0.05)
-        yield Target("skill server", port, "/healthz")
+        yield Target("skill server", port, "/healthz", process.pid)
     finally:
         process.terminate()
         process.wait(30)

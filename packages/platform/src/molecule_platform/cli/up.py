@@ -95,10 +95,9 @@ async def _serve(settings: Settings, wishes: Wishes, listener: socket.socket) ->
 
     house = await app.House.open(settings)
     logging.getLogger().addHandler(LibraryLog(house.log))
-    # What is here now stays, and what a request leaves behind has no cycles: collecting may be rare.
+    # What is here now stays: no collection need look at it again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
     try:
         server = serving.make_server(house)
         await server.start(listener)

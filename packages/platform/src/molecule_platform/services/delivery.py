@@ -36,6 +36,8 @@ from molecule_wire import ids
 from molecule_wire.a2a import errors, text
 from molecule_wire.a2a.envelopes import Request
 
+LARGE_BYTES = 256 * 1024
+
 
 @dataclass(frozen=True)
 class DeliveryLimits:
@@ -94,6 +96,9 @@ class Delivery:
         """
         now = self._clock.now()
         message = self._message(submission, now)
+        if len(message.body) > LARGE_BYTES:
+            # A body that nobody has room for need not wait for the writer.
+            await self._storage.glance(lambda tx: self._check_room(tx, submission, message, now))
         slot = self._desk.expect(message.id) if submission.hold_seconds > 0 else None
         try:
             receipt = await self._storage.write(lambda tx: self._accept(tx, submission, message, slot, now))
@@ -119,6 +124,11 @@ class Delivery:
             return self._in_context(tx, submission, message, now), target
 
         return await self._storage.read(work)
+
+    def _check_room(self, tx: Transaction, submission: Submission, message: Message, now: datetime) -> None:
+        if _first_of_repeat(tx, submission, message, now) is None:
+            target, load = self._standing(tx, submission.target)
+            self.capacity.check(tx, target, submission.principal, len(message.body), load)
 
     def _accept(
         self, tx: Transaction, submission: Submission, message: Message, slot: Slot | None, now: datetime

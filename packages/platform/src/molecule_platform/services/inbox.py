@@ -166,6 +166,12 @@ class Inbox:
         inbox_answers.check_state(answer)
         now = self._clock.now()
 
+        def is_open(tx: Transaction) -> bool:
+            message = inbox_leases.addressed(tx, workspace, name)
+            if message.is_open:
+                inbox_leases.check(message, lease_token)
+            return message.is_open
+
         def work(tx: Transaction) -> Message:
             message = inbox_leases.addressed(tx, workspace, name)
             result = inbox_answers.result_of(tx, message, answer, now)
@@ -175,7 +181,10 @@ class Inbox:
             inbox_answers.show_evidence(tx, message, answer.evidence, now)
             return inbox_leases.settled(tx, message, Outcome("answered", result, answer.state), now)
 
-        return await self._storage.write(work)
+        # Who does not hold the message is refused before its answer, which may be large, reaches the writer.
+        if await self._storage.glance(is_open):
+            return await self._storage.write(work)
+        return await self._storage.read(work)
 
     async def ack(self, workspace: Workspace, name: str, lease_token: str | None) -> Message:
         """Settle without words: the sender gets an empty completed result."""

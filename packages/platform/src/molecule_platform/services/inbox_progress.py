@@ -66,9 +66,13 @@ class InboxProgress:
             raise invalid("state", sentence)
         now = self._clock.now()
 
-        def work(tx: Transaction) -> Reported:
+        def held(tx: Transaction) -> Message:
             message = inbox_leases.addressed(tx, workspace, name)
             inbox_leases.check(message, lease_token)
+            return message
+
+        def work(tx: Transaction) -> Reported:
+            message = held(tx)
             task = own_tasks.begin(tx, message, now)
             if not _is_repeated(task, message, report):
                 task = self._appended(tx, task, message, report, now)
@@ -76,6 +80,8 @@ class InboxProgress:
             seq = task.report_seq if report.number is not None else task.last_seq
             return Reported(seq, message.cancel_requested)
 
+        # Who does not hold the message is refused before the report, which may be large, reaches the writer.
+        await self._storage.glance(held)
         try:
             return await self._storage.write(work)
         except AnswerTooLong as too_long:

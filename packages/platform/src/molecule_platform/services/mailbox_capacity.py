@@ -64,12 +64,7 @@ class MailboxCapacity:
         self, tx: Transaction, target: Workspace, sender: Principal, size: int, load: Load | None = None
     ) -> None:
         """Count a message of that size in. Raises `mailbox-full`, which names the limit and the figure."""
-        load = load or tx.mailbox.load(target.id)
-        count, limits, share = load.accepted + load.leased, self.limits, self._share
-        is_small = count < share.messages and count * limits.largest_body + size <= share.size
-        if not is_small:
-            self._check_box(tx, target, sender, size, count)
-        self._check_org(tx, target, sender, size)
+        self.check(tx, target, sender, size, load or tx.mailbox.load(target.id))
         known = self._boxes.get(target.id)
         if known is not None:
             held = known.senders.get(sender.text, _NOTHING)
@@ -78,6 +73,14 @@ class MailboxCapacity:
         org = self._orgs.get(target.org_id)
         if org is not None:
             org.size += size
+
+    def check(self, tx: Transaction, target: Workspace, sender: Principal, size: int, load: Load) -> None:
+        """Raise `mailbox-full` if there is no room for a message of that size."""
+        count, limits, share = load.accepted + load.leased, self.limits, self._share
+        is_small = count < share.messages and count * limits.largest_body + size <= share.size
+        if not is_small:
+            self._check_box(tx, target, sender, size, count)
+        self._check_org(tx, target, sender, size)
 
     def _check_box(
         self, tx: Transaction, target: Workspace, sender: Principal, size: int, count: int

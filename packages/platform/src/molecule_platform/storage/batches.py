@@ -21,9 +21,9 @@ BATCH_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Job:
-    """One caller's transaction, and where its outcome goes."""
+    """One caller's transaction, and where its outcome goes. It keeps neither of them once it is resolved."""
 
-    work: Callable[[Transaction], Any]
+    work: Callable[[Transaction], Any] | None
     done: asyncio.Future[Any]
     value: Any = None
     problem: BaseException | None = None
@@ -32,10 +32,14 @@ class Job:
 
 def run(transaction: SqlTransaction, job: Job) -> None:
     """Run one job on an open transaction, and keep what came of it."""
+    assert job.work is not None
     job.problem, job.signals = None, []
     transaction.signals = []
     try:
         job.value = job.work(transaction)
+    except (Refusal, A2AError) as refusal:
+        # Its frames hold the job and the body of the request, and nobody needs them to understand a refusal.
+        job.problem = refusal.with_traceback(None)
     except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it
         job.problem = outages.translated(problem)
     else:
@@ -87,16 +91,16 @@ def signals_of(jobs: Sequence[Job]) -> list[str]:
 def resolve(jobs: Sequence[Job]) -> None:
     """Tell every caller how its job ended; one that stopped waiting is passed over."""
     for job in jobs:
-        if job.done.done():
-            continue
-        if job.problem is not None:
-            job.done.set_exception(job.problem)
-        else:
-            job.done.set_result(job.value)
+        if not job.done.done():
+            if job.problem is not None:
+                job.done.set_exception(job.problem)
+            else:
+                job.done.set_result(job.value)
+        # The problem's traceback leads back to the job, and the work holds the body of its request.
+        job.work = job.value = job.problem = None
 
 
 def fail(jobs: Sequence[Job], problem: BaseException) -> None:
-    """Tell every caller of a batch that nothing was written."""
+    """Mark every job of a batch as failed, since nothing was written."""
     for job in jobs:
-        job.problem = problem
-    resolve(jobs)
+        job.problem, job.signals = problem, []

@@ -76,12 +76,16 @@ class PostgresStorage:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Hand the job to the writer; it is on disk when this returns."""
+        # The future has no name here: the traceback of its problem would lead back to it.
+        return await self._submit(work)
+
+    def _submit(self, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
         if self._closed:
             raise StorageDown("the store is closed")
         self._breaker.check()
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._jobs.put_nowait(Job(work, done))
-        return await done
+        return done
 
     async def write_aside(self, work: Callable[[Transaction], T]) -> T:
         """Write in a transaction of its own, without the lock that makes writes serial."""
@@ -136,10 +140,9 @@ class PostgresStorage:
                 self._late, jobs = jobs[number:], jobs[:number]
         except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
             batches.fail(jobs, problem if isinstance(problem, StorageDown) else outages.down(problem))
-        else:
-            batches.resolve(jobs)
-            self._ring(batches.signals_of(jobs))
         self._writes.note(jobs)
+        batches.resolve(jobs)
+        self._ring(batches.signals_of(jobs))
 
     async def _commit_together(self, jobs: list[Job]) -> int | None:
         """A savepoint around each job costs two more questions; most jobs that fail have written nothing."""

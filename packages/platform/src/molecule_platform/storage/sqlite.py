@@ -95,6 +95,10 @@ class SqliteStorage:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Run the job with whatever else waits; it is on disk when this returns."""
+        # The future has no name here: the traceback of its problem would lead back to it.
+        return await self._submit(work)
+
+    def _submit(self, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
         if self._closed:
             raise StorageDown("the store is closed")
         done: asyncio.Future[T] = self._loop.create_future()
@@ -102,7 +106,7 @@ class SqliteStorage:
         if self._idle.is_set():
             self._idle.clear()
             self._loop.call_soon(self._run_batch, 0.0)
-        return await done
+        return done
 
     async def write_aside(self, work: Callable[[Transaction], T]) -> T:
         """Write like any other job: no other replica waits for a sign of life of this one."""
@@ -184,6 +188,7 @@ class SqliteStorage:
         jobs = jobs or self._all_waiting()
         batches.fail(jobs, outages.down(problem))
         self._writes.note(jobs)
+        batches.resolve(jobs)
         self._go_on()
 
     def _all_waiting(self) -> list[Job]:
@@ -196,8 +201,8 @@ class SqliteStorage:
             self._undo(jobs, problem, BUSY_SECONDS)
             return
         self._standings.settle()
-        batches.resolve(jobs)
         self._writes.note(jobs)
+        batches.resolve(jobs)
         # First: whatever goes wrong where a bell rings, the next batch must run.
         self._go_on()
         self._ring(batches.signals_of(jobs))

@@ -217,9 +217,6 @@ class WorkspaceProcess:
         # What was made until now stays: a collection that looks at it again took a tenth of each turn.
         gc.collect()
         gc.freeze()
-        # A thousand turns that are over are kept, and nearly all else is freed without the collector: with
-        # its usual thresholds it took a twentieth of each turn.
-        gc.set_threshold(20_000, 20, 100)
         log.info("ready: workspace %s, runtime %s", self._environment.workspace_id, self._adapter.name())
         return None
 

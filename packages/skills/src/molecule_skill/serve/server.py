@@ -1,7 +1,6 @@
 """Serving until a signal: the HTTP server of `molecule_a2a` around an application."""
 
 import asyncio
-import gc
 import signal
 import socket
 from collections.abc import Callable, Coroutine
@@ -11,16 +10,12 @@ from molecule_a2a import HttpServer, PortTaken, bind
 from molecule_a2a.http_server import new_event_loop
 
 DRAIN_MARGIN_SECONDS = 5.0
-COLLECT_AFTER = 10_000
-"""How many new objects the garbage collector lets pass; 700 is the default of Python."""
 
 __all__ = ["HttpServer", "PortTaken", "bind", "run", "serve_until_signal"]
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a server to its end."""
-    # A run leaves nothing behind that points at itself, so the garbage collector need not look at each tenth.
-    gc.set_threshold(COLLECT_AFTER)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(main)
 
