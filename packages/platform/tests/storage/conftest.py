@@ -58,6 +58,7 @@ async def _execute(url: str, *statements: str) -> None:
 async def _empty(url: str) -> None:
     tables = [table.name for table in reversed(metadata.sorted_tables) if table.name != "counters"]
     statements = "".join(f'DELETE FROM "{name}"; ' for name in tables)
+    statements += "UPDATE counters SET value = 0 WHERE name LIKE 'messages-%';"
     await _execute(url, f"DO $$ BEGIN {statements} END $$")
 
 

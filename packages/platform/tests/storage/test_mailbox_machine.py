@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import shutil
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -23,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import STATUSES, Outcome
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage.postgres import PostgresStorage
@@ -92,6 +93,7 @@ class Mailbox(RuleBasedStateMachine):
             tx.workspaces.insert(self.home)
 
         ground.write(begin)
+        self.before = ground.run(ground.storage.read(lambda tx: tx.mailbox.totals()))
 
     def pick(self, number: int) -> tuple[str, Row]:
         name = sorted(self.rows)[number % len(self.rows)]
@@ -198,6 +200,19 @@ class Mailbox(RuleBasedStateMachine):
             row.status, row.expires_at = status, None
             row.steps.append(status)
 
+    @precondition(lambda self: bool(self.rows))
+    @rule(which=PICK, status=st.sampled_from(["answered", "failed"]))
+    def settle_in_vain(self, which: int, status: str) -> None:
+        """Undo what a job wrote before it failed, and its count."""
+        name, _row = self.pick(which)
+
+        def work(tx: Transaction) -> None:
+            tx.mailbox.settle(name, Outcome(status), self.now)
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            self.ground.write(work)
+
     @rule(seconds=st.sampled_from([1, 59, 60, 120]))
     def lapse(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
@@ -250,6 +265,13 @@ class Mailbox(RuleBasedStateMachine):
             name: (row.status, row.epoch, row.attempts, row.releases, row.expires_at, row.not_before)
             for name, row in self.rows.items()
         }
+
+    @invariant()
+    def the_totals_count_every_message_once(self) -> None:
+        totals = self.ground.run(self.ground.storage.read(lambda tx: tx.mailbox.totals()))
+        here = Counter(row.status for row in self.rows.values())
+        changes = {status: totals.get(status, 0) - self.before.get(status, 0) for status in STATUSES}
+        assert changes == {status: here[status] for status in STATUSES}
 
     def teardown(self) -> None:
         def work(tx: Transaction) -> list[str]:

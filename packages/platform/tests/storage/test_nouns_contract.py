@@ -308,8 +308,9 @@ async def test_each_filter_of_the_activity_log_narrows_it(store: Store, make_mes
     now = store.ada.created_at
 
     def work(tx: Transaction) -> list[list[str]]:
-        for number, name in enumerate(("open", "done")):
-            tx.mailbox.insert(make_message(id=name, target_id=store.ada.id, seq=10**9 + number))
+        for number, (name, row) in enumerate((("open", "1"), ("done", "2"))):
+            message = make_message(id=name, target_id=store.ada.id, seq=10**9 + number, activity_id=row)
+            tx.mailbox.insert(message)
         tx.mailbox.settle("done", Outcome("answered"), now)
         first = logged(tx, store, "1", message_id="open", source_id=store.bob.id)
         logged(tx, store, "2", message_id="done", created_at=now + MINUTE)

@@ -103,6 +103,8 @@ async def test_messages_are_forgotten_some_time_after_they_ended(
         return [batches, [name for name in made if tx.mailbox.get(made[name]) is not None]]
 
     assert await store.storage.write(work) == [[1, 1, 0], ["open", "lately"]]
+    totals = await store.storage.read(lambda tx: tx.mailbox.totals())
+    assert {status: many for status, many in totals.items() if many} == {"accepted": 1, "answered": 1}
 
 
 async def test_a_message_made_after_the_line_is_kept_whatever_its_row_says(

@@ -18,8 +18,9 @@ from sqlalchemy import CheckConstraint, Connection, column, create_engine, inspe
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from molecule_platform.domain.credentials import Token
+from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.storage import schema
+from molecule_platform.storage import counters, schema
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.storage.tables import metadata
@@ -155,7 +156,7 @@ async def test_upgrading_again_changes_nothing(run: Run[Any]) -> None:
 LATER = ("claim_reads_secrets", "ends_with")
 
 
-def insert_old(connection: Connection, name: str, made: Workspace | Token, *unknown: str) -> None:
+def insert_old(connection: Connection, name: str, made: Workspace | Token | Message, *unknown: str) -> None:
     """A row of a schema that has not all the columns of today."""
     row = {key: value for key, value in asdict(made).items() if key not in (*LATER, *unknown)}
     old = [column(key, metadata.tables[name].c[key].type) for key in row]
@@ -287,10 +288,28 @@ async def test_tokens_end_after_an_upgrade_with_the_person_at_the_root_of_them(r
     assert rows == ["", "user:ann", "user:ann", "user:ann", "", "org-token:gone"]
 
 
+async def test_messages_that_ended_before_an_upgrade_are_counted(
+    run: Run[Any], make_workspace: Callable[..., Workspace], make_message: Callable[..., Message]
+) -> None:
+    def before(connection: Connection) -> None:
+        schema.migrate(connection, "0018")
+        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
+        connection.execute(metadata.tables["orgs"].insert().values(made))
+        insert_old(connection, "workspaces", make_workspace(id="w1"))
+        for number, status in enumerate(("answered", "answered", "failed", "leased")):
+            message = make_message(id=str(number), seq=number, target_id="w1", status=status)
+            insert_old(connection, "messages", message)
+
+    await run(before)
+    await run(schema.upgrade)
+    totals = await run(counters.totals)
+    assert totals == {"answered": 2, "failed": 1, "expired": 0, "cancelled": 0}
+
+
 async def test_the_counters_start_at_zero(run: Run[Any]) -> None:
     await run(schema.upgrade)
     rows = await run(lambda connection: connection.execute(text("SELECT name, value FROM counters")).all())
-    assert {tuple(row) for row in rows} == {("log", 0), ("pruned", 0)}
+    assert {tuple(row) for row in rows} == {(name, 0) for name in counters.NAMES}
 
 
 async def test_a_newer_schema_is_refused_with_what_to_do(run: Run[Any]) -> None:

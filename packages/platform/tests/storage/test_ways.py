@@ -31,7 +31,7 @@ WALKS = re.compile(
     r"|USE TEMP B-TREE FOR ORDER BY$"
 )
 # Sorted are here repeats of one message, the messages of one task, what waits in one inbox, a page of a
-# trace, and the newest of a conversation: few each.
+# trace, the newest of a conversation, and the activity of open messages: few each.
 SORTS_FEW = {
     "by_reference",
     "by_task",
@@ -42,6 +42,7 @@ SORTS_FEW = {
     "messages of a trace",
     "what was sent for messages",
     "conversation",
+    "activity that is open",
 }
 
 A_MESSAGE = messages.new_message(seq=7, target_id="w", caller="workspace:v", context_id="c")
@@ -74,7 +75,12 @@ VERBS: dict[str, Callable[[Transaction], Any]] = {
     "dispatched_by": lambda tx: tx.mailbox.dispatched_by("r", NOW),
     "targets_to_dispatch": lambda tx: tx.mailbox.targets_to_dispatch(NOW, "", 10),
     "transitions": lambda tx: tx.mailbox.transitions("m", 0),
+    "totals": lambda tx: tx.mailbox.totals(),
     "activity": lambda tx: tx.activity.rows("w", ActivityFilter()),
+    "activity of one type": lambda tx: tx.activity.rows("w", ActivityFilter(activity_type="agent_log")),
+    "activity that is open": lambda tx: tx.activity.rows(
+        "w", ActivityFilter(activity_type="a2a_receive", oldest_first=True, is_mail=True, only_open=True)
+    ),
     "activity that is polled": lambda tx: tx.activity.rows(
         "w", ActivityFilter(activity_type="a2a_receive", after_seq=7, oldest_first=True)
     ),
@@ -116,3 +122,8 @@ async def test_a_question_is_answered_without_passing_by_all_messages(
     if name in SORTS_FEW:
         walks = [step for step in walks if not step.startswith("USE TEMP")]
     assert not walks, steps
+
+
+async def test_a_page_of_rare_activity_is_found_by_its_type(storage: SqliteStorage) -> None:
+    steps = await storage.read(lambda tx: plan_of(tx, VERBS["activity of one type"]))
+    assert "ix_activity_logs_type (workspace_id=? AND activity_type=?)" in steps[0]

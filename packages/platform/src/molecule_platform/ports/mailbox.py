@@ -54,10 +54,11 @@ class Usage(NamedTuple):
 
 @value
 class TraceFilter:
-    """Which messages of a trace to read: those with these ids, or those sent for these."""
+    """Selects messages of a trace: those with these ids, or those sent for these, after a number."""
 
     ids: Collection[str] = ()
     parent_ids: Collection[str] = ()
+    after: int = 0
 
 
 class Mailbox(Protocol):

@@ -45,7 +45,7 @@ class SqlActivityLog:
         sized = (
             select(activity_logs.c.seq, _SIZE.label("size"))
             .select_from(joined)
-            .where(activity_logs.c.workspace_id == workspace_id, *_conditions(wanted))
+            .where(*_conditions(workspace_id, wanted))
         )
         rows = self._connection.execute(sized.order_by(order).limit(wanted.limit)).all()
         if not rows:
@@ -67,8 +67,13 @@ def _row(mapping: RowMapping) -> ActivityRow:
     return ActivityRow(**kept | activity.outcome_of(message), message=message)
 
 
-def _conditions(wanted: ActivityFilter) -> list[ColumnElement[bool]]:
+def _conditions(workspace_id: str, wanted: ActivityFilter) -> list[ColumnElement[bool]]:
     column = activity_logs.c
+    mine = column.workspace_id == workspace_id
+    if wanted.only_open:
+        # Few messages are open: without naming the workspace SQLite begins with them, not with its whole log.
+        is_open = (messages.c.target_id == workspace_id) & messages.c.status.in_(sorted(OPEN))
+        mine = column.id.in_(select(messages.c.activity_id).where(is_open))
     optional: list[tuple[Any, Callable[[Any], ColumnElement[bool]]]] = [
         (wanted.activity_type, lambda asked: column.activity_type == asked),
         (wanted.peer_id, lambda asked: column.source_id == asked),
@@ -77,6 +82,5 @@ def _conditions(wanted: ActivityFilter) -> list[ColumnElement[bool]]:
         (wanted.since, lambda asked: column.created_at >= asked),
         (wanted.source, lambda asked: column.source_id != "" if asked == "agent" else column.source_id == ""),
         (wanted.is_mail or None, lambda _: messages.c.id.is_not(None)),
-        (wanted.only_open or None, lambda _: messages.c.status.in_(sorted(OPEN))),
     ]
-    return [condition(asked) for asked, condition in optional if asked is not None]
+    return [mine, *(condition(asked) for asked, condition in optional if asked is not None)]

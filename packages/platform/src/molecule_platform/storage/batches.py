@@ -76,9 +76,11 @@ def run_apart(connection: Connection, jobs: Sequence[Job]) -> None:
     cursor = connection.connection.cursor()
     for job in jobs:
         cursor.execute("SAVEPOINT job")
+        ended = counters.ended(connection).copy()
         run(transaction, job)
         if job.problem is not None:
             cursor.execute("ROLLBACK TO SAVEPOINT job")
+            counters.undo(connection, ended)
         cursor.execute("RELEASE SAVEPOINT job")
     counters.keep(connection)
 

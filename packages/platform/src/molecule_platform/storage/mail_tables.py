@@ -170,7 +170,8 @@ activity_logs = Table(
     Column("message_id", Words),
     Column("origin", Words, nullable=False),
     catalogue.created_at(),
-    Index("ix_activity_logs_list", "workspace_id", "seq", "activity_type"),
+    Index("ix_activity_logs_list", "workspace_id", "seq"),
+    Index("ix_activity_logs_type", "workspace_id", "activity_type", "seq"),
 )
 
 events = Table(

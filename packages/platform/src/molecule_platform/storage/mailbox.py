@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from molecule_platform.domain.events import Transition
 from molecule_platform.domain.lifecycle import ALIVE
@@ -122,9 +122,9 @@ class SqlMailbox:
         return found["accepted"], found["leased"], found["dead"]
 
     def totals(self) -> dict[str, int]:
-        """How many messages there are, by status."""
-        wanted = select(messages.c.status, func.count().label("many")).group_by(messages.c.status)
-        return {row.status: row.many for row in self._connection.execute(wanted)}
+        """Return how many messages are kept, by status."""
+        still_open = {status: sql.ALL_OPEN.scalar(self._connection, {"status": status}) for status in OPEN}
+        return counters.totals(self._connection) | still_open
 
     def in_work(self, workspace_id: str, now: datetime) -> list[InWork]:
         """The messages that a workspace is working on, oldest first."""
@@ -135,7 +135,8 @@ class SqlMailbox:
         """Messages of a trace."""
         named = messages.c.id.in_(list(wanted.ids))
         children = messages.c.parent_message_id.in_(list(wanted.parent_ids))
-        page = select(*sql.WITHOUT_CONTENT).where(named if wanted.ids else children)
+        found = (named if wanted.ids else children) & (messages.c.seq > wanted.after)
+        page = select(*sql.WITHOUT_CONTENT).where(found)
         rows = self._connection.execute(page.order_by(messages.c.seq).limit(limit)).mappings()
         return [message_from(row) for row in rows]
 
@@ -267,6 +268,7 @@ class SqlMailbox:
         step = _step(message, message.status, at, counters.draw(self._connection, 1 + told))
         step["also_told"] = told
         sql.RECORD.run(self._connection, step)
+        counters.ended(self._connection)[message.status] += 1
 
     # Marks that are no transition
 
@@ -365,9 +367,12 @@ class SqlMailbox:
     def redeliver(self, message_id: str, at: datetime, waits_until: datetime, task_id: str) -> Message | None:
         """Let a dead letter begin anew."""
         responses.write_down(self._connection, [message_id])
-        return self._change(
+        message = self._change(
             sql.REDELIVER, "accepted", at, message_id=message_id, until=waits_until, task=task_id
         )
+        if message is not None:
+            counters.ended(self._connection)["failed"] -= 1
+        return message
 
 
 def _step(message: Message, kind: str, at: datetime, number: int) -> dict[str, Any]:

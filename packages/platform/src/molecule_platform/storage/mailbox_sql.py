@@ -142,6 +142,9 @@ USAGE = Prepared(
 OPEN_BYTES = Prepared(
     select(_SIZE).select_from(messages).where(_IS_OPEN, IS_UNFINISHED, column.org_id == bindparam("org"))
 )
+ALL_OPEN = Prepared(
+    select(func.count()).select_from(messages).where(column.status == bindparam("status"), IS_UNFINISHED)
+)
 ANY_ACCEPTED = Prepared(select(column.id).where(_TARGET, column.status == "accepted").limit(1), [column.id])
 CONTEXT = Prepared(
     select(column.id).where(_TARGET, _IS_OPEN, column.context_id == bindparam("context")).limit(1),

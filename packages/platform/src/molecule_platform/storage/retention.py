@@ -1,12 +1,25 @@
 """Forgetting in SQL. Ids sort by time, so the old end of a large table is the beginning of its key."""
 
+from collections import Counter
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Table,
+    and_,
+    delete,
+    exists,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from molecule_platform.domain import activity
 from molecule_platform.domain.messages import OPEN
-from molecule_platform.storage import responses
+from molecule_platform.storage import counters, responses
 from molecule_platform.storage.mailbox import message_from
 from molecule_platform.storage.tables import (
     access_grants,
@@ -55,7 +68,10 @@ class SqlRetention:
         ended = column.status.not_in(sorted(OPEN)) & (column.finished_at < before) & over
         old = and_(column.id < _first_id(before), ended)
         self._keep_outcomes(old, limit)
-        return self._forget(messages, old, limit)
+        forgotten = self._connection.execute(_oldest(messages, old, limit).returning(column.status)).scalars()
+        statuses = Counter(forgotten)
+        counters.ended(self._connection).subtract(statuses)
+        return statuses.total()
 
     def _keep_outcomes(self, old: ColumnElement[bool], limit: int) -> None:
         """What the logs tell of a message by looking at it is written down where they stay longer."""
@@ -137,10 +153,14 @@ class SqlRetention:
         return self._connection.execute(destroyed).rowcount
 
     def _forget(self, table: Table, old: ColumnElement[bool], limit: int) -> int:
-        """Delete a batch, the beginning of the key first."""
-        key = list(table.primary_key.columns)
-        batch = select(*key).where(old).order_by(*key).limit(limit)
-        return self._connection.execute(delete(table).where(tuple_(*key).in_(batch))).rowcount
+        return self._connection.execute(_oldest(table, old, limit)).rowcount
+
+
+def _oldest(table: Table, old: ColumnElement[bool], limit: int) -> Delete:
+    """Delete a batch, the beginning of the key first."""
+    key = list(table.primary_key.columns)
+    batch = select(*key).where(old).order_by(*key).limit(limit)
+    return delete(table).where(tuple_(*key).in_(batch))
 
 
 def _first_id(moment: datetime) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, column, inspect, select, table, text
 
-from molecule_platform.storage import tables
+from molecule_platform.storage import counters, tables
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = table("alembic_version", column("version_num"))
@@ -57,7 +57,7 @@ def migrate(connection: Connection, revision: str = "head") -> None:
 def _create(connection: Connection, revision: str) -> None:
     """What the migrations leave of an empty database, in one step; a test holds the two equal."""
     tables.metadata.create_all(connection)
-    connection.execute(tables.counters.insert(), [{"name": name, "value": 0} for name in ("log", "pruned")])
+    connection.execute(tables.counters.insert(), [{"name": name, "value": 0} for name in counters.NAMES])
     connection.execute(
         text(
             "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
