@@ -180,6 +180,27 @@ def test_a_large_tree_is_cut_and_says_so(platform: Platform) -> None:
     assert (len(whole["messages"]), whole["truncated"]) == (6, False)
 
 
+def test_messages_that_the_reader_may_not_see_take_no_room_in_the_tree(platform: Platform) -> None:
+    b, c, d = (platform.join(name) for name in "bcd")
+
+    def ask_others_then_back(message: InboundMessage, client: RemoteAgentClient) -> str:
+        for number in range(5):
+            client.call_peer(d.workspace_id, f"number {number}", False)
+        client.call_peer(b.workspace_id, "back", False)
+        return "asked"
+
+    def pass_on_once(message: InboundMessage, client: RemoteAgentClient) -> str:
+        return "end" if message.text == "back" else passing_on(c)(message, client)
+
+    with serving(b, pass_on_once), serving(c, ask_others_then_back):
+        first = sent(platform, b)
+        finished(platform, first)
+    seen = tree(platform, first, b.load_token(), "?limit=3")
+    assert [row["target_name"] for row in seen["messages"]] == ["b", "c", "b"]
+    assert seen["truncated"] is False
+    assert tree(platform, first, b.load_token(), "?limit=2")["truncated"] is True
+
+
 def ask_together(peer: RemoteAgentClient) -> MessageHandler:
     """A handler that asks only when two messages are in hand: the platform alone cannot tell them apart."""
     both = threading.Barrier(2, timeout=20)

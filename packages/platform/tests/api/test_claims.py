@@ -25,6 +25,7 @@ OTHER_SCOPES = (
     # An operator, who would read by a claim what it may not know.
     ["org.read", "org.send", "org.approve", "org.write", "org.tokens", "org.impersonate", "org.audit"],
 )
+STRANGERS: dict[str, str | None] = {"nobody": None, "a wrong token": "x" * 43}
 READS = [
     route.path for route in TABLE if route.method == "GET" and not route.stream and route.path not in ("/ws",)
 ]
@@ -101,16 +102,16 @@ async def claimable(visit: Visitor) -> Claimable:
     )
 
 
-def plain(answer: Answer, about: str) -> tuple[int, str]:
+def plain(answer: Answer, about: str) -> tuple[int, str, list[str]]:
     """An answer without what is new in each."""
     said = answer.raw.decode().replace(about, "<id>")
-    return answer.status, re.sub(r'"request_id":"[^"]*"', "", said)
+    return answer.status, re.sub(r'"request_id":"[^"]*"', "", said), sorted(answer.headers)
 
 
 async def test_no_answer_shows_it_to_anyone_who_could_gain_by_a_claim(
     visit: Visitor, claimable: Claimable
 ) -> None:
-    for whose, token in claimable.others.items():
+    for whose, token in (claimable.others | STRANGERS).items():
         for path in READS:
             for about, _token in claimable.neighbours.values():
                 asked = claimable.asked(path, about)
@@ -122,13 +123,13 @@ async def test_no_answer_shows_it_to_anyone_who_could_gain_by_a_claim(
 
 async def test_it_is_to_them_what_an_unknown_id_is(visit: Visitor, claimable: Claimable) -> None:
     unknown = str(uuid4())
-    for whose, token in claimable.others.items():
+    for whose, token in (claimable.others | STRANGERS).items():
         for method, paths in (("GET", READS), ("POST", SENDS)):
             for path in filter(_names_a_workspace, paths):
                 body = dict(SENDS[path]) if method == "POST" else None
                 if path == "/registry/check-access" and body is not None:
                     body = {"caller_id": claimable.neighbours["sibling"][0]}
-                answers: list[tuple[int, str]] = []
+                answers: list[tuple[int, str, list[str]]] = []
                 for about in (claimable.id, unknown):
                     more: dict[str, Any] = {"target_id": about} if path == "/registry/check-access" else {}
                     given = None if body is None else body | more

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 Of = Callable[[Workspace], Principal]
 
-OWN: dict[str, Any] = {"name": "Eve", "role": "maths", "collapsed": True, "x": 1.5, "y": -2.0}
+OWN: dict[str, Any] = {"role": "maths", "collapsed": True, "x": 1.5, "y": -2.0}
 OPERATORS: dict[str, Any] = {
+    "name": "Eve",
     "tier": 3,
     "workspace_dir": "/srv/ada",
     "workspace_access": "read_only",

@@ -313,8 +313,8 @@ async def test_a_removed_workspace_is_gone_for_its_peers_and_operators(
         rig.authority.admit(rig.admin, (org_with("org.read"),), ada.id), "workspace-removed"
     )
     assert refusal.extras["removed_at"] == "2026-05-02T12:00:00.000Z"
-    assert await rig.authority.gone(ada.id)
-    assert await rig.authority.gone("unknown")
+    assert await rig.authority.presence(ada.id) == "gone"
+    assert await rig.authority.presence("unknown") == "gone"
 
 
 async def test_a_route_without_a_workspace_asks_only_for_its_rule(

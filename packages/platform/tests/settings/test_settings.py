@@ -428,6 +428,8 @@ def test_an_organisation_that_could_not_be_demanded_of_every_request_stops_the_s
         ({"MOLECULE_BIND_HOST": "0.0.0.0"}, ()),
         ({"MOLECULE_BIND_HOST": "10.0.0.1"}, ()),
         ({"MOLECULE_BIND_HOST": "0.0.0.0", "MOLECULE_ALLOW_PRIVATE_URLS": "loopback"}, ("loopback",)),
+        ({"EXTERNAL_PLATFORM_URL": "https://molecule.example"}, ()),
+        ({"MOLECULE_TRUSTED_PROXIES": "10.0.0.0/8"}, ()),
         ({"MOLECULE_ALLOW_PRIVATE_URLS": "none"}, ()),
     ],
 )

@@ -228,10 +228,8 @@ class Pipeline:
         most = self._edge.most_bytes(route.limit)
         arrival.check_text()
         _check_announced(arrival, most)
-        if route.gone_first:
-            await self._check_there(match.path["id"].lower())
         call = Call(route, match.path, arrival, exchange)
-        await self._know(passage, call)
+        await (self._know_of_gone if route.gone_first else self._know)(passage, call)
         call.place = passage.place
         call.path = match.values
         if not (route.is_public or route.admits_itself):
@@ -256,9 +254,17 @@ class Pipeline:
 
     # Who calls, and whether they may
 
-    async def _check_there(self, named: str) -> None:
-        """Say that a workspace is gone before asking who wants to know."""
-        if not ids.is_uuid(named) or await self._gate.authority.gone(named):
+    async def _know_of_gone(self, passage: _Passage, call: Call) -> None:
+        """Tell everyone of a workspace that it is gone, and strangers the same of one that is unclaimed."""
+        named = call.path["id"].lower()
+        presence = await self._gate.authority.presence(named) if ids.is_uuid(named) else "gone"
+        try:
+            await self._know(passage, call)
+        except Refusal as refusal:
+            if presence == "known" or refusal.code == "rate-limited":
+                raise
+            raise _deleted(named) from refusal
+        if presence == "gone":
             raise _deleted(named)
 
     async def _know(self, passage: _Passage, call: Call) -> None:

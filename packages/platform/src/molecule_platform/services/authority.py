@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 from molecule_platform.domain import (
     access,
@@ -35,6 +36,9 @@ class Admission:
     principal: Principal
     by: Who
     workspace: Workspace | None = None
+
+
+Presence = Literal["gone", "unclaimed", "known"]
 
 
 class Authority:
@@ -106,10 +110,12 @@ class Authority:
         if not await self._storage.glance(work):
             raise Refusal("not-found", "there is no such organisation")
 
-    async def gone(self, workspace_id: str) -> bool:
-        """Whether an id is unknown or removed: the one thing `/state` tells before it knows who asks."""
+    async def presence(self, workspace_id: str) -> Presence:
+        """Return "gone" for an unknown or removed id. A stranger must not tell that from "unclaimed"."""
         workspace = await self._storage.glance(lambda tx: tx.workspaces.get(workspace_id))
-        return workspace is None or workspace.removed
+        if workspace is None or workspace.removed:
+            return "gone"
+        return "unclaimed" if workspace.can_be_claimed(self._clock.now()) else "known"
 
     def is_public(self, workspace: Workspace) -> bool:
         """Whether everybody may know of a workspace and read its card."""

@@ -12,9 +12,11 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, creation, journal
 
-OWN_FIELDS = frozenset({"name", "role", "collapsed", "x", "y", "delivery_mode"})
+OWN_FIELDS = frozenset({"role", "collapsed", "x", "y", "delivery_mode"})
 OPERATOR_FIELDS = frozenset(
     {
+        # Whoever gets a message trusts the name of its sender.
+        "name",
         "tier",
         "parent_id",
         "runtime",

@@ -1,6 +1,6 @@
 """Message trees: who asked whom, from the message that began it all to everything that was sent for it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,9 @@ from molecule_wire import times
 
 MAX_DEPTH = 64
 """How many levels are followed, upwards and downwards; a delegation ends at eight."""
+MAX_VISITED = 10_000
+"""How many messages are looked at, of which the principal may see only some."""
+PAGE = 250
 
 
 class MessageTrees:
@@ -30,11 +33,17 @@ class MessageTrees:
 
         def work(tx: Transaction) -> dict[str, Any]:
             root = self._root(tx, principal, message_id, now)
-            found = _descendants(tx, root, limit + 1)
-            shown = [one for one in found[:limit] if authority.may_read(tx, principal, one, now)]
-            names = {target: _name(tx, target) for target in {one.target_id for one in shown}}
-            rows = [_row(one, names[one.target_id], now) for one in shown]
-            return {"root": root.id, "messages": rows, "truncated": len(found) > limit}
+            found: list[Message] = []
+            truncated = False
+            for number, one in enumerate(_walk(tx, root)):
+                is_readable = authority.may_read(tx, principal, one, now)
+                truncated = number == MAX_VISITED or (is_readable and len(found) == limit)
+                if truncated:
+                    break
+                found += [one] if is_readable else []
+            names = {target: _name(tx, target) for target in {one.target_id for one in found}}
+            rows = [_row(one, names[one.target_id], now) for one in found]
+            return {"root": root.id, "messages": rows, "truncated": truncated}
 
         return await self._storage.read(work)
 
@@ -53,17 +62,20 @@ class MessageTrees:
         return root
 
 
-def _descendants(tx: Transaction, root: Message, limit: int) -> list[Message]:
+def _walk(tx: Transaction, root: Message) -> Iterator[Message]:
     """The message and what was sent for it, level by level."""
-    found, level = [root], [root.id]
+    yield root
+    level = [root.id]
     for _ in range(MAX_DEPTH):
-        left = limit - len(found)
-        if not level or left <= 0:
-            break
-        children = tx.mailbox.trace(TraceFilter(parent_ids=level), left)
-        found += children
-        level = [child.id for child in children]
-    return found
+        below: list[str] = []
+        after = 0
+        while page := tx.mailbox.trace(TraceFilter(parent_ids=level, after=after), PAGE):
+            yield from page
+            below += [one.id for one in page]
+            after = page[-1].seq
+        level = below
+        if not level:
+            return
 
 
 def _name(tx: Transaction, workspace_id: str) -> str:

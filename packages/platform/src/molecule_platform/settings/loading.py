@@ -122,7 +122,9 @@ def load(
     values = {setting.attribute: _value_of(setting, sources) for setting in table.SETTINGS}
     if values["allow_private_urls"] is None:
         # A platform that other machines reach lets none of them call this one by the address of an agent.
-        values["allow_private_urls"] = ("loopback",) if parsers.is_loopback(values["bind_host"]) else ()
+        is_reached = values["external_platform_url"] or values["trusted_proxies"]
+        is_local = parsers.is_loopback(values["bind_host"]) and not is_reached
+        values["allow_private_urls"] = ("loopback",) if is_local else ()
     settings = Settings(**values)
     warnings = [*_unknown_names(environ, file), *_notices(settings)]
     if settings.deploy_mode == "saas":

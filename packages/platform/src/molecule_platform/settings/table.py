@@ -170,7 +170,8 @@ SETTINGS: tuple[Setting, ...] = (
         parsers.private_networks,
         None,
         "Local networks in which agents may be called: none, loopback, private, or networks. Without it "
-        "loopback while the platform is bound to a loopback address, else none.",
+        "loopback while the platform is bound to a loopback address and has neither an external URL nor "
+        "trusted proxies, else none.",
     ),
     Setting(
         "MOLECULE_CARD_JKU_HOSTS",

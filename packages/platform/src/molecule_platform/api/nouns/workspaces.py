@@ -42,14 +42,14 @@ class CreateWorkspace(Body):
 
 
 class ChangeWorkspace(Body):
-    """What to change; what is not given stays. From `tier` on it is only the operators' to change."""
+    """Changes; a missing field stays as it is. From `name` on, only operators may change a field."""
 
-    name: str | UnsetType = UNSET
     role: str | UnsetType = UNSET
     collapsed: bool | UnsetType = UNSET
     x: float | UnsetType = UNSET
     y: float | UnsetType = UNSET
     delivery_mode: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
     tier: int | UnsetType = UNSET
     parent_id: str | None | UnsetType = UNSET
     runtime: str | UnsetType = UNSET
