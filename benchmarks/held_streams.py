@@ -9,6 +9,8 @@ STREAMS = 5_000
 WARM = 100
 AT_ONCE = 64
 WORKSPACES = 20
+SENDERS = 10
+"""One principal may open an eighth of all files."""
 CAPACITY = 500
 FILES_EACH = 2
 SPARE_FILES = 500
@@ -21,7 +23,7 @@ def measure() -> figure.Figure:
     """The growth of resident memory between a few open streams and thousands of them, for each."""
     files = processes.raise_file_limit()
     streams = min(STREAMS, (files - SPARE_FILES) // FILES_EACH - WARM)
-    with gateway.running(WORKSPACES, CAPACITY) as ours:
+    with gateway.running(WORKSPACES, CAPACITY, SENDERS) as ours:
         began = time.perf_counter()
         each, opened = asyncio.run(_growth(ours, streams))
         took = time.perf_counter() - began
@@ -54,7 +56,9 @@ async def _open(ours: gateway.Gateway, count: int, held: list[asyncio.StreamWrit
         async with at_once:
             reader, writer = await asyncio.open_connection("127.0.0.1", ours.platform.port)
             held.append(writer)
-            writer.write(ours.request(number % WORKSPACES, body(number)))
+            door = gateway.door_of(ours.workspaces[number % WORKSPACES])
+            sender = ours.senders[number // WORKSPACES % SENDERS]
+            writer.write(gateway.post(door, body(number), sender))
             said = await reader.readuntil(b"data: ")
             assert said.startswith(b"HTTP/1.1 200"), said
 

@@ -19,7 +19,7 @@ REQUESTS, ROUNDS, CONNECTIONS = 300, 15, 16
 STREAMS, WORDS = 8, 400
 WAITING, WATCHED_SECONDS = 1000, 10.0
 INVOKE = {"memory": 3.5, "sqlite": 6.0}
-A2A = {"memory": 4.0, "sqlite": 7.0}
+A2A = {"memory": 5.0, "sqlite": 8.0}
 MOST_MICROSECONDS, MOST_KILOBYTES, MOST_PERCENT = 100.0, 20.0, 1.0
 
 _ARGUMENTS = {"person": {"name": "Ada", "age": 36}}
