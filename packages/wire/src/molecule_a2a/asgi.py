@@ -29,6 +29,12 @@ def count_connection(scope: Scope, principal: str) -> bool:
     return connection is None or connection.identify(principal)
 
 
+def is_disconnected(scope: Scope) -> bool:
+    """Return True if the client is known to be gone. Other ASGI servers tell only by an event."""
+    connection = scope.get("extensions", {}).get(CONNECTION)
+    return connection is not None and connection.transport.is_closing()
+
+
 async def read_body(receive: Receive, max_bytes: int) -> bytes | None:
     """Return the request body, or None once it exceeds the limit. Raises ClientGone."""
     pieces, size = list[bytes](), 0

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from molecule_a2a import AgentApp, Deadlines, PortTaken, Turn, bind
+from molecule_a2a import AgentApp, Deadlines, PortTaken, Turn, asgi, bind
 from molecule_a2a.http_server import connection
 from molecule_a2a.http_server.framing import MAX_HEAD_BYTES, MAX_HEADERS
 from molecule_a2a.http_server.server import MAX_FRAME_BYTES
@@ -166,6 +166,7 @@ async def test_a_disconnect_reaches_the_application(web: Running) -> None:
     writer.close()
     async with asyncio.timeout(SECONDS):
         await web.app.left.wait()
+    assert asgi.is_disconnected(web.app.scope)
 
 
 async def test_a_disconnect_reaches_a_stream_with_a_request_behind_it(web: Running) -> None:

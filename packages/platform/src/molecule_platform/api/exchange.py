@@ -111,14 +111,18 @@ async def pieces(stream: Stream) -> AsyncGenerator[bytes]:
 class Exchange:
     """One request and its response."""
 
-    __slots__ = ("_receive", "_scope", "_send", "_watcher", "head", "is_gone")
+    __slots__ = ("_receive", "_scope", "_send", "_watched_gone", "_watcher", "head")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.head = read_head(scope)
-        self.is_gone = False
-        """True if the client has disconnected, as far as `gone` or `watch` could see."""
+        self._watched_gone = False
         self._scope, self._receive, self._send = scope, receive, send
         self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """True if the client has disconnected. Under another ASGI server only `gone` and `watch` see it."""
+        return self._watched_gone or asgi.is_disconnected(self._scope)
 
     def identify(self, principal: str) -> bool:
         """Count the connection for a verified principal; return False if the principal has too many."""
@@ -127,7 +131,7 @@ class Exchange:
     async def gone(self) -> None:
         """Return when the client has disconnected. Only for a request whose body was read."""
         await asgi.wait_for_disconnect(self._receive)
-        self.is_gone = True
+        self._watched_gone = True
 
     def watch(self) -> None:
         """Keep `is_gone` true to life until the response is sent."""
