@@ -41,7 +41,7 @@ up: $(PYTHON_READY) $(CANVAS_BUILT) ## start Molecule with the demo organisation
 
 test: system ready ## every test but the long ones
 	cd canvas && npm test
-	$(BIN)/pytest -m "not long" $(PARALLEL) --durations=10 $(ARGS)
+	MOLECULE_TEST_FACTOR=$${MOLECULE_TEST_FACTOR:-2} $(BIN)/pytest -m "not long" $(PARALLEL) --durations=10 $(ARGS)
 
 test-changed: system ready ## what a change touches, nearest first, in under a minute
 	$(BIN)/python -m scripts.changed_tests $(ARGS)

@@ -19,15 +19,14 @@ import pytest
 from molecule_platform.storage.postgres import MOST_CONNECTIONS
 from molecule_platform.testing import servers
 from scripts.soak.fleet import SHARED
+from tests.deadlines import stretch
 from tests.e2e.fault_ledger import Report, run_fault
 from tests.e2e.platform_process import PlatformProcess
 from tests.session_count import SessionCount
 from tests.tcp_proxy import TcpProxy
 
-pytestmark = pytest.mark.long
-
-REFUSED_SECONDS = 5.0
-CUT_SECONDS, OTHER_SECONDS = 10.0, 1.0
+REFUSED_SECONDS = stretch(5.0)
+CUT_SECONDS, OTHER_SECONDS = stretch(10.0), stretch(1.0)
 ONE, TWO = 0, 1
 
 
@@ -125,7 +124,7 @@ def partition(cluster: Cluster, seconds: float) -> None:
 @pytest.mark.e2e
 @pytest.mark.slow  # a fault is noticed after seconds, and healed after seconds
 def test_a_replica_cut_off_from_the_database_refuses_and_recovers(cluster: Cluster) -> None:
-    partition(cluster, 11.0)
+    partition(cluster, 2 * REFUSED_SECONDS + 1)
 
 
 @pytest.mark.e2e
