@@ -7,8 +7,9 @@ import requests
 
 from tests.spec.platforms import Platform
 
-OWN: dict[str, Any] = {"name": "eve", "role": "maths", "collapsed": True, "x": 1.5, "y": -2.0}
+OWN: dict[str, Any] = {"role": "maths", "collapsed": True, "x": 1.5, "y": -2.0}
 OPERATORS: dict[str, Any] = {
+    "name": "eve",
     "tier": 3,
     "workspace_dir": "/srv/ada",
     "workspace_access": "read_write",
@@ -33,13 +34,13 @@ def test_a_workspace_changes_its_own_fields_and_an_operator_all(platform: Platfo
     assert [event["payload"] for event in reversed(events)] == [OWN, OPERATORS]
 
 
-@pytest.mark.parametrize("field", ["tier", "parent_id", "isolated", "visibility", "budget_limit", "runtime"])
+@pytest.mark.parametrize("field", ["name", "tier", "parent_id", "isolated", "visibility", "budget_limit", "runtime"])
 def test_a_workspace_cannot_set_itself_free(platform: Platform, field: str) -> None:
     lead = platform.join("lead")
     client = platform.join("a", lead.workspace_id)
     before = platform.ok("GET", f"/workspaces/{client.workspace_id}")
     value: Any = {**OPERATORS, "parent_id": None, "budget_limit": 1, "runtime": "llm"}[field]
-    answer = change(platform, client.workspace_id, client.load_token(), name="eve", **{field: value})
+    answer = change(platform, client.workspace_id, client.load_token(), role="boss", **{field: value})
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
     assert platform.ok("GET", f"/workspaces/{client.workspace_id}") == before
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -54,6 +55,15 @@ def echo_text(message: InboundMessage, client: RemoteAgentClient) -> str:
 def sent(platform: Platform, agent: RemoteAgentClient, text: str = "go") -> str:
     receipt = platform.send(agent.workspace_id, text, headers={"Prefer": "respond-async"})
     return receipt.json()["message_id"]
+
+
+def send_async(platform: Platform, sender: RemoteAgentClient, target: RemoteAgentClient, text: str) -> str:
+    message = {"role": "user", "messageId": str(uuid4()), "parts": [{"kind": "text", "text": text}]}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
+    path, headers = f"/workspaces/{target.workspace_id}/a2a", {"Prefer": "respond-async"}
+    return platform.call("POST", path, sender.load_token(), json=request, headers=headers).json()[
+        "message_id"
+    ]
 
 
 def tree(platform: Platform, message_id: str, token: str | None = None, query: str = "") -> dict[str, Any]:
@@ -130,11 +140,7 @@ def test_a_push_agent_that_names_nothing_sends_for_the_only_message_it_has(
     received: list[str] = []
 
     def ask(body: Body) -> Body:
-        request = {"message": {"role": "user", "messageId": "m", "parts": [{"kind": "text", "text": "x"}]}}
-        asked = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": request}
-        path, headers = f"/workspaces/{peer.workspace_id}/a2a", {"Prefer": "respond-async"}
-        receipt = platform.call("POST", path, pushed.load_token(), json=asked, headers=headers)
-        received.append(receipt.json()["message_id"])
+        received.append(send_async(platform, pushed, peer, "x"))
         return echo(body)
 
     agent.respond = ask
@@ -184,9 +190,8 @@ def test_messages_that_the_reader_may_not_see_take_no_room_in_the_tree(platform:
     b, c, d = (platform.join(name) for name in "bcd")
 
     def ask_others_then_back(message: InboundMessage, client: RemoteAgentClient) -> str:
-        for number in range(5):
-            client.call_peer(d.workspace_id, f"number {number}", False)
-        client.call_peer(b.workspace_id, "back", False)
+        for target in (d, d, d, d, d, b):
+            send_async(platform, client, target, "back")
         return "asked"
 
     def pass_on_once(message: InboundMessage, client: RemoteAgentClient) -> str:
