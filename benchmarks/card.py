@@ -28,7 +28,7 @@ def measure() -> figure.Figure:
         echoed = turns.request("POST /echo", json.dumps(MESSAGE).encode())
         bare = turns.Target(server.port, server.pid, [echoed])
         what = "cards of a private workspace"
-        return turns.compare("card / bare Starlette echo", ours, bare, REQUESTS, 1.3, what)
+        return turns.compare("card / bare Starlette echo", ours, bare, REQUESTS, 1.8, what)
 
 
 def _card_request(platform: live_platform.LivePlatform) -> bytes:

@@ -34,7 +34,9 @@ def test_a_workspace_changes_its_own_fields_and_an_operator_all(platform: Platfo
     assert [event["payload"] for event in reversed(events)] == [OWN, OPERATORS]
 
 
-@pytest.mark.parametrize("field", ["name", "tier", "parent_id", "isolated", "visibility", "budget_limit", "runtime"])
+@pytest.mark.parametrize(
+    "field", ["name", "tier", "parent_id", "isolated", "visibility", "budget_limit", "runtime"]
+)
 def test_a_workspace_cannot_set_itself_free(platform: Platform, field: str) -> None:
     lead = platform.join("lead")
     client = platform.join("a", lead.workspace_id)
