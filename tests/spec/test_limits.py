@@ -63,3 +63,15 @@ def test_signing_in_and_minting_have_limits_of_their_own(limited: Platform) -> N
 def test_without_limits_no_answer_speaks_of_them(platform: Platform) -> None:
     headers = platform.call("GET", "/workspaces").headers
     assert not [name for name in headers if name.lower().startswith("x-ratelimit")]
+
+
+def test_any_number_of_agents_behind_one_address_learn_that_they_were_removed(configured: Start) -> None:
+    platform = configured(RATE_LIMIT=600, RATE_LIMIT_ANON=10)
+    made = [platform.ok("POST", "/workspaces", json={"name": name, "external": True}) for name in ("a", "b")]
+    removed, unclaimed = made[0]["id"], made[1]["id"]
+    platform.ok("DELETE", f"/workspaces/{removed}")
+    for workspace_id, token in ((removed, made[0]["connection"]["auth_token"]), (unclaimed, "")):
+        path = f"/workspaces/{workspace_id}/state"
+        answers = [platform.call("GET", path, token) for _ in range(30)]
+        assert {answer.status_code for answer in answers} == {404}
+        assert all(answer.json()["deleted"] for answer in answers)

@@ -57,17 +57,17 @@ class Doorkeeper:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    async def know(self, visit: Visit, route: Route) -> Principal:
-        """Who comes, in which organisation and as whom. A wrong credential costs the address it came from.
+    async def know(self, visit: Visit, route: Route, stranger_cost: int = FAILED_LOGIN_COSTS) -> Principal:
+        """Return the caller, in its organisation and role. A wrong credential costs the address it came from.
 
-        A visit is counted, for whoever shows the credential, before anything is written down for it.
+        A visit is counted for the owner of the credential before anything is written down for it.
         """
         presented = presented_by(visit.arrival, route)
         try:
             caller = visit.caller = await self._gate.identity.authenticate(presented)
         except Refusal as refusal:
-            if refusal.status == 401:
-                self.count_stranger(visit, FAILED_LOGIN_COSTS)
+            if refusal.status == 401 and stranger_cost:
+                self.count_stranger(visit, stranger_cost)
             raise
         self._count(visit, route, caller)
         if presented.is_cookie:

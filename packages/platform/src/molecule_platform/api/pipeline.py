@@ -258,14 +258,18 @@ class Pipeline:
         """Tell everyone of a workspace that it is gone, and strangers the same of one that is unclaimed."""
         named = call.path["id"].lower()
         presence = await self._gate.authority.presence(named) if ids.is_uuid(named) else "gone"
+        if presence == "known":
+            return await self._know(passage, call)
         try:
-            await self._know(passage, call)
+            # At no cost to a stranger: many agents behind one address may be removed at once.
+            call.caller = await self._door.know(passage, call.route, stranger_cost=0)
         except Refusal as refusal:
-            if presence == "known" or refusal.code == "rate-limited":
+            if refusal.code == "rate-limited":
                 raise
             raise _deleted(named) from refusal
         if presence == "gone":
             raise _deleted(named)
+        return None
 
     async def _know(self, passage: _Passage, call: Call) -> None:
         route = call.route
