@@ -46,7 +46,7 @@ class Attempt:
 
 @dataclass
 class ReplicaLog:
-    """What one replica answered: to the first send of each message, and to `/ready`."""
+    """Responses of one replica to the first send of each message, and to `/ready`."""
 
     process: PlatformProcess
     sends: list[Attempt] = field(default_factory=list[Attempt])
@@ -68,7 +68,7 @@ class ReplicaLog:
 
 @dataclass
 class Report:
-    """What came of one fault."""
+    """Result of one fault."""
 
     failed_at: float
     healed_at: float

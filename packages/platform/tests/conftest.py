@@ -150,7 +150,7 @@ class Answer:
 
 
 class Knock:
-    """One request to the house over ASGI, without a socket. `leaves` is set when the caller hangs up."""
+    """One ASGI request to the platform, without a socket. `leaves` is set when the caller disconnects."""
 
     def __init__(self, method: str, target: str, headers: Mapping[str, str], content: bytes = b"") -> None:
         path, _, query = target.partition("?")

@@ -102,7 +102,7 @@ class RunRoutes:
         return json_response({"state": state.value})
 
     async def identify(self, request: Request) -> tuple[Any, Answerer]:
-        """Who asks. Raises AuthError."""
+        """Return the caller and its identity as an answerer. Raises AuthError."""
         model, caller = await self._gate.identify(bearer_token(request.headers), request.headers)
         asgi.count_connection(request.scope, caller.principal)
         return model, caller

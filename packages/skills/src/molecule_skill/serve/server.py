@@ -21,7 +21,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 
 async def serve_until_signal(app: Any, listener: socket.socket, started: Callable[[], None]) -> None:
-    """Serve until SIGTERM or SIGINT, then drain: runs end first, and their callers hear of it."""
+    """Serve until SIGTERM or SIGINT, then drain: runs end before their connections close."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
