@@ -15,12 +15,12 @@ from molecule_platform.domain.messages import Message, new_message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.egress import guard, heads
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.gateway.links.push import PushLink
+from molecule_platform.gateway.links.push import HttpAgentClient
 from molecule_platform.keys import signing
-from molecule_platform.ports.links import Dispatch
+from molecule_platform.ports.links import Delivery
 from molecule_platform.ports.signing import Signer
 from molecule_platform.services.assertions import CallerAssertions
-from molecule_platform.services.living_keys import LivingKeys
+from molecule_platform.services.living_keys import ActiveSigners
 from molecule_wire import assertions, ids, jsontext
 
 ORG_ID = ids.uuid7()
@@ -28,7 +28,7 @@ RUN_SECONDS = 600.0
 
 
 class _OneKey:
-    """Stands in for `LivingKeys`."""
+    """Stands in for `ActiveSigners`."""
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
@@ -79,8 +79,8 @@ class PushingPlatform:
         contexts = [ids.uuid7() for _ in range(conversations)]
         now = datetime.now(UTC)
         target = Workspace(self.workspace_id, ORG_ID, "echo", created_at=now, updated_at=now)
-        signer = CallerAssertions(cast("LivingKeys", _OneKey(self._signer)), self.url)
-        link = PushLink(cast("Outbound", None), 0, lambda: datetime.now(UTC), signer.sign)
+        signer = CallerAssertions(cast("ActiveSigners", _OneKey(self._signer)), self.url)
+        link = HttpAgentClient(cast("Outbound", None), 0, lambda: datetime.now(UTC), signer.sign)
         way = heads.way_to(guard.CheckedUrl(url, "http", "127.0.0.1", 0, None))
         secret, base = self.agent["dispatch_secret"], _message(self.workspace_id)
 
@@ -98,7 +98,7 @@ class PushingPlatform:
             )
             context_id = said.get("contextId") or ids.uuid7()
             named = base.but(id=ids.uuid7(), message_ref=said["messageId"], context_id=context_id)
-            head = link._headers(Dispatch(target, named, secret, RUN_SECONDS), "1.0")
+            head = link._headers(Delivery(target, named, secret, RUN_SECONDS), "1.0")
             return heads.request(way, "POST", head, body)
 
         return dispatched

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from molecule_platform.app import House
+from molecule_platform.app import Platform
 
 PAUSE_SECONDS = 0.005
 LAG_FILE = "MEASURED_LAG_FILE"
 
-_open = House.open
+_open = Platform.open
 
 
 async def sample(path: Path) -> None:
@@ -28,7 +28,7 @@ async def sample(path: Path) -> None:
             file.write(f"{time.time():.3f} {max(late, 0.0):.4f}\n")
 
 
-async def _open_measured(*args: Any, **more: Any) -> House:
+async def _open_measured(*args: Any, **more: Any) -> Platform:
     house = await _open(*args, **more)
     _probes.add(asyncio.create_task(sample(Path(os.environ[LAG_FILE]))))
     return house
@@ -39,4 +39,4 @@ _probes: set[asyncio.Task[None]] = set()
 
 def install() -> None:
     """Measure every platform that this process opens."""
-    House.open = _open_measured  # pyright: ignore[reportAttributeAccessIssue]
+    Platform.open = _open_measured  # pyright: ignore[reportAttributeAccessIssue]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from molecule_platform.api.limits import Limits
+from molecule_platform.api.limits import RateLimiter
 from molecule_platform.app import house, staff
 from molecule_platform.domain import messages, push
 from molecule_platform.ports.provisioner import Provisioner
@@ -181,4 +181,4 @@ def prompt_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
 def still_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """No time passes for the limits: nothing may be asked again because the machine is slow."""
     now = time.time()
-    monkeypatch.setattr(house, "Limits", partial(Limits, now=lambda: now))
+    monkeypatch.setattr(house, "Limits", partial(RateLimiter, now=lambda: now))

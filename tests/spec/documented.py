@@ -10,7 +10,7 @@ from molecule_platform.api import openapi
 from molecule_platform.api.route import Route
 from molecule_platform.api.router import Router
 from molecule_platform.api.routes import TABLE
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_wire import errors
 
 _ROUTER = Router(TABLE)
@@ -23,7 +23,7 @@ def check(answer: requests.Response) -> None:
     path = unquote(urlsplit(answer.request.url).path)
     try:
         match = _ROUTER.match(answer.request.method, path)
-    except Refusal:
+    except ApiError:
         return
     if match is None or match.route.media != "application/json":
         return

@@ -15,7 +15,7 @@ from requests.adapters import HTTPAdapter
 
 from molecule_agent import RemoteAgentClient
 from molecule_platform import settings
-from molecule_platform.app import House
+from molecule_platform.app import Platform as RunningPlatform
 from molecule_platform.cli import serving
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.testing import servers
@@ -183,7 +183,7 @@ class Running:
 
     async def _serve(self) -> None:
         chosen, _warnings = settings.load(self._flags, {}, {})
-        platform = await House.open(chosen, self._provisioner)
+        platform = await RunningPlatform.open(chosen, self._provisioner)
         server = serving.make_server(platform)
         try:
             await server.start(serving.listen("127.0.0.1", chosen.port))

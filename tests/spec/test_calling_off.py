@@ -16,9 +16,9 @@ import requests
 
 from molecule_agent import InboundMessage, PushDelivery, RemoteAgentClient
 from molecule_platform.app import staff
-from molecule_platform.services.carrying import Bounds
+from molecule_platform.services.carrying import AttemptLimits
 from molecule_platform.testing import rude_agent
-from molecule_platform.testing.rude_agent import RudeAgent
+from molecule_platform.testing.rude_agent import MisbehavingAgent
 from molecule_platform.testing.rude_exchange import Arrival
 from molecule_wire.a2a import operations
 from tests.spec import streams
@@ -34,13 +34,13 @@ A2A_CARD = {
 
 
 @pytest.fixture
-def agent() -> Iterator[RudeAgent]:
+def agent() -> Iterator[MisbehavingAgent]:
     """An agent that is polite until it is told otherwise."""
     with rude_agent.running() as running:
         yield running
 
 
-def joined(platform: Platform, agent: RudeAgent, card: dict[str, Any] = A2A_CARD) -> RemoteAgentClient:
+def joined(platform: Platform, agent: MisbehavingAgent, card: dict[str, Any] = A2A_CARD) -> RemoteAgentClient:
     client = platform.join("rude")
     body = {"id": client.workspace_id, "url": agent.url, "agent_card": card}
     platform.ok("POST", "/registry/register", token=client.load_token(), json=body)
@@ -85,14 +85,14 @@ def called_off(platform: Platform, message_id: str) -> None:
     assert ended["status"] == "cancelled"
 
 
-def cancels(agent: RudeAgent) -> list[str]:
+def cancels(agent: MisbehavingAgent) -> list[str]:
     """The names of the tasks that the agent was asked to cancel."""
     seen: list[Arrival] = list(agent.seen)
     asked = [arrival.request for arrival in seen if arrival.request.operation is operations.CANCEL]
     return [request.task_id or "" for request in asked]
 
 
-def task_ids(agent: RudeAgent) -> list[str]:
+def task_ids(agent: MisbehavingAgent) -> list[str]:
     return list(agent._tasks)
 
 
@@ -104,7 +104,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 
 def test_a_task_that_is_named_after_the_cancel_is_cancelled_by_its_name(
-    platform: Platform, agent: RudeAgent
+    platform: Platform, agent: MisbehavingAgent
 ) -> None:
     client = joined(platform, agent)
     agent.script.append("slow-task")
@@ -127,7 +127,7 @@ def test_a_task_that_is_named_after_the_cancel_is_cancelled_by_its_name(
     ],
 )
 def test_whoever_waits_for_the_answer_learns_of_the_cancel_before_the_agent_has_spoken(
-    platform: Platform, agent: RudeAgent, path: str, body: dict[str, Any]
+    platform: Platform, agent: MisbehavingAgent, path: str, body: dict[str, Any]
 ) -> None:
     client = joined(platform, agent, CARD)
     agent.script.append("slow-task")
@@ -147,7 +147,7 @@ def test_whoever_waits_for_the_answer_learns_of_the_cancel_before_the_agent_has_
 
 
 def test_an_agent_that_does_not_say_what_it_speaks_is_only_listened_to(
-    platform: Platform, agent: RudeAgent
+    platform: Platform, agent: MisbehavingAgent
 ) -> None:
     client = joined(platform, agent, CARD)
     agent.script.append("slow-task")
@@ -160,7 +160,7 @@ def test_an_agent_that_does_not_say_what_it_speaks_is_only_listened_to(
 
 @pytest.mark.parametrize("manner", ["slow-end", "slow-message"])
 def test_an_agent_that_is_done_is_asked_nothing_more(
-    platform: Platform, agent: RudeAgent, manner: str
+    platform: Platform, agent: MisbehavingAgent, manner: str
 ) -> None:
     client = joined(platform, agent, CARD)
     agent.script += [manner, "polite"]
@@ -175,9 +175,9 @@ def test_an_agent_that_is_done_is_asked_nothing_more(
 
 
 def test_an_agent_that_never_speaks_is_hung_up_on_after_a_while(
-    patched: Start, agent: RudeAgent, monkeypatch: pytest.MonkeyPatch
+    patched: Start, agent: MisbehavingAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staff, "Bounds", partial(Bounds, listen_seconds=0.3))
+    monkeypatch.setattr(staff, "Bounds", partial(AttemptLimits, listen_seconds=0.3))
     platform = patched()
     client = joined(platform, agent, CARD)
     agent.script.append("silent")
@@ -188,7 +188,7 @@ def test_an_agent_that_never_speaks_is_hung_up_on_after_a_while(
     assert cancels(agent) == []
 
 
-def test_a_deadline_is_told_as_a_cancel_is(platform: Platform, agent: RudeAgent) -> None:
+def test_a_deadline_is_told_as_a_cancel_is(platform: Platform, agent: MisbehavingAgent) -> None:
     client = joined(platform, agent, CARD)
     agent.script.append("slow-task")
     headers = {"A2A-Version": "1.0", "X-Timeout": "2", "Prefer": "wait=30"}
@@ -199,7 +199,7 @@ def test_a_deadline_is_told_as_a_cancel_is(platform: Platform, agent: RudeAgent)
     assert cancels(agent) == task_ids(agent)
 
 
-def test_a_platform_that_stops_waits_for_nobody_s_first_word(restarting: Start, agent: RudeAgent) -> None:
+def test_a_platform_that_stops_waits_for_no_first_event(restarting: Start, agent: MisbehavingAgent) -> None:
     platform = restarting(MOLECULE_A2A_HOLD_SECONDS=1)
     client = joined(platform, agent)
     agent.script.append("silent")

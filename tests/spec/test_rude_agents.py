@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from molecule_platform.testing import rude_agent
-from molecule_platform.testing.rude_agent import RudeAgent
+from molecule_platform.testing.rude_agent import MisbehavingAgent
 from tests.spec.platforms import Platform, Start
 
 pytestmark = pytest.mark.usefixtures("prompt_retries")
@@ -25,13 +25,13 @@ CARD = {
 
 
 @pytest.fixture
-def agent() -> Iterator[RudeAgent]:
+def agent() -> Iterator[MisbehavingAgent]:
     """An agent that is polite until it is told otherwise."""
     with rude_agent.running() as running:
         yield running
 
 
-def joined(platform: Platform, agent: RudeAgent) -> Any:
+def joined(platform: Platform, agent: MisbehavingAgent) -> Any:
     client = platform.join("rude")
     body = {"id": client.workspace_id, "url": agent.url, "agent_card": CARD}
     platform.ok("POST", "/registry/register", token=client.load_token(), json=body)
@@ -77,7 +77,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("manner", ["too-many", "busy", "broken", "reset"])
 def test_an_agent_that_is_busy_broken_or_hangs_up_is_tried_again_and_answers(
-    platform: Platform, agent: RudeAgent, manner: str
+    platform: Platform, agent: MisbehavingAgent, manner: str
 ) -> None:
     client = joined(platform, agent)
     agent.script.append(manner)
@@ -92,7 +92,7 @@ def test_an_agent_that_is_busy_broken_or_hangs_up_is_tried_again_and_answers(
 
 @pytest.mark.parametrize("manner", ["accepted-task", "later"])
 def test_an_agent_that_is_still_working_is_asked_until_it_is_done(
-    platform: Platform, agent: RudeAgent, manner: str
+    platform: Platform, agent: MisbehavingAgent, manner: str
 ) -> None:
     client = joined(platform, agent)
     agent.script.append(manner)
@@ -103,7 +103,7 @@ def test_an_agent_that_is_still_working_is_asked_until_it_is_done(
 
 
 def test_work_promised_without_a_task_is_answered_by_a_message_of_the_agent_s(
-    platform: Platform, agent: RudeAgent
+    platform: Platform, agent: MisbehavingAgent
 ) -> None:
     client = joined(platform, agent)
     agent.script.append("accepted")
@@ -129,7 +129,7 @@ def test_work_promised_without_a_task_is_answered_by_a_message_of_the_agent_s(
 
 @pytest.mark.parametrize("manner", ["garbage", "html", "redirect"])
 def test_an_answer_that_cannot_be_read_ends_the_message_and_is_not_asked_for_twice(
-    platform: Platform, agent: RudeAgent, manner: str
+    platform: Platform, agent: MisbehavingAgent, manner: str
 ) -> None:
     client = joined(platform, agent)
     agent.script.append(manner)
@@ -142,7 +142,7 @@ def test_an_answer_that_cannot_be_read_ends_the_message_and_is_not_asked_for_twi
 
 
 def test_an_answer_that_is_too_large_is_refused_and_not_asked_for_twice(
-    configured: Start, agent: RudeAgent
+    configured: Start, agent: MisbehavingAgent
 ) -> None:
     platform = configured(MOLECULE_A2A_MAX_RESPONSE_BYTES=2 * 1024 * 1024)
     client = joined(platform, agent)
@@ -154,7 +154,7 @@ def test_an_answer_that_is_too_large_is_refused_and_not_asked_for_twice(
 
 
 def test_a_stream_that_is_too_large_ends_with_a_last_event_and_is_not_joined_again(
-    configured: Start, agent: RudeAgent
+    configured: Start, agent: MisbehavingAgent
 ) -> None:
     platform = configured(MOLECULE_A2A_MAX_RESPONSE_BYTES=4 * 1024 * 1024)
     client = joined(platform, agent)
@@ -169,7 +169,7 @@ def test_a_stream_that_is_too_large_ends_with_a_last_event_and_is_not_joined_aga
 
 
 def test_an_answer_of_too_many_values_is_refused_before_it_is_read(
-    platform: Platform, agent: RudeAgent
+    platform: Platform, agent: MisbehavingAgent
 ) -> None:
     client = joined(platform, agent)
     agent.script.append("many-values")
@@ -181,7 +181,7 @@ def test_an_answer_of_too_many_values_is_refused_before_it_is_read(
 
 @pytest.mark.parametrize("manner", ["half-frame", "cut"])
 def test_a_stream_that_breaks_off_is_joined_again_and_its_reader_notices_nothing(
-    platform: Platform, agent: RudeAgent, manner: str
+    platform: Platform, agent: MisbehavingAgent, manner: str
 ) -> None:
     client = joined(platform, agent)
     agent.script.append(manner)
@@ -194,7 +194,7 @@ def test_a_stream_that_breaks_off_is_joined_again_and_its_reader_notices_nothing
 
 
 @pytest.mark.parametrize("manner", ["half-frame", "cut"])
-def test_half_an_answer_is_asked_for_again(platform: Platform, agent: RudeAgent, manner: str) -> None:
+def test_half_an_answer_is_asked_for_again(platform: Platform, agent: MisbehavingAgent, manner: str) -> None:
     client = joined(platform, agent)
     agent.script.append(manner)
     answer = sent(platform, client.workspace_id)
@@ -203,7 +203,7 @@ def test_half_an_answer_is_asked_for_again(platform: Platform, agent: RudeAgent,
 
 
 def test_an_agent_that_says_nothing_is_given_up_after_its_idle_time_and_the_sender_is_told(
-    configured: Start, agent: RudeAgent
+    configured: Start, agent: MisbehavingAgent
 ) -> None:
     platform = configured(A2A_IDLE_TIMEOUT_SECONDS=1, MESSAGE_MAX_ATTEMPTS=1)
     client = joined(platform, agent)
@@ -214,7 +214,7 @@ def test_an_agent_that_says_nothing_is_given_up_after_its_idle_time_and_the_send
 
 
 def test_the_caller_s_deadline_ends_a_silent_dispatch_and_the_agent_is_told_the_time(
-    platform: Platform, agent: RudeAgent
+    platform: Platform, agent: MisbehavingAgent
 ) -> None:
     client = joined(platform, agent)
     agent.script.append("silent")
@@ -224,7 +224,7 @@ def test_the_caller_s_deadline_ends_a_silent_dispatch_and_the_agent_is_told_the_
     assert row(platform, client.workspace_id)["status"] == "expired"
 
 
-def test_a_trickle_of_blanks_is_no_sign_of_work(configured: Start, agent: RudeAgent) -> None:
+def test_a_trickle_of_blanks_is_no_sign_of_work(configured: Start, agent: MisbehavingAgent) -> None:
     platform = configured(A2A_IDLE_TIMEOUT_SECONDS=1, MESSAGE_MAX_ATTEMPTS=1)
     client = joined(platform, agent)
     agent.script.append("trickle")

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from molecule_platform.app import House
+from molecule_platform.app import Platform
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.settings import Settings, loading
@@ -196,7 +196,7 @@ class Knock:
 class Visitor:
     """Speaks to the house as a web server would, without a socket; as the administrator of one org."""
 
-    def __init__(self, house: House, org: str) -> None:
+    def __init__(self, house: Platform, org: str) -> None:
         self.house = house
         self.org = org
 
@@ -267,15 +267,15 @@ def _settings(data: Path, empty_database: Path) -> Settings:
 @pytest.fixture(scope="module")
 async def shared_house(
     tmp_path_factory: pytest.TempPathFactory, empty_database: Path
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Platform]:
     """The house of all tests of a module."""
-    house = await House.open(_settings(tmp_path_factory.mktemp("shared") / "data", empty_database))
+    house = await Platform.open(_settings(tmp_path_factory.mktemp("shared") / "data", empty_database))
     yield house
     await house.close()
 
 
 @pytest.fixture
-async def visit(shared_house: House) -> Visitor:
+async def visit(shared_house: Platform) -> Visitor:
     """Somebody who knocks at the house of the module, in an organisation of this test alone."""
     org = f"org-{uuid4()}"
     visitor = Visitor(shared_house, "default")
@@ -288,7 +288,7 @@ def open_house(tmp_path: Path, empty_database: Path) -> OpenHouse:
     """Opens a house of the test's own, in the event loop where it is called; the test closes it."""
 
     async def open_() -> Visitor:
-        return Visitor(await House.open(_settings(tmp_path / "data", empty_database)), "default")
+        return Visitor(await Platform.open(_settings(tmp_path / "data", empty_database)), "default")
 
     return open_
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from molecule_a2a.asgi import Application, Receive, Scope, Send
 from molecule_platform import settings as platform_settings
-from molecule_platform.app import House
+from molecule_platform.app import Platform
 from molecule_platform.cli import lock
 from molecule_platform.settings import Settings
 
@@ -19,13 +19,13 @@ def create_app(settings: Settings | None = None) -> Application:
     """Return the platform. It opens with the ASGI lifespan; without settings the environment has them."""
     if settings is None:
         settings, _warnings = platform_settings.load({}, os.environ)
-    return _Platform(settings)
+    return _Application(settings)
 
 
-class _Platform:
+class _Application:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._house: House | None = None
+        self._house: Platform | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -41,7 +41,7 @@ class _Platform:
             try:
                 os.umask(0o077)  # files of the platform are for its owner alone
                 exits.enter_context(lock.hold(self._settings.data_dir))
-                self._house = await House.open(self._settings)
+                self._house = await Platform.open(self._settings)
             except Exception as problem:  # noqa: BLE001 - the server shows the message and exits
                 await send({"type": "lifespan.startup.failed", "message": str(problem)})
                 return

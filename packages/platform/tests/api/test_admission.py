@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from molecule_platform.api.admission import Doorkeeper, Gate, Visit
-from molecule_platform.api.arrival import Arrival, Edge
-from molecule_platform.api.exchange import Incoming
-from molecule_platform.api.limits import Limits
-from molecule_platform.api.open_requests import OpenRequests
+from molecule_platform.api.admission import AdmissionControl, AuthContext, Authenticator
+from molecule_platform.api.arrival import EdgeSettings, Request
+from molecule_platform.api.exchange import HttpInput
+from molecule_platform.api.limits import RateLimiter
+from molecule_platform.api.open_requests import ConcurrencyLimiter
 from molecule_platform.api.route import Route
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Visitor
@@ -28,19 +28,21 @@ class Porch:
 
     def __init__(self, visit: Visitor) -> None:
         self.visit = visit
-        limits = Limits(16, 16, lambda: 1, lambda: 0.0)
+        limits = RateLimiter(16, 16, lambda: 1, lambda: 0.0)
         staff, gate = visit.house._staff, visit.house._pipeline._gate
-        self.door = Doorkeeper(Gate(staff.identity, staff.authority, limits, gate.keyed, OpenRequests(0)))
+        self.door = Authenticator(
+            AdmissionControl(staff.identity, staff.authority, limits, gate.keyed, ConcurrencyLimiter(0))
+        )
 
     async def come(
         self, *more: tuple[str, str], route: Route = LISTING, query: str = "", **headers: str
     ) -> Principal | str:
         """Who came in, or why nobody did."""
         sent = {name.replace("_", "-"): value for name, value in (*headers.items(), *more)}
-        came = Incoming("GET", route.path, query.encode(), sent, peer="::1")
+        came = HttpInput("GET", route.path, query.encode(), sent, peer="::1")
         try:
-            return await self.door.know(Visit(Arrival(came, Edge()), route), route)
-        except Refusal as refusal:
+            return await self.door.authenticate(AuthContext(Request(came, EdgeSettings()), route), route)
+        except ApiError as refusal:
             return refusal.code
 
     async def deeds(self) -> list[str]:

@@ -7,48 +7,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.api import arrival
-from molecule_platform.api.arrival import Edge
-from molecule_platform.api.exchange import Incoming
-from molecule_platform.api.hosts import KnownHosts
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.api.arrival import EdgeSettings
+from molecule_platform.api.exchange import HttpInput
+from molecule_platform.api.hosts import AllowedHosts
+from molecule_platform.domain.refusals import ApiError
 
-PROXY = Edge(trusted_proxies=(ipaddress.ip_network("10.0.0.0/8"),))
+PROXY = EdgeSettings(trusted_proxies=(ipaddress.ip_network("10.0.0.0/8"),))
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
-def came(client: str = "192.0.2.7", scheme: str = "http", **headers: str) -> Incoming:
+def came(client: str = "192.0.2.7", scheme: str = "http", **headers: str) -> HttpInput:
     named = {"host": "platform", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return Incoming("GET", "/health", b"a=1&a=2&b=", named, scheme, client)
+    return HttpInput("GET", "/health", b"a=1&a=2&b=", named, scheme, client)
 
 
 def test_a_forwarded_address_is_believed_only_from_a_trusted_proxy() -> None:
     said = {"x_forwarded_for": "203.0.113.9, 10.0.0.2"}
-    assert arrival.Arrival(came("10.0.0.1", **said), PROXY).address == "203.0.113.9"
-    assert arrival.Arrival(came("192.0.2.7", **said), PROXY).address == "192.0.2.7"
-    assert arrival.Arrival(came("10.0.0.1", **said), Edge()).address == "10.0.0.1"
+    assert arrival.Request(came("10.0.0.1", **said), PROXY).address == "203.0.113.9"
+    assert arrival.Request(came("192.0.2.7", **said), PROXY).address == "192.0.2.7"
+    assert arrival.Request(came("10.0.0.1", **said), EdgeSettings()).address == "10.0.0.1"
 
 
 def test_an_address_that_a_client_put_in_front_is_not_believed() -> None:
     forged = came("10.0.0.1", x_forwarded_for="1.1.1.1, 203.0.113.9")
-    assert arrival.Arrival(forged, PROXY).address == "203.0.113.9"
+    assert arrival.Request(forged, PROXY).address == "203.0.113.9"
 
 
 def test_the_base_url_is_the_setting_else_what_a_trusted_proxy_says_else_the_host() -> None:
     forwarded = {"x_forwarded_host": "molecule.example", "x_forwarded_proto": "https"}
-    assert arrival.Arrival(came("10.0.0.1", **forwarded), PROXY).base_url == "https://molecule.example"
-    assert arrival.Arrival(came(**forwarded), PROXY).base_url == "http://platform"
-    told = Edge(external_url="https://agents.example")
-    assert arrival.Arrival(came(**forwarded), told).base_url == "https://agents.example"
+    assert arrival.Request(came("10.0.0.1", **forwarded), PROXY).base_url == "https://molecule.example"
+    assert arrival.Request(came(**forwarded), PROXY).base_url == "http://platform"
+    told = EdgeSettings(external_url="https://agents.example")
+    assert arrival.Request(came(**forwarded), told).base_url == "https://agents.example"
 
 
 @pytest.mark.parametrize(("scheme", "base"), [("ws", "http://platform"), ("wss", "https://platform")])
 def test_a_websocket_comes_from_the_same_origin_as_its_page(scheme: str, base: str) -> None:
-    assert arrival.Arrival(came(scheme=scheme), Edge()).base_url == base
+    assert arrival.Request(came(scheme=scheme), EdgeSettings()).base_url == base
 
 
 def test_a_trace_goes_on_with_a_step_of_our_own() -> None:
     given_trace = f"00-{TRACE}-00f067aa0ba902b7-01"
-    read = arrival.Arrival(came(traceparent=given_trace), Edge())
+    read = arrival.Request(came(traceparent=given_trace), EdgeSettings())
     version, trace, span, flags = read.traceparent.split("-")
     assert (version, trace, flags, read.trace_id) == ("00", TRACE, "01", TRACE)
     assert span != "00f067aa0ba902b7"
@@ -59,7 +59,7 @@ def test_a_trace_goes_on_with_a_step_of_our_own() -> None:
     ["", "nonsense", f"00-{'0' * 32}-00f067aa0ba902b7-01", f"00-{TRACE}-{'0' * 16}-01", f"01-{TRACE}-x-01"],
 )
 def test_a_broken_trace_begins_anew(broken: str) -> None:
-    read = arrival.Arrival(came(traceparent=broken), Edge())
+    read = arrival.Request(came(traceparent=broken), EdgeSettings())
     assert len(read.trace_id) == 32
     assert read.trace_id not in (TRACE, "0" * 32)
 
@@ -69,13 +69,13 @@ def test_a_request_id_is_taken_when_it_is_plain_and_made_when_it_is_not(given_id
     made = came()
     made.headers = {**made.headers, "x-request-id": given_id.encode().decode("latin-1")}
     plain = 1 <= len(given_id) <= 128 and all(c.isascii() and (c.isalnum() or c in "._-") for c in given_id)
-    read = arrival.Arrival(made, Edge())
+    read = arrival.Request(made, EdgeSettings())
     assert (read.request_id == given_id) is plain
     assert read.request_id
 
 
 def test_the_session_is_found_among_other_cookies() -> None:
-    read = arrival.Arrival(came(cookie='a=b; molecule_session="xyz"; c=d'), Edge())
+    read = arrival.Request(came(cookie='a=b; molecule_session="xyz"; c=d'), EdgeSettings())
     assert (read.session, read.bearer) == ("xyz", None)
 
 
@@ -87,12 +87,12 @@ def test_the_name_of_a_session_s_cookie_holds_the_port_because_browsers_do_not_t
         ("platform", "http", "molecule_session_80", "older"),
         ("platform", "https", "molecule_session_443", "older"),
     ):
-        read = arrival.Arrival(came(scheme=scheme, host=host, cookie=both), Edge())
+        read = arrival.Request(came(scheme=scheme, host=host, cookie=both), EdgeSettings())
         assert (read.session_name, read.session) == (name, session)
 
 
 def test_a_listed_origin_counts_as_our_own_and_no_other_does() -> None:
-    listing = Edge(cors_origins=frozenset({"https://console.example"}))
+    listing = EdgeSettings(cors_origins=frozenset({"https://console.example"}))
     for headers, own in (
         ({"origin": "https://console.example"}, True),
         ({"referer": "http://platform/page"}, True),
@@ -100,10 +100,10 @@ def test_a_listed_origin_counts_as_our_own_and_no_other_does() -> None:
         ({"origin": "null"}, False),
         ({}, False),
     ):
-        assert arrival.Arrival(came(**headers), listing).is_from_own_page is own
+        assert arrival.Request(came(**headers), listing).is_from_own_page is own
 
 
-NAMES = KnownHosts(["https://molecule.example", "http://agents.internal:8080"], ["molecule", "other:9000"])
+NAMES = AllowedHosts(["https://molecule.example", "http://agents.internal:8080"], ["molecule", "other:9000"])
 
 
 @pytest.mark.parametrize(
@@ -122,21 +122,23 @@ NAMES = KnownHosts(["https://molecule.example", "http://agents.internal:8080"], 
     ],
 )
 def test_only_names_of_the_platform_are_known(host: str, known: bool) -> None:
-    assert NAMES.knows(host, "192.0.2.1:8080") is known
+    assert NAMES.allows(host, "192.0.2.1:8080") is known
 
 
 def test_a_proxy_speaks_for_the_name_only_if_it_is_trusted() -> None:
-    known = Edge(hosts=NAMES, trusted_proxies=PROXY.trusted_proxies)
-    named = Edge(hosts=NAMES, trusted_proxies=PROXY.trusted_proxies, external_url="https://molecule.example")
+    known = EdgeSettings(hosts=NAMES, trusted_proxies=PROXY.trusted_proxies)
+    named = EdgeSettings(
+        hosts=NAMES, trusted_proxies=PROXY.trusted_proxies, external_url="https://molecule.example"
+    )
     forwarded = {"host": "upstream", "x_forwarded_host": "molecule.example"}
-    arrival.Arrival(came("10.0.0.1", **forwarded), known).check_host()
-    arrival.Arrival(came("10.0.0.1", host="upstream"), named).check_host()
+    arrival.Request(came("10.0.0.1", **forwarded), known).check_host()
+    arrival.Request(came("10.0.0.1", host="upstream"), named).check_host()
     for edge, peer, headers in (
         (known, "10.0.0.1", {"host": "molecule", "x_forwarded_host": "evil.example"}),
         (known, "192.0.2.7", forwarded),
         (named, "192.0.2.7", {"host": "upstream"}),
     ):
-        with pytest.raises(Refusal) as refused:
-            arrival.Arrival(came(peer, **headers), edge).check_host()
+        with pytest.raises(ApiError) as refused:
+            arrival.Request(came(peer, **headers), edge).check_host()
         assert (refused.value.code, refused.value.status) == ("misdirected-request", 421)
         assert "MOLECULE_ALLOWED_HOSTS" in refused.value.sentence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from molecule_platform.services import repeats
-from molecule_platform.services.creation import Creation
+from molecule_platform.services.creation import WorkspaceCreator
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Visitor
@@ -63,7 +63,7 @@ async def test_a_request_that_broke_is_not_done_twice_and_its_repeat_does_not_wa
         raise RuntimeError("a fault of ours")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Creation, "create", broken)
+        patch.setattr(WorkspaceCreator, "create", broken)
         assert (await visit("POST", "/workspaces", ADA, headers=KEY)).status == 500
     monkeypatch.setattr(repeats, "WAIT_SECONDS", 60.0)
     async with asyncio.timeout(30):

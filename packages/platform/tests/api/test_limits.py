@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.api.limits import MOST_BUCKETS, Limits, Rate
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.api.limits import MOST_BUCKETS, RateLimit, RateLimiter
+from molecule_platform.domain.refusals import ApiError
 
 
 class Time:
@@ -18,11 +18,11 @@ class Time:
         return self.now
 
 
-def limits(time: Time, per_minute: int = 600, anonymous: int = 60, replicas: int = 1) -> Limits:
-    return Limits(per_minute, anonymous, lambda: replicas, time)
+def limits(time: Time, per_minute: int = 600, anonymous: int = 60, replicas: int = 1) -> RateLimiter:
+    return RateLimiter(per_minute, anonymous, lambda: replicas, time)
 
 
-def is_let_in(limited: Limits, key: str = "user:ann", known: bool = True, cost: float = 1) -> bool:
+def is_let_in(limited: RateLimiter, key: str = "user:ann", known: bool = True, cost: float = 1) -> bool:
     budget = limited.take(key, known=known, cost=cost)
     assert budget is not None
     return budget.retry_after is None
@@ -88,7 +88,7 @@ def test_zero_means_no_limit_for_that_kind_of_caller_alone() -> None:
 
 def test_a_route_s_own_rate_replaces_the_general_one() -> None:
     limited = limits(Time())
-    own = Rate(10, 3600, 10)
+    own = RateLimit(10, 3600, 10)
     passed = [limited.take("mint ann", known=True, own=own) for _ in range(12)]
     assert [budget is not None and budget.retry_after is None for budget in passed] == [True] * 10 + [
         False
@@ -103,7 +103,7 @@ def test_a_refusal_says_when_to_come_back_as_a_whole_number() -> None:
     assert is_let_in(limited)
     budget = limited.take("user:ann", known=True)
     assert budget is not None
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         budget.check()
     assert (refused.value.code, refused.value.extras["retry_after"]) == ("rate-limited", 15)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.api.arrival import Edge
+from molecule_platform.api.arrival import EdgeSettings
 from molecule_platform.api.nouns.inbox import LeaseInbox
 from molecule_platform.api.nouns.registry import Register
 from molecule_platform.api.pipeline import Pipeline
@@ -19,7 +19,7 @@ from molecule_platform.api.routes import TABLE
 from molecule_platform.api.shapes import NewBody
 from molecule_platform.domain.authorisation import ANY, PUBLIC
 from molecule_platform.domain.principals import KNOWN_SCOPES
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from tests.rows import each_row
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_a_row_without_a_handler_or_a_handler_without_a_row_stops_the_start(spoi
         handlers["secret.door"] = handler
     nothing = cast("Any", None)
     with pytest.raises(RuntimeError, match="health" if spoilt == "missing" else "secret.door"):
-        Pipeline(handlers, nothing, nothing, Edge(), nothing, nothing)
+        Pipeline(handlers, nothing, nothing, EdgeSettings(), nothing, nothing)
 
 
 # The router
@@ -100,12 +100,12 @@ def test_head_is_served_where_get_is_and_nowhere_else() -> None:
     match = ROUTER.match("HEAD", "/health")
     assert match is not None
     assert match.route.method == "GET"
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         ROUTER.match("HEAD", "/registry/heartbeat")
 
 
 def test_a_wrong_method_says_which_are_right() -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         ROUTER.match("PATCH", f"/workspaces/{ID}/secrets")
     assert refused.value.code == "method-not-allowed"
     assert refused.value.sentence == "PATCH is not served here: use GET, POST, PUT"
@@ -211,7 +211,7 @@ def test_any_other_path_is_nobody_s(path: str, method: str) -> None:
 def test_an_id_that_is_no_uuid_is_refused(given_id: str) -> None:
     match = ROUTER.match("GET", f"/workspaces/{given_id}")
     assert match is not None
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         _ = match.workspace_id
     assert refused.value.code == "invalid-id"
 

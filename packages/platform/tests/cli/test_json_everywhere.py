@@ -223,7 +223,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     ask: Callable[..., AbstractContextManager[Any]] = client.Client._asked
 
     @contextmanager
-    def asked(self: client.Client, request: client.Request) -> Generator[Any]:
+    def asked(self: client.Client, request: client.ApiRequest) -> Generator[Any]:
         match = router.match(request.method, request.path.partition("?")[0])
         names.add("outside the table" if match is None else match.route.name)
         with ask(self, request) as response:

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import access
-from molecule_platform.domain.access import Member
+from molecule_platform.domain.access import TreeMember
 
 IDS = tuple("abcdefgh")
-Tree = dict[str, Member]
+Tree = dict[str, TreeMember]
 
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
     """Any parents at all: forests, cycles, parents of another organisation, removed parents."""
     return {
-        name: Member(
+        name: TreeMember(
             name,
             org_id=draw(st.sampled_from(["one", "one", "two"])),
             parent_id=draw(st.sampled_from([*IDS, None])),
@@ -41,7 +41,7 @@ def is_above(upper: str, lower: str, tree: Tree) -> bool:
     return False
 
 
-def obvious_rule(caller: Member, target: Member, tree: Tree, granted: bool) -> tuple[bool, str]:
+def obvious_rule(caller: TreeMember, target: TreeMember, tree: Tree, granted: bool) -> tuple[bool, str]:
     lines = [
         (target.removed, False, "removed"),
         (caller.org_id != target.org_id, False, "org"),
@@ -85,7 +85,8 @@ def test_walking_up_ends_in_a_cycle_too(tree: Tree, name: str) -> None:
 def line_of(length: int) -> Tree:
     names = [f"w{number}" for number in range(length)]
     return {
-        name: Member(name, "one", names[number - 1] if number else None) for number, name in enumerate(names)
+        name: TreeMember(name, "one", names[number - 1] if number else None)
+        for number, name in enumerate(names)
     }
 
 
@@ -110,24 +111,24 @@ def test_the_walk_up_the_tree_is_32_steps_long(depth: int, allowed: bool) -> Non
 )
 def test_each_relation_has_its_name(caller: str, target: str, relation: str) -> None:
     parents = {"root": None, "island": None, "lead": "root", "other": "root", "leaf": "lead"}
-    tree = {name: Member(name, "one", parent) for name, parent in parents.items()}
+    tree = {name: TreeMember(name, "one", parent) for name, parent in parents.items()}
     assert access.relation_between(tree[caller], tree[target], parents) == relation
 
 
 def test_a_grant_opens_what_the_tree_keeps_apart_but_not_isolation() -> None:
-    leaf, other = Member("leaf", "one", "lead"), Member("other", "one", "else")
+    leaf, other = TreeMember("leaf", "one", "lead"), TreeMember("other", "one", "else")
     assert access.judge(leaf, other, {}, granted=True).relation == "grant"
     assert access.judge(leaf, replace(other, isolated=True), {}, granted=True).rule == "isolated"
 
 
 def test_a_refusal_names_both_sides_and_says_why() -> None:
-    verdict = access.judge(Member("leaf", "one", "lead"), Member("other", "one", "else"), {})
+    verdict = access.judge(TreeMember("leaf", "one", "lead"), TreeMember("other", "one", "else"), {})
     assert verdict.reason == "leaf and other have different parents and neither is an ancestor of the other"
 
 
 def test_the_steps_end_with_the_rule_that_decides() -> None:
     parents = {"root": None, "a": "root", "b": "a", "other": None, "c": "other"}
-    members = {name: access.Member(name, "org", parent) for name, parent in parents.items()}
+    members = {name: access.TreeMember(name, "org", parent) for name, parent in parents.items()}
     for caller, target in (("a", "a"), ("a", "b"), ("b", "root"), ("root", "other"), ("b", "c")):
         verdict = access.judge(members[caller], members[target], parents)
         looked_at = access.steps(members[caller], members[target], parents)

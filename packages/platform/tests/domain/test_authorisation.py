@@ -16,7 +16,7 @@ from molecule_platform.domain.authorisation import (
     workspace_with,
 )
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 words = st.sampled_from(["ws", "org", "send", "read", "secrets", "write", "admin", "workspace"])
 scopes = st.lists(words, min_size=1, max_size=3).map(".".join)
@@ -101,14 +101,14 @@ def test_a_rule_that_fits_lets_in(
 def test_anything_else_is_refused_with_the_reason(
     principal: Principal, rules: tuple[Who, ...], verdict: Verdict | None, code: str
 ) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         authorisation.permit(principal, rules, "w1", verdict)
     assert refused.value.code == code
     assert refused.value.status == 403
 
 
 def test_a_missing_scope_is_named() -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         authorisation.permit(caller("user:ann"), (org_with("org.write"), org_with("org.read")), None, None)
     assert refused.value.extras["required"] == ["org.read", "org.write"]
 

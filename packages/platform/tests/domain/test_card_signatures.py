@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from molecule_platform.domain import card_signatures as rules
 from molecule_platform.domain.card_signatures import Origin
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from tests.rows import each_row
 
 HEADER: dict[str, Any] = {"alg": "ES256", "kid": "k1", "jku": "https://a.example/jwks", "typ": "JOSE"}
@@ -61,7 +61,7 @@ def test_a_signature_says_which_key_made_it_and_where_that_is_shown() -> None:
     ],
 )
 def test_what_is_malformed_or_not_allowed_is_refused(given_: Any, why: str) -> None:
-    with pytest.raises(Refusal, match=why) as refused:
+    with pytest.raises(ApiError, match=why) as refused:
         rules.claims_of({"signatures": given_})
     assert (refused.value.code, refused.value.extras["field"]) == ("invalid-request", "agent_card")
 
@@ -81,7 +81,7 @@ def test_whatever_signatures_hold_they_are_read_or_refused(anything: Any) -> Non
     refused = None
     try:
         claims = rules.claims_of({"signatures": anything})
-    except Refusal as problem:
+    except ApiError as problem:
         claims, refused = [], problem.code
     assert refused in (None, "invalid-request")
     assert all(claim.alg in rules.ALGORITHMS for claim in claims)
@@ -94,7 +94,7 @@ def test_a_signature_covers_all_members_or_those_of_1_0_alone() -> None:
 
 
 def test_a_card_that_has_no_canonical_form_is_refused() -> None:
-    with pytest.raises(Refusal, match="no canonical form"):
+    with pytest.raises(ApiError, match="no canonical form"):
         rules.covered({"name": "Ada", "own": 2**70 + 1})
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.messages import Waiting
+from molecule_platform.domain.messages import QueuedMessage
 from molecule_platform.services import choosing
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ NOW = datetime(2026, 5, 2, 12, 0, tzinfo=UTC)
 CONTEXTS = ("c1", "c2", "c3")
 
 
-def waiting(seq: int, context: str = "c1", priority: int = 50, status: str = "accepted") -> Waiting:
-    return Waiting(f"m{seq}", seq, priority, context, status, NOW, None)
+def waiting(seq: int, context: str = "c1", priority: int = 50, status: str = "accepted") -> QueuedMessage:
+    return QueuedMessage(f"m{seq}", seq, priority, context, status, NOW, None)
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> list[Waiting]:
+def queues(draw: st.DrawFn) -> list[QueuedMessage]:
     """Open messages in the order they came, some leased, some put off, some old."""
     count = draw(st.integers(0, 8))
     ages = sorted(draw(st.lists(st.integers(0, 30), min_size=count, max_size=count)), reverse=True)
     return [
-        Waiting(
+        QueuedMessage(
             id=f"m{seq}",
             seq=seq,
             priority=draw(st.sampled_from([10, 20, 50, 100])),
@@ -45,7 +45,7 @@ def queues(draw: st.DrawFn) -> list[Waiting]:
     ]
 
 
-def urgency(message: Waiting) -> int:
+def urgency(message: QueuedMessage) -> int:
     return messages.raised_priority(message.priority, NOW - message.created_at)
 
 
@@ -54,7 +54,7 @@ workers = st.sampled_from([None, "", "w1"])
 
 @given(queues(), st.integers(0, 10), workers, st.booleans())
 def test_only_messages_that_wait_and_are_due_are_chosen_each_once_and_within_the_limit(
-    queue: list[Waiting], limit: int, worker: str | None, parallel: bool
+    queue: list[QueuedMessage], limit: int, worker: str | None, parallel: bool
 ) -> None:
     chosen = messages.choose(queue, NOW, limit, worker=worker, parallel_contexts=parallel)
     by_id = {m.id: m for m in queue}
@@ -66,7 +66,7 @@ def test_only_messages_that_wait_and_are_due_are_chosen_each_once_and_within_the
 
 @given(queues(), workers)
 def test_the_urgent_come_first_and_equals_in_the_order_they_came(
-    queue: list[Waiting], worker: str | None
+    queue: list[QueuedMessage], worker: str | None
 ) -> None:
     by_id = {m.id: m for m in queue}
     chosen = [by_id[name] for name in messages.choose(queue, NOW, 10, worker=worker)]
@@ -74,7 +74,9 @@ def test_the_urgent_come_first_and_equals_in_the_order_they_came(
 
 
 @given(queues(), workers)
-def test_nobody_is_given_a_context_that_another_works_on(queue: list[Waiting], worker: str | None) -> None:
+def test_nobody_is_given_a_context_that_another_works_on(
+    queue: list[QueuedMessage], worker: str | None
+) -> None:
     by_id = {m.id: m for m in queue}
     taken = {by_id[name].context_id for name in messages.choose(queue, NOW, 10, worker=worker)}
     held_by_others = {
@@ -85,7 +87,7 @@ def test_nobody_is_given_a_context_that_another_works_on(queue: list[Waiting], w
 
 @given(queues(), workers)
 def test_no_message_overtakes_an_earlier_one_of_its_context_and_class(
-    queue: list[Waiting], worker: str | None
+    queue: list[QueuedMessage], worker: str | None
 ) -> None:
     chosen = set(messages.choose(queue, NOW, 10, worker=worker))
     for late in (m for m in queue if m.id in chosen):
@@ -102,14 +104,14 @@ def test_no_message_overtakes_an_earlier_one_of_its_context_and_class(
 class Mail:
     """A mailbox that holds one queue."""
 
-    def __init__(self, queue: list[Waiting]) -> None:
+    def __init__(self, queue: list[QueuedMessage]) -> None:
         self.mailbox = self
         self._queue = queue
 
-    def waiting(self, _target_id: str) -> list[Waiting]:
+    def waiting(self, _target_id: str) -> list[QueuedMessage]:
         return self._queue
 
-    def first_waiting(self, _target_id: str, now: datetime, limit: int) -> list[Waiting]:
+    def first_waiting(self, _target_id: str, now: datetime, limit: int) -> list[QueuedMessage]:
         leased = [one for one in self._queue if one.status == "leased"]
         accepted = (one for one in self._queue if one.status == "accepted")
         return leased + messages.in_order(accepted, now)[:limit]
@@ -117,21 +119,23 @@ class Mail:
 
 @given(queues(), st.integers(0, 4), workers, st.booleans(), st.sampled_from([CONTEXTS, CONTEXTS[:1]]))
 def test_the_first_few_lead_to_the_same_choice_as_all_that_wait(
-    queue: list[Waiting], limit: int, worker: str | None, parallel: bool, contexts: tuple[str, ...]
+    queue: list[QueuedMessage], limit: int, worker: str | None, parallel: bool, contexts: tuple[str, ...]
 ) -> None:
-    def is_wanted(one: Waiting) -> bool:
+    def is_wanted(one: QueuedMessage) -> bool:
         return one.context_id in contexts
 
     wanted = [one for one in queue if one.status == "leased" or is_wanted(one)]
     everything = messages.choose(wanted, NOW, limit, worker=worker, parallel_contexts=parallel)
     tx: Any = Mail(queue)
     with mock.patch.object(choosing, "MORE", 1):
-        few = choosing.next_ones(tx, "w", NOW, limit, is_wanted, worker=worker, parallel_contexts=parallel)
+        few = choosing.next_messages(
+            tx, "w", NOW, limit, is_wanted, worker=worker, parallel_contexts=parallel
+        )
     assert few == everything
 
 
 @given(queues())
-def test_without_a_worker_s_name_each_context_gives_one_message_at_most(queue: list[Waiting]) -> None:
+def test_without_a_worker_s_name_each_context_gives_one_message_at_most(queue: list[QueuedMessage]) -> None:
     by_id = {m.id: m for m in queue}
     contexts = [by_id[name].context_id for name in messages.choose(queue, NOW, 10)]
     assert len(contexts) == len(set(contexts))
@@ -139,25 +143,25 @@ def test_without_a_worker_s_name_each_context_gives_one_message_at_most(queue: l
 
 @given(queues(), st.integers(0, 4))
 def test_a_smaller_limit_takes_the_beginning_of_what_a_larger_one_takes(
-    queue: list[Waiting], limit: int
+    queue: list[QueuedMessage], limit: int
 ) -> None:
     assert messages.choose(queue, NOW, limit) == messages.choose(queue, NOW, 10)[:limit]
 
 
 @given(queues())
-def test_parallel_contexts_leave_nothing_that_is_due_behind(queue: list[Waiting]) -> None:
+def test_parallel_contexts_leave_nothing_that_is_due_behind(queue: list[QueuedMessage]) -> None:
     due = {m.id for m in queue if m.status == "accepted" and (m.not_before is None or m.not_before <= NOW)}
     assert set(messages.choose(queue, NOW, 10, parallel_contexts=True)) == due
 
 
 def test_a_named_worker_may_take_on_a_context_that_it_already_holds() -> None:
-    mine = Waiting("m1", 1, 50, "c1", "leased", NOW, None, worker="w1")
+    mine = QueuedMessage("m1", 1, 50, "c1", "leased", NOW, None, worker="w1")
     assert messages.choose([mine, waiting(2)], NOW, 5, worker="w1") == ["m2"]
     assert messages.choose([mine, waiting(2)], NOW, 5, worker="w2") == []
 
 
 def test_two_workers_without_a_name_are_two_workers() -> None:
-    somebody_s = Waiting("m1", 1, 50, "c1", "leased", NOW, None, worker="")
+    somebody_s = QueuedMessage("m1", 1, 50, "c1", "leased", NOW, None, worker="")
     assert messages.choose([somebody_s, waiting(2)], NOW, 5, worker="") == []
 
 

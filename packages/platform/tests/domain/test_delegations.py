@@ -14,7 +14,7 @@ from molecule_platform.domain import delegation_context, delegation_views, deleg
 from molecule_platform.domain.delegation_context import Context, ContextLimits
 from molecule_platform.domain.delegations import Delegation, Evidence
 from molecule_platform.domain.messages import STATUSES
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
@@ -162,7 +162,7 @@ def test_required_deliverables_are_missing_until_somebody_shows_something() -> N
 
 @pytest.mark.parametrize("names", [[""], ["a", "a"], ["x" * 201], [str(number) for number in range(51)]])
 def test_deliverables_have_names_of_their_own_and_are_not_too_many(names: list[str]) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         delegations.check_deliverables([{"name": name, "required": True} for name in names])
 
 
@@ -170,14 +170,14 @@ def test_deliverables_have_names_of_their_own_and_are_not_too_many(names: list[s
 
 
 def test_a_list_shows_a_preview_and_the_whole_shows_all() -> None:
-    ended = made(status="completed", outcome="completed", result=delegations.said("y" * 1000))
-    assert len(delegation_views.listed(ended)["response_preview"]) == 300
-    assert delegation_views.whole(ended, [])["result"]["text"] == "y" * 1000
+    ended = made(status="completed", outcome="completed", result=delegations.result_text("y" * 1000))
+    assert len(delegation_views.list_view(ended)["response_preview"]) == 300
+    assert delegation_views.full_view(ended, [])["result"]["text"] == "y" * 1000
 
 
 def test_an_event_tells_how_it_ended_and_never_what_was_answered() -> None:
-    ended = made(status="completed", outcome="completed", result=delegations.said("the secret answer"))
-    assert "secret answer" not in json.dumps(delegation_views.told(ended))
+    ended = made(status="completed", outcome="completed", result=delegations.result_text("the secret answer"))
+    assert "secret answer" not in json.dumps(delegation_views.outcome_view(ended))
 
 
 # The context
@@ -185,10 +185,10 @@ def test_an_event_tells_how_it_ended_and_never_what_was_answered() -> None:
 WORKSPACES = st.sampled_from("abcdefghij")
 
 
-def refused_at(here: Context, target: str, limits: ContextLimits) -> Refusal | None:
+def refused_at(here: Context, target: str, limits: ContextLimits) -> ApiError | None:
     try:
         here.step_to(target, limits)
-    except Refusal as refusal:
+    except ApiError as refusal:
         return refusal
     return None
 
@@ -215,13 +215,13 @@ def test_no_chain_of_hops_closes_a_circle_or_gets_too_deep(hops: list[str], dept
 def test_a_context_says_which_limit_it_met_and_the_path() -> None:
     limits = ContextLimits(depth=2, calls=3)
     here = delegation_context.first("d1", "a", "b", limits)
-    with pytest.raises(Refusal, match="a → b") as refused:
+    with pytest.raises(ApiError, match="a → b") as refused:
         here.step_to("a", limits)
     assert refused.value.extras["detail"] == "cycle"
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         here.step_to("c", limits).step_to("d", limits)
     assert (refused.value.extras["detail"], refused.value.extras["limit"]) == ("depth", 2)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         here.counted(4, limits)
     assert (refused.value.extras["detail"], refused.value.extras["limit"]) == ("calls", 3)
     assert here.counted(3, limits).calls_left == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from molecule_platform.domain import dispatch
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeWorkspace
@@ -64,7 +64,7 @@ def test_a_sender_who_would_not_wait_is_told_at_once(
     if code is None:
         dispatch.refuse_to_wait(ada, waiting)
         return
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         dispatch.refuse_to_wait(ada, waiting)
     assert (refused.value.code, refused.value.extras["retry_after"]) == (code, seconds)
 
@@ -73,6 +73,6 @@ def test_a_sender_who_would_not_wait_is_told_at_once(
 def test_whoever_is_refused_by_an_agent_that_starts_again_is_told_that_it_does(
     make_workspace: MakeWorkspace, reason: str | None
 ) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         dispatch.refuse_to_wait(make_workspace(status="provisioning", restart_reason=reason), 0)
     assert refused.value.extras.get("restarting", False) is (reason is not None)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from molecule_platform.domain import events
 from molecule_platform.domain.events import Event, Transition
 from molecule_platform.domain.principals import WORKSPACE_SCOPES, Principal
-from molecule_platform.domain.refusals import Refusal
-from molecule_platform.services.feed import Listener
+from molecule_platform.domain.refusals import ApiError
+from molecule_platform.services.feed import FeedSubscriber
 
 AT = datetime(2026, 5, 2, 12, 0, 0, 123000, tzinfo=UTC)
 WORKSPACES = ("ada", "bob", "carol")
@@ -38,7 +38,7 @@ some_events = st.builds(
 
 @given(some_events, st.sampled_from(WORKSPACES))
 def test_nobody_sees_another_organisation_or_what_passed_between_others(event: Event, mine: str) -> None:
-    listener = Listener(Principal(f"workspace:{mine}", "org-one", WORKSPACE_SCOPES, mine))
+    listener = FeedSubscriber(Principal(f"workspace:{mine}", "org-one", WORKSPACE_SCOPES, mine))
     party = mine == event.workspace_id or mine in (event.parties or ())
     private = event.parties is not None or not event.event_type.startswith(("WORKSPACE_", "TASK_"))
     assert listener.wants(event) == (event.org_id == "org-one" and (party or not private))
@@ -46,8 +46,8 @@ def test_nobody_sees_another_organisation_or_what_passed_between_others(event: E
 
 @given(some_events)
 def test_people_and_the_administrator_see_all_of_the_organisation_they_are_in(event: Event) -> None:
-    person = Listener(Principal("user:ann", "org-one", frozenset({"org.read"}), "ann"))
-    admin = Listener(Principal("user:admin", "org-one", frozenset({"admin"}), "admin"))
+    person = FeedSubscriber(Principal("user:ann", "org-one", frozenset({"org.read"}), "ann"))
+    admin = FeedSubscriber(Principal("user:admin", "org-one", frozenset({"admin"}), "admin"))
     assert person.wants(event) == admin.wants(event) == (event.org_id == "org-one")
 
 
@@ -94,5 +94,5 @@ def test_a_message_is_between_its_target_and_the_workspace_that_sent_it(
 
 @pytest.mark.parametrize("given_id", ["", "x", "-1", "1" * 19, "²", "1.0"])
 def test_what_is_no_id_of_an_event_is_refused(given_id: str) -> None:
-    with pytest.raises(Refusal, match="since is the id"):
+    with pytest.raises(ApiError, match="since is the id"):
         events.parse_id(given_id)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import lifecycle, workspaces
-from molecule_platform.domain.lifecycle import Beat
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.lifecycle import HeartbeatReport
+from molecule_platform.domain.refusals import ApiError
 from tests.rows import each_row
 
 if TYPE_CHECKING:
@@ -32,41 +32,41 @@ def test_registering_brings_online_but_never_undoes_an_operator_s_decision(
 @each_row(
     ("before", "beat", "after"),
     [
-        ("awaiting_agent", Beat(), "online"),
-        ("provisioning", Beat(), "online"),
-        ("offline", Beat(), "online"),
-        ("failed", Beat(), "online"),
-        ("awaiting_agent", Beat(runtime_state="starting"), "awaiting_agent"),
-        ("awaiting_agent", Beat(error_rate=1.0), "online"),
-        ("online", Beat(error_rate=0.49), "online"),
-        ("online", Beat(error_rate=0.5), "degraded"),
-        ("online", Beat(runtime_state="wedged"), "degraded"),
-        ("online", Beat(runtime_state="degraded"), "degraded"),
-        ("online", Beat(runtime_state="auth_lost"), "degraded"),
-        ("online", Beat(runtime_state="stopping", error_rate=1.0), "online"),
-        ("degraded", Beat(error_rate=0.1), "degraded"),
-        ("degraded", Beat(error_rate=0.09), "online"),
-        ("degraded", Beat(error_rate=0.09, runtime_state="ok"), "online"),
-        ("degraded", Beat(error_rate=0.09, runtime_state="warming"), "degraded"),
-        ("degraded", Beat(runtime_state="starting"), "degraded"),
-        ("online", Beat(error_rate=1.0, runtime_metadata=MANAGED), "online"),
-        ("degraded", Beat(error_rate=1.0, runtime_metadata=MANAGED), "online"),
-        ("online", Beat(runtime_state="wedged", runtime_metadata=MANAGED), "degraded"),
+        ("awaiting_agent", HeartbeatReport(), "online"),
+        ("provisioning", HeartbeatReport(), "online"),
+        ("offline", HeartbeatReport(), "online"),
+        ("failed", HeartbeatReport(), "online"),
+        ("awaiting_agent", HeartbeatReport(runtime_state="starting"), "awaiting_agent"),
+        ("awaiting_agent", HeartbeatReport(error_rate=1.0), "online"),
+        ("online", HeartbeatReport(error_rate=0.49), "online"),
+        ("online", HeartbeatReport(error_rate=0.5), "degraded"),
+        ("online", HeartbeatReport(runtime_state="wedged"), "degraded"),
+        ("online", HeartbeatReport(runtime_state="degraded"), "degraded"),
+        ("online", HeartbeatReport(runtime_state="auth_lost"), "degraded"),
+        ("online", HeartbeatReport(runtime_state="stopping", error_rate=1.0), "online"),
+        ("degraded", HeartbeatReport(error_rate=0.1), "degraded"),
+        ("degraded", HeartbeatReport(error_rate=0.09), "online"),
+        ("degraded", HeartbeatReport(error_rate=0.09, runtime_state="ok"), "online"),
+        ("degraded", HeartbeatReport(error_rate=0.09, runtime_state="warming"), "degraded"),
+        ("degraded", HeartbeatReport(runtime_state="starting"), "degraded"),
+        ("online", HeartbeatReport(error_rate=1.0, runtime_metadata=MANAGED), "online"),
+        ("degraded", HeartbeatReport(error_rate=1.0, runtime_metadata=MANAGED), "online"),
+        ("online", HeartbeatReport(runtime_state="wedged", runtime_metadata=MANAGED), "degraded"),
         (
             "online",
-            Beat(error_rate=1.0, runtime_metadata={"capabilities": {"status_mgmt": "yes"}}),
+            HeartbeatReport(error_rate=1.0, runtime_metadata={"capabilities": {"status_mgmt": "yes"}}),
             "degraded",
         ),
     ],
 )
 def test_a_heartbeat_moves_the_status_as_the_table_says(
-    make_workspace: MakeWorkspace, before: str, beat: Beat, after: str
+    make_workspace: MakeWorkspace, before: str, beat: HeartbeatReport, after: str
 ) -> None:
     assert lifecycle.after_beat(make_workspace(status=before), beat) == after
 
 
 beats = st.builds(
-    Beat,
+    HeartbeatReport,
     error_rate=st.floats(-10, 10),
     sample_error=st.text(max_size=10),
     active_tasks=st.integers(-5, 2**40),
@@ -80,7 +80,7 @@ beats = st.builds(
 
 @given(beats, st.sampled_from(workspaces.STATUSES))
 def test_no_heartbeat_ever_moves_what_an_operator_set_or_leads_anywhere_unknown(
-    make_workspace: MakeWorkspace, beat: Beat, status: str
+    make_workspace: MakeWorkspace, beat: HeartbeatReport, status: str
 ) -> None:
     after = lifecycle.after_beat(make_workspace(status=status), beat)
     assert after in (status, "online", "degraded")
@@ -89,7 +89,7 @@ def test_no_heartbeat_ever_moves_what_an_operator_set_or_leads_anywhere_unknown(
 
 
 @given(beats)
-def test_every_number_of_a_report_ends_inside_its_bounds(beat: Beat) -> None:
+def test_every_number_of_a_report_ends_inside_its_bounds(beat: HeartbeatReport) -> None:
     clamped = beat.clamped()
     assert 0 <= clamped.error_rate <= 1
     assert 0 <= clamped.active_tasks < 2**31
@@ -99,7 +99,7 @@ def test_every_number_of_a_report_ends_inside_its_bounds(beat: Beat) -> None:
 
 
 def test_long_texts_of_a_report_are_cut() -> None:
-    clamped = Beat(sample_error="e" * 5000, current_task="t" * 5000).clamped()
+    clamped = HeartbeatReport(sample_error="e" * 5000, current_task="t" * 5000).clamped()
     assert (len(clamped.sample_error), len(clamped.current_task)) == (4000, 1000)
 
 
@@ -117,12 +117,14 @@ def test_long_texts_of_a_report_are_cut() -> None:
     ],
 )
 def test_an_idle_timeout_is_a_positive_whole_number_or_none(asked: Any, kept: int | None) -> None:
-    assert lifecycle.idle_timeout_of(Beat(runtime_metadata={"idle_timeout_seconds": asked})) == kept
+    assert (
+        lifecycle.idle_timeout_of(HeartbeatReport(runtime_metadata={"idle_timeout_seconds": asked})) == kept
+    )
 
 
 def test_a_report_without_metadata_clears_what_an_earlier_one_declared(make_workspace: MakeWorkspace) -> None:
     said = make_workspace(capabilities={"session": True}, idle_timeout_seconds=60, runtime_metadata={"a": 1})
-    after = lifecycle.beaten(said, Beat(), NOW, 90)
+    after = lifecycle.beaten(said, HeartbeatReport(), NOW, 90)
     assert (after.capabilities, after.idle_timeout_seconds, after.runtime_metadata) == (None, None, None)
 
 
@@ -130,7 +132,7 @@ def test_metadata_replaces_capabilities_idle_timeout_and_the_wish_to_restart(
     make_workspace: MakeWorkspace,
 ) -> None:
     block = {"capabilities": {"session": True}, "idle_timeout_seconds": 60, "restart_required": True}
-    after = lifecycle.beaten(make_workspace(), Beat(runtime_metadata=block), NOW, 90)
+    after = lifecycle.beaten(make_workspace(), HeartbeatReport(runtime_metadata=block), NOW, 90)
     assert after.capabilities == {"session": True}
     assert (after.idle_timeout_seconds, after.needs_restart) == (60, True)
     assert after.runtime_metadata == block
@@ -149,15 +151,15 @@ def test_liveness_is_set_from_the_beat_not_extended(
     make_workspace: MakeWorkspace, external: bool, capabilities: dict[str, bool] | None, seconds: int
 ) -> None:
     far = make_workspace(external=external, liveness_expires_at=NOW + timedelta(days=1))
-    after = lifecycle.beaten(far, Beat(runtime_metadata={"capabilities": capabilities}), NOW, 90)
+    after = lifecycle.beaten(far, HeartbeatReport(runtime_metadata={"capabilities": capabilities}), NOW, 90)
     assert after.liveness_expires_at == NOW + timedelta(seconds=seconds)
 
 
 def test_a_beat_claims_once_counts_the_version_and_reports_no_spend_as_no_news(
     make_workspace: MakeWorkspace,
 ) -> None:
-    first = lifecycle.beaten(make_workspace(monthly_spend=7), Beat(), NOW, 90)
-    later = lifecycle.beaten(first, Beat(monthly_spend=9), NOW + timedelta(seconds=5), 90)
+    first = lifecycle.beaten(make_workspace(monthly_spend=7), HeartbeatReport(), NOW, 90)
+    later = lifecycle.beaten(first, HeartbeatReport(monthly_spend=9), NOW + timedelta(seconds=5), 90)
     assert (first.claimed_at, later.claimed_at) == (NOW, NOW)
     assert (first.monthly_spend, later.monthly_spend) == (7, 9)
     assert (first.version, later.version) == (2, 3)
@@ -206,7 +208,7 @@ def test_a_trigger_leads_where_the_contract_says_and_nowhere_else(
         after = lifecycle.stepped(before, trigger, NOW)
         assert (after.status, after.version) == (MOVES[status, trigger], before.version + 1)
         return
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         lifecycle.stepped(before, trigger, NOW)
     assert refused.value.code == "state-conflict"
 
@@ -273,10 +275,10 @@ def test_the_words_of_an_old_process_do_not_bring_a_workspace_online_that_is_to_
     make_workspace: MakeWorkspace,
 ) -> None:
     waiting = make_workspace(status="provisioning", external=False)
-    assert lifecycle.after_beat(waiting, Beat()) == "provisioning"
+    assert lifecycle.after_beat(waiting, HeartbeatReport()) == "provisioning"
     assert lifecycle.after_register(waiting) == "provisioning"
     taken_on = make_workspace(status="provisioning", external=False, provisioning_since=NOW)
-    assert lifecycle.after_beat(taken_on, Beat()) == lifecycle.after_register(taken_on) == "online"
+    assert lifecycle.after_beat(taken_on, HeartbeatReport()) == lifecycle.after_register(taken_on) == "online"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from molecule_platform.domain import people
 from molecule_platform.domain.people import Person
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 NOW = datetime(2026, 5, 2, 12, tzinfo=UTC)
 
@@ -17,7 +17,7 @@ NOW = datetime(2026, 5, 2, 12, tzinfo=UTC)
 def test_any_name_gives_a_good_slug_or_the_advice_to_give_one(name: str) -> None:
     try:
         slug = people.slug_of(name)
-    except Refusal as refusal:
+    except ApiError as refusal:
         slug = str(refusal.extras["field"])
     assert people.check_slug(slug) == slug == people.slug_of(slug)
 
@@ -32,7 +32,7 @@ def test_a_slug_reads_like_the_name(name: str, slug: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "Ann", "a b", "-a", "a" * 65, "a/b", "a\n"])
 def test_a_user_name_is_short_and_plain(name: str) -> None:
-    with pytest.raises(Refusal, match="small letters"):
+    with pytest.raises(ApiError, match="small letters"):
         people.check_user_name(name)
     assert people.check_user_name("ann.b_c-d@example.org") == "ann.b_c-d@example.org"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_plugin import errors
 from molecule_wire.errors import TABLE
 
@@ -54,7 +54,7 @@ def test_a_source_is_not_even_fetched_when_no_entry_could_let_it_in() -> None:
     "entries", [[""], ["  "], ["a\nb"], ["x" * 600], ["x"] + [str(n) for n in range(1001)]]
 )
 def test_an_allowlist_that_says_nothing_sensible_is_refused(entries: list[str]) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         plugins.check_entries(entries)
     assert refused.value.extras["field"] == "plugins"
 
@@ -98,14 +98,14 @@ def test_deny_refuses_what_follows_a_branch_and_nothing_else(
     if not refused:
         plugins.check_pin(policy, SOURCE, kind)
         return
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(ApiError) as refusal:
         plugins.check_pin(policy, SOURCE, kind)
     assert refusal.value.code == "plugin-source-unpinned"
 
 
 @pytest.mark.parametrize("name", ["", "../x", "A", "a..b", "x" * 129, "a/b", ".a"])
 def test_a_name_outside_the_rule_is_refused_as_such(name: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         plugins.named(name)
     assert (refused.value.code, refused.value.extras["field"]) == ("invalid-request", "name")
 

@@ -122,7 +122,7 @@ def test_a_config_is_shown_as_it_was_registered() -> None:
         created_at=NOON,
         secret_sealed="sealed-line",
     )
-    assert push_requests.shown(config, {"token": "tok"}) == {
+    assert push_requests.public_row(config, {"token": "tok"}) == {
         "more": 1,
         "tenant": "north",
         "id": "c1",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import cursors, search
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 CARD: dict[str, Any] = {
     "name": "Numbers",
@@ -100,11 +100,11 @@ def test_a_cursor_gives_back_its_parts(parts: list[str]) -> None:
     if len(cursor) <= cursors.LONGEST:
         assert cursors.read(cursor, len(parts)) == parts
     assert cursor.isascii()
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         cursors.read(cursor, len(parts) + 1)
 
 
 @given(st.text())
 def test_no_text_breaks_the_reader_of_cursors(text: str) -> None:
-    with suppress(Refusal):
+    with suppress(ApiError):
         assert len(cursors.read(text, 2)) == 2

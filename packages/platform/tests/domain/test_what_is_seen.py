@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from molecule_platform.domain import credentials, events, inbox, messages, results
 from molecule_platform.domain.events import Event, Transition
-from molecule_platform.domain.inbox import Peer
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.inbox import Sender
+from molecule_platform.domain.refusals import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
@@ -138,8 +138,8 @@ def test_each_caller_has_a_source_that_its_reader_understands(
 @pytest.mark.parametrize("dialect", ["0.3", "1.0"])
 def test_a_received_row_tells_the_words_and_who_said_them(make_message: MakeMessage, dialect: str) -> None:
     message = make_message(caller="workspace:w1", dialect=dialect, said="add two and two")
-    data = inbox.received_data(
-        message, inbox.received(message).text, "act", Peer("Ada", "maths"), "http://p", False
+    data = inbox.activity_data(
+        message, inbox.read_stored(message).text, "act", Sender("Ada", "maths"), "http://p", False
     )
     assert (data["text"], data["message"]) == ("add two and two", "add two and two")
     assert (data["peer_id"], data["peer_name"], data["peer_role"]) == ("w1", "Ada", "maths")
@@ -148,7 +148,7 @@ def test_a_received_row_tells_the_words_and_who_said_them(make_message: MakeMess
 
 
 def test_a_person_has_no_peer_members(make_message: MakeMessage) -> None:
-    data = inbox.received_data(make_message(), "hello", "act", None, "http://p", False)
+    data = inbox.activity_data(make_message(), "hello", "act", None, "http://p", False)
     assert (data["peer_id"], data["peer_name"], data["agent_card_url"]) == ("", "", "")
 
 
@@ -156,8 +156,8 @@ def test_an_inbox_item_carries_its_lease_only_for_the_one_who_took_it(make_messa
     message = make_message(
         status="leased", lease_epoch=3, attempts=2, lease_expires_at=NOW + timedelta(seconds=60)
     )
-    row = {"id": "act", "data": inbox.received_data(message, "hello", "act", None, "http://p", False)}
-    received = inbox.received_message(message)
+    row = {"id": "act", "data": inbox.activity_data(message, "hello", "act", None, "http://p", False)}
+    received = inbox.a2a_message_of(message)
     taken, peeked = (inbox.inbox_item(message, received, row, token) for token in ("token", None))
     assert "lease" not in peeked
     assert taken["lease"] == {
@@ -171,7 +171,7 @@ def test_an_inbox_item_carries_its_lease_only_for_the_one_who_took_it(make_messa
 
 @given(st.sampled_from([b"[]", b"3", b"{}", b'{"params":[]}', b'{"params":{"message":"hi"}}']))
 def test_a_stored_body_without_a_message_is_an_empty_one(make_message: MakeMessage, body: bytes) -> None:
-    assert inbox.received_message(make_message(body=body)) == {}
+    assert inbox.a2a_message_of(make_message(body=body)) == {}
 
 
 @pytest.mark.parametrize("kind", messages.TRANSITIONS)
@@ -212,7 +212,7 @@ def test_a_live_frame_has_an_id_exactly_when_it_can_be_replayed() -> None:
 @pytest.mark.parametrize("given", ["", "-1", "x", "1.0", "\u00b2", "\u0663", "9" * 19, "1\n"])
 def test_only_a_number_names_an_event(given: str) -> None:
     assert events.parse_id("007") == 7
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         events.parse_id(given)
     assert refused.value.extras["field"] == "since"
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import workspaces
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeWorkspace
@@ -30,7 +30,7 @@ def test_a_name_is_bounded_on_one_line_and_free_of_template_characters(name: str
     if not bad:
         assert workspaces.check_label("name", name, 8) == name
         return
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         workspaces.check_label("name", name, 8)
     assert refused.value.code == "invalid-request"
     assert refused.value.extras["field"] == "name"
@@ -38,7 +38,7 @@ def test_a_name_is_bounded_on_one_line_and_free_of_template_characters(name: str
 
 def test_a_choice_is_one_of_its_list_and_the_refusal_lists_it() -> None:
     assert workspaces.check_choice("visibility", "public", workspaces.VISIBILITIES) == "public"
-    with pytest.raises(Refusal, match="visibility is one of private, public"):
+    with pytest.raises(ApiError, match="visibility is one of private, public"):
         workspaces.check_choice("visibility", "secret", workspaces.VISIBILITIES)
 
 
@@ -117,6 +117,6 @@ def test_a_folder_is_absolute_not_of_the_system_and_inside_the_roots(
     if accepted:
         assert workspaces.check_folder("workspace_dir", folder, roots) == folder
         return
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         workspaces.check_folder("workspace_dir", folder, roots)
     assert refused.value.extras["field"] == "workspace_dir"

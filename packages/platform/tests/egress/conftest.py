@@ -9,7 +9,7 @@ import uvloop
 
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.egress.streaming import Answer, opened
+from molecule_platform.egress.streaming import StreamingResponse, opened
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
 Say = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -72,11 +72,11 @@ async def server() -> AsyncIterator[RawServer]:
 
 
 @pytest.fixture
-async def ask(server: RawServer) -> AsyncIterator[Callable[..., Answer]]:
+async def ask(server: RawServer) -> AsyncIterator[Callable[..., StreamingResponse]]:
     """Open a request to the server: `async with ask(seconds=1) as answer`."""
     outbound = Outbound(guard.agent_policy(("loopback",)))
 
-    def asking(url: str = "", **given: Any) -> Answer:
+    def asking(url: str = "", **given: Any) -> StreamingResponse:
         options: dict[str, Any] = {"headers": {}, "data": b"{}", "seconds": 30.0, "most_bytes": 1_000_000}
         return opened(outbound, url or server.url, **{**options, **given})
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.egress.connection import HEAD_MOST_BYTES, Connection
-from molecule_platform.egress.faults import NoAnswer
+from molecule_platform.egress.connection import HEAD_MOST_BYTES, ClientConnection
+from molecule_platform.egress.faults import NoResponse
 
 Heard = tuple[int, list[tuple[bytes, bytes]], bytes] | str
 
@@ -19,8 +19,8 @@ async def _heard(pieces: Sequence[bytes], ends: bool) -> Heard:
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     with theirs:
-        _, connection = await loop.create_connection(lambda: Connection(ours, loop, set()), sock=ours)
-        connection.ask(b"POST", loop.time() + 60, 1_000_000, "the agent")
+        _, connection = await loop.create_connection(lambda: ClientConnection(ours, loop, set()), sock=ours)
+        connection.send(b"POST", loop.time() + 60, 1_000_000, "the agent")
         for piece in pieces:
             connection.data_received(piece)
         if ends:
@@ -28,8 +28,8 @@ async def _heard(pieces: Sequence[bytes], ends: bool) -> Heard:
         try:
             async with asyncio.timeout(0):
                 await connection.head()
-                return connection.status, connection.headers, await connection.whole()
-        except NoAnswer as problem:
+                return connection.status, connection.headers, await connection.read_all()
+        except NoResponse as problem:
             return str(problem)
         except TimeoutError:
             return "still waiting"

@@ -10,13 +10,13 @@ import pytest
 
 from molecule_platform.egress import connector
 from molecule_platform.egress.connection import UNREAD_MOST_BYTES
-from molecule_platform.egress.faults import AnswerTooLarge, NoAnswer, UnsafeHeader
-from molecule_platform.egress.streaming import Answer
+from molecule_platform.egress.faults import BodyTooLarge, NoResponse, UnsafeHeader
+from molecule_platform.egress.streaming import StreamingResponse
 
 if TYPE_CHECKING:
     from packages.platform.tests.egress.conftest import RawServer
 
-Ask = Callable[..., Answer]
+Ask = Callable[..., StreamingResponse]
 STREAM_HEAD = b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
 MANY_BYTES = 64 * 1024 * 1024
 
@@ -27,7 +27,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def body_of(asked: Answer) -> bytes:
+async def body_of(asked: StreamingResponse) -> bytes:
     async with asked as answer:
         return await answer.body()
 
@@ -118,7 +118,7 @@ async def test_a_request_that_may_have_been_seen_is_not_sent_twice(server: RawSe
 
     await body_of(ask())
     server.answers = [leave]
-    with pytest.raises(NoAnswer, match="broke") as caught:
+    with pytest.raises(NoResponse, match="broke") as caught:
         await body_of(ask())
     assert caught.value.sent
     assert len(server.heads) == 2
@@ -176,7 +176,7 @@ async def test_what_came_of_a_stream_is_heard_before_its_break(server: RawServer
             while chunk := await answer.piece():
                 heard.append(chunk)
 
-    with pytest.raises(NoAnswer, match="the connection to the agent broke") as caught:
+    with pytest.raises(NoResponse, match="the connection to the agent broke") as caught:
         await listen()
     assert b"".join(heard) == b"data: 1\n\nda"
     assert caught.value.sent
@@ -226,7 +226,7 @@ async def test_an_answer_over_the_limit_is_refused_while_it_comes(
         await reader.read()
 
     server.answers = [endless]
-    with pytest.raises(AnswerTooLarge, match="the agent's answer is larger than 1000 bytes"):
+    with pytest.raises(BodyTooLarge, match="the agent's answer is larger than 1000 bytes"):
         await body_of(ask(most_bytes=1000))
 
 
@@ -242,7 +242,7 @@ async def test_a_server_that_does_not_finish_is_given_up_in_time(
     # Over a connection that is there already, so that the time is the server's alone.
     await body_of(ask())
     server.answers = [stall]
-    with pytest.raises(NoAnswer, match="the agent did not answer in time") as caught:
+    with pytest.raises(NoResponse, match="the agent did not answer in time") as caught:
         await body_of(ask(seconds=0.1))
     assert caught.value.sent
     await server.ended.wait()
@@ -264,7 +264,7 @@ async def test_an_asker_who_leaves_takes_the_connection_along(server: RawServer,
 
 async def test_garbage_is_no_answer_to_something_that_was_sent(server: RawServer, ask: Ask) -> None:
     server.answers = [b"220 mail.example ESMTP\r\n"]
-    with pytest.raises(NoAnswer, match="the agent did not answer in HTTP") as caught:
+    with pytest.raises(NoResponse, match="the agent did not answer in HTTP") as caught:
         await body_of(ask())
     assert caught.value.sent
     await server.ended.wait()

@@ -36,7 +36,7 @@ async def outbound() -> AsyncIterator[Open]:
         await one.close()
 
 
-async def call(out: Outbound, url: str, headers: Mapping[str, str] | None = None) -> exchange.Exchanged:
+async def call(out: Outbound, url: str, headers: Mapping[str, str] | None = None) -> exchange.HttpResponse:
     return await exchange.exchange(
         out, "POST", url, headers=headers or {}, data=b"{}", seconds=5.0, most_bytes=1000
     )
@@ -166,10 +166,10 @@ async def test_a_name_without_an_address_and_a_closed_port_mean_that_nothing_was
     async def fails(host: str, port: int) -> Sequence[str]:
         raise OSError("no such name")
 
-    with pytest.raises(exchange.NoAnswer, match=r"agent\.example has no address") as caught:
+    with pytest.raises(exchange.NoResponse, match=r"agent\.example has no address") as caught:
         await call(outbound(LOOPBACK, fails), "http://agent.example/")
     assert not caught.value.sent
-    with pytest.raises(exchange.NoAnswer, match="does not accept connections") as caught:
+    with pytest.raises(exchange.NoResponse, match="does not accept connections") as caught:
         await call(outbound(LOOPBACK), f"http://127.0.0.1:{servers.free_port()}/")
     assert not caught.value.sent
 
@@ -179,7 +179,7 @@ async def test_a_place_that_does_not_finish_to_connect_is_given_up(
 ) -> None:
     """It accepts, and then never speaks TLS: nothing of the request was sent."""
     monkeypatch.setattr(connector, "CONNECT_SECONDS", 0.1)
-    with pytest.raises(exchange.NoAnswer, match="does not accept connections") as caught:
+    with pytest.raises(exchange.NoResponse, match="does not accept connections") as caught:
         await call(outbound(LOOPBACK), f"https://127.0.0.1:{server.port}/")
     assert not caught.value.sent
 
@@ -198,9 +198,9 @@ async def test_a_pool_that_was_closed_ends_what_is_open_and_opens_no_more(
     calling = asyncio.ensure_future(call(out, server.url))
     await asked.wait()
     await out.close()
-    with pytest.raises(exchange.NoAnswer, match="broke"):
+    with pytest.raises(exchange.NoResponse, match="broke"):
         await calling
-    with pytest.raises(exchange.NoAnswer, match="the platform is stopping") as caught:
+    with pytest.raises(exchange.NoResponse, match="the platform is stopping") as caught:
         await call(out, server.url)
     assert not caught.value.sent
     assert len(server.writers) == 1
@@ -214,7 +214,7 @@ async def test_a_webhook_s_words_are_not_read_and_its_status_counts(
     told = await exchange.tell(out, server.url, headers={}, data=b"{}", seconds=5.0, most_bytes=1000)
     assert (told.status, told.body) == (202, b"")
     nobody = f"http://127.0.0.1:{servers.free_port()}/"
-    with pytest.raises(exchange.NoAnswer, match="the webhook's address"):
+    with pytest.raises(exchange.NoResponse, match="the webhook's address"):
         await exchange.tell(out, nobody, headers={}, data=b"{}", seconds=5.0, most_bytes=1000)
 
 
@@ -236,7 +236,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
     server: RawServer, secure: tuple[int, Path], outbound: Open
 ) -> None:
     out = outbound(LOOPBACK, answering(["127.0.0.1"]))
-    with pytest.raises(exchange.NoAnswer, match="certificate") as caught:
+    with pytest.raises(exchange.NoResponse, match="certificate") as caught:
         await call(out, f"https://agent.example:{secure[0]}/")
     assert not caught.value.sent
     assert server.heads == []
@@ -251,6 +251,6 @@ async def test_a_certificate_must_name_the_host_that_was_asked_for(
     for _ in range(2):
         assert (await call(out, f"https://agent.example:{port}/")).body == b"hello"
     assert len(server.writers) == 1
-    with pytest.raises(exchange.NoAnswer, match="certificate"):
+    with pytest.raises(exchange.NoResponse, match="certificate"):
         await call(out, f"https://other.example:{port}/")
     assert len(server.heads) == 2

@@ -16,8 +16,15 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.gateway.links import events, replies, speech
-from molecule_platform.gateway.links.push import PushLink
-from molecule_platform.ports.links import Answered, AnswerTooLong, Dispatch, Said, Unanswered, Working
+from molecule_platform.gateway.links.push import HttpAgentClient
+from molecule_platform.ports.links import (
+    AgentEvent,
+    Completed,
+    Delivery,
+    DeliveryFailed,
+    InProgress,
+    ResponseTooLarge,
+)
 from molecule_platform.testing import servers
 from molecule_wire.a2a import text
 from molecule_wire.a2a.tasks import EventRefused
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.conftest import FakeClock, MakeMessage, MakeWorkspace
     from packages.platform.tests.gateway.conftest import MisbehavingAgent
 
-Outcome = Answered | Working | Unanswered
+Outcome = Completed | InProgress | DeliveryFailed
 Deliver = Callable[..., Awaitable[Outcome]]
 MOST_BYTES = 10_000
 NEW_CARD = {"supportedInterfaces": [{"protocolVersion": "1.0", "url": "x"}]}
@@ -38,7 +45,7 @@ def asserted(message: Message, to: Workspace, now: datetime) -> str:
 
 
 @pytest.fixture
-def told() -> list[Said]:
+def told() -> list[AgentEvent]:
     """What the agent said, in order."""
     return []
 
@@ -49,13 +56,13 @@ async def deliver(
     clock: FakeClock,
     make_message: MakeMessage,
     make_workspace: MakeWorkspace,
-    told: list[Said],
+    told: list[AgentEvent],
 ) -> AsyncIterator[Deliver]:
     """Hand a message to the agent once."""
     outbound = Outbound(guard.agent_policy(("loopback",)))
-    link = PushLink(outbound, MOST_BYTES, clock.now, asserted)
+    link = HttpAgentClient(outbound, MOST_BYTES, clock.now, asserted)
 
-    async def tell(said: Sequence[Said]) -> None:
+    async def tell(said: Sequence[AgentEvent]) -> None:
         told.extend(said)
 
     async def once(
@@ -68,14 +75,14 @@ async def deliver(
     ) -> Outcome:
         to: Workspace = make_workspace(url=url or agent.url, delivery_mode="push", **(target or {}))
         what: Message = make_message(attempts=1, **message)
-        return await link.deliver(Dispatch(to, what, secret, seconds), tell)
+        return await link.deliver(Delivery(to, what, secret, seconds), tell)
 
     yield once
     await outbound.close()
 
 
 def said(answer: Outcome) -> str:
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert answer.result is not None
     return text.text_of(json.loads(answer.result))
 
@@ -114,7 +121,7 @@ async def test_an_answer_s_words_are_found_whatever_form_they_have(
 async def test_no_content_is_an_answer_without_words(agent: MisbehavingAgent, deliver: Deliver) -> None:
     agent.answers.append(b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n")
     answer = await deliver()
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert said(answer) == ""
 
 
@@ -124,7 +131,7 @@ async def test_an_answer_of_nothing_is_a_message_with_one_empty_part(
 ) -> None:
     agent.will_say(200, body)
     answer = await deliver(dialect="1.0", target={"agent_card": NEW_CARD})
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert json.loads(answer.result or b"")["message"]["parts"] == [{"text": ""}]
 
 
@@ -134,19 +141,19 @@ async def test_a_task_keeps_its_state_and_the_agent_s_own_id(
     task = {"kind": "task", "id": "t9", "contextId": "c", "status": {"state": "input-required"}, "extra": [1]}
     agent.will_say(200, {"jsonrpc": "2.0", "id": 1, "result": task})
     answer = await deliver()
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert (answer.task_state, answer.agent_task_id) == ("input-required", "t9")
     assert json.loads(answer.result or b"") == task
 
 
 @pytest.mark.parametrize("state", ["submitted", "working"])
 async def test_work_that_is_only_begun_never_completes_a_message(
-    agent: MisbehavingAgent, deliver: Deliver, told: list[Said], state: str
+    agent: MisbehavingAgent, deliver: Deliver, told: list[AgentEvent], state: str
 ) -> None:
     agent.will_say(
         200, {"result": {"kind": "task", "id": "t9", "contextId": "c", "status": {"state": state}}}
     )
-    assert await deliver() == Working("t9")
+    assert await deliver() == InProgress("t9")
     assert [(one.kind, one.task_id, one.state) for one in told] == [("task", "t9", state)]
 
 
@@ -157,7 +164,7 @@ async def test_an_agent_s_json_rpc_error_is_its_answer_at_any_status(
     error = {"code": -32602, "message": "no such city", "data": [{"x": 1}]}
     agent.will_say(status, {"jsonrpc": "2.0", "id": 1, "error": error})
     answer = await deliver()
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert json.loads(answer.error or b"") == error
 
 
@@ -181,7 +188,7 @@ async def test_an_http_error_is_tried_again_exactly_when_that_may_help(
 ) -> None:
     agent.will_say(status, b"<html>trouble</html>", f"Location: http://127.0.0.1:{agent.port}/elsewhere")
     answer = await deliver()
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert (answer.code, answer.retryable, answer.agent_status) == (code, retryable, status)
     assert answer.delivery_confirmed is confirmed
     assert [request.path for request in agent.received] == ["/a2a"]
@@ -192,7 +199,7 @@ async def test_an_agent_that_failed_may_ask_for_the_message_again(
 ) -> None:
     agent.will_say(503, {"error": "x", "code": "agent-busy", "redeliver": True}, "Retry-After: 1")
     answer = await deliver()
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert (answer.code, answer.retryable, answer.retry_after) == ("peer-unavailable", True, 1.0)
 
 
@@ -206,7 +213,7 @@ async def test_a_busy_agent_may_say_when_to_come_back(
     raw = f"HTTP/1.1 503 X\r\nRetry-After: {header}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     agent.answers.append(raw.encode("latin-1"))
     answer = await deliver()
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert answer.retry_after == seconds
 
 
@@ -225,7 +232,7 @@ async def test_an_answer_that_breaks_off_or_is_no_http_is_tried_again(
 ) -> None:
     agent.answers.append(raw)
     answer = await deliver()
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert (answer.code, answer.retryable) == ("invalid-agent-response", True)
     assert answer.delivery_confirmed
 
@@ -237,7 +244,7 @@ async def test_a_connection_that_is_reset_or_refused_is_tried_again(
     nobody = f"http://127.0.0.1:{servers.free_port()}/"
     for url, code in ((agent.url, "invalid-agent-response"), (nobody, "peer-unreachable")):
         answer = await deliver(url=url)
-        assert isinstance(answer, Unanswered)
+        assert isinstance(answer, DeliveryFailed)
         assert (answer.code, answer.retryable) == (code, True)
 
 
@@ -246,7 +253,7 @@ async def test_an_agent_that_says_nothing_is_waited_for_just_so_long(
 ) -> None:
     agent.silent = True
     answer = await deliver(seconds=0.1)
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert answer.retryable
     assert "in time" in answer.sentence
 
@@ -260,7 +267,7 @@ async def test_an_answer_over_the_limit_is_not_taken(
     if size <= MOST_BYTES:
         assert said(answer) == "x" * size
         return
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert (answer.code, answer.retryable, answer.delivery_confirmed) == (
         "invalid-agent-response",
         False,
@@ -271,7 +278,7 @@ async def test_an_answer_over_the_limit_is_not_taken(
 @pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://169.254.169.254/latest", "file:///etc/passwd"])
 async def test_an_address_that_the_guard_refuses_is_never_called(deliver: Deliver, url: str) -> None:
     answer = await deliver(url=url)
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert (answer.code, answer.retryable) == ("unsafe-url", False)
 
 
@@ -289,20 +296,20 @@ def stream(*states: str) -> bytes:
 
 
 async def test_a_stream_is_told_as_it_comes_and_its_last_state_is_the_answer(
-    agent: MisbehavingAgent, deliver: Deliver, told: list[Said]
+    agent: MisbehavingAgent, deliver: Deliver, told: list[AgentEvent]
 ) -> None:
     agent.answers.append(stream("working", "completed"))
     answer = await deliver()
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert answer.task_state == "completed"
     assert [one.state for one in told] == ["working", "completed"]
 
 
 async def test_what_comes_after_the_end_is_not_heard_however_the_bytes_are_cut(
-    agent: MisbehavingAgent, deliver: Deliver, told: list[Said]
+    agent: MisbehavingAgent, deliver: Deliver, told: list[AgentEvent]
 ) -> None:
     agent.answers.append(stream("working", "completed", "working"))
-    assert await deliver() == Answered(task_state="completed")
+    assert await deliver() == Completed(task_state="completed")
     assert [one.state for one in told] == ["working", "completed"]
 
 
@@ -312,19 +319,19 @@ async def follow(
     clock: FakeClock,
     make_message: MakeMessage,
     make_workspace: MakeWorkspace,
-    told: list[Said],
+    told: list[AgentEvent],
 ) -> AsyncIterator[Deliver]:
     """Subscribe to a task of the agent's."""
     outbound = Outbound(guard.agent_policy(("loopback",)))
-    link = PushLink(outbound, MOST_BYTES, clock.now, asserted)
+    link = HttpAgentClient(outbound, MOST_BYTES, clock.now, asserted)
 
-    async def tell(said: Sequence[Said]) -> None:
+    async def tell(said: Sequence[AgentEvent]) -> None:
         told.extend(said)
 
     async def once() -> Outcome:
         card = {"capabilities": {"streaming": True}}
         to = make_workspace(url=agent.url, delivery_mode="push", agent_card=card)
-        return await link.follow(Dispatch(to, make_message(), None, 5.0), "t9", tell)
+        return await link.follow(Delivery(to, make_message(), None, 5.0), "t9", tell)
 
     yield once
     await outbound.close()
@@ -336,43 +343,43 @@ def will_show(agent: MisbehavingAgent, state: str) -> None:
 
 
 async def test_the_task_of_a_0_3_agent_is_read_after_the_subscription_and_before_the_end(
-    agent: MisbehavingAgent, follow: Deliver, told: list[Said]
+    agent: MisbehavingAgent, follow: Deliver, told: list[AgentEvent]
 ) -> None:
     agent.answers.append(stream("completed"))
     will_show(agent, "working")
     will_show(agent, "completed")
-    assert await follow() == Answered(task_state="completed")
+    assert await follow() == Completed(task_state="completed")
     methods = [one.json["method"] for one in agent.received]
     assert methods == ["tasks/resubscribe", "tasks/get", "tasks/get"]
     assert [(one.kind, one.state) for one in told] == [("task", "working"), ("task", "completed")]
 
 
 async def test_an_end_that_the_task_does_not_confirm_is_told_as_it_came(
-    agent: MisbehavingAgent, follow: Deliver, told: list[Said]
+    agent: MisbehavingAgent, follow: Deliver, told: list[AgentEvent]
 ) -> None:
     agent.answers.append(stream("completed"))
     will_show(agent, "working")
     will_show(agent, "working")
-    assert await follow() == Answered(task_state="completed")
+    assert await follow() == Completed(task_state="completed")
     assert [(one.kind, one.state) for one in told] == [("task", "working"), ("status", "completed")]
 
 
 async def test_a_question_in_the_task_of_a_subscriber_is_told_without_waiting_for_more(
-    agent: MisbehavingAgent, follow: Deliver, told: list[Said]
+    agent: MisbehavingAgent, follow: Deliver, told: list[AgentEvent]
 ) -> None:
     agent.answers.append(stream())
     will_show(agent, "input-required")
-    assert await follow() == Answered(task_state="input-required")
+    assert await follow() == Completed(task_state="input-required")
     assert [(one.kind, one.state) for one in told] == [("task", "input-required")]
 
 
 async def test_a_gap_that_the_agent_does_not_close_is_marked_once(
-    agent: MisbehavingAgent, follow: Deliver, told: list[Said]
+    agent: MisbehavingAgent, follow: Deliver, told: list[AgentEvent]
 ) -> None:
     agent.answers.append(stream("working", "completed"))
     error = {"code": -32004, "message": "tasks are not shown here"}
     agent.will_say(200, {"jsonrpc": "2.0", "id": 1, "error": error})
-    assert await follow() == Answered(task_state="completed")
+    assert await follow() == Completed(task_state="completed")
     metadata = [json.loads(one.payload).get("metadata") for one in told]
     assert metadata == [{"molecule.gap": True}, None]
 
@@ -401,23 +408,23 @@ def test_an_event_that_could_not_be_told_on_is_refused(payload: bytes) -> None:
 
 
 async def test_half_a_stream_leaves_a_task_to_ask_about(
-    agent: MisbehavingAgent, deliver: Deliver, told: list[Said]
+    agent: MisbehavingAgent, deliver: Deliver, told: list[AgentEvent]
 ) -> None:
     agent.answers.append(stream("working") + b"data: {half")
-    assert await deliver() == Working("t9")
+    assert await deliver() == InProgress("t9")
     assert [one.state for one in told] == ["working"]
 
 
 async def test_a_stream_that_said_nothing_is_tried_again(agent: MisbehavingAgent, deliver: Deliver) -> None:
     agent.answers.append(stream())
     answer = await deliver()
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert (answer.retryable, answer.delivery_confirmed) == (True, True)
 
 
 async def test_a_frame_over_the_limit_ends_its_stream(agent: MisbehavingAgent, deliver: Deliver) -> None:
     agent.answers.append(stream() + b"data: " + b"x" * (MOST_BYTES + 1))
-    with pytest.raises(AnswerTooLong):
+    with pytest.raises(ResponseTooLarge):
         await deliver()
 
 
@@ -501,7 +508,7 @@ async def test_the_answer_is_kept_in_the_caller_s_dialect(
 ) -> None:
     agent.will_say(200, body)
     answer = await deliver(dialect=spoken, target={"agent_card": card})
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     kept = json.loads(answer.result or b"")
     assert kept["message"]["role"] == "ROLE_AGENT"
     assert kept["message"]["parts"] == [{"text": "hi"}]
@@ -591,7 +598,7 @@ def test_no_answer_of_any_shape_breaks_the_reading_of_it(
     make_message: MakeMessage, body: bytes, status: int, spoken: str, dialect: Any
 ) -> None:
     answer = replies.read(status, {"retry-after": "x"}, body, make_message(dialect=spoken), dialect)
-    if isinstance(answer, Answered):
+    if isinstance(answer, Completed):
         assert (answer.result is None) != (answer.error is None)
         json.loads(answer.result or answer.error or b"")
 

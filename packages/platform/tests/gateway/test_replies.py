@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from molecule_platform.gateway.links import events, replies
-from molecule_platform.ports.links import Answered, Said, Unanswered, Working
+from molecule_platform.ports.links import AgentEvent, Completed, DeliveryFailed, InProgress
 from molecule_wire.a2a import text
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
@@ -71,7 +71,7 @@ INVALID: list[tuple[Any, Dialect]] = [
 
 def read(
     make_message: MakeMessage, result: Any, asked: Dialect, callers: str = "1.0", status: int = 200
-) -> Answered | Working | Unanswered | Said:
+) -> Completed | InProgress | DeliveryFailed | AgentEvent:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
     return replies.read(status, {}, body, make_message(dialect=callers), asked)
 
@@ -81,7 +81,7 @@ def test_an_answer_that_is_meant_for_a2a_and_is_not_valid_is_refused(
     make_message: MakeMessage, result: Any, asked: Dialect
 ) -> None:
     answer = read(make_message, result, asked)
-    assert isinstance(answer, Unanswered), answer
+    assert isinstance(answer, DeliveryFailed), answer
     assert (answer.code, answer.retryable, answer.delivery_confirmed) == (
         "invalid-agent-response",
         False,
@@ -91,7 +91,7 @@ def test_an_answer_that_is_meant_for_a2a_and_is_not_valid_is_refused(
 
 def test_a_promise_that_names_no_valid_task_is_refused(make_message: MakeMessage) -> None:
     answer = read(make_message, {"task": {**DONE, "id": ""}}, "1.0", status=202)
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert "malformed-event" in answer.sentence
 
 
@@ -102,7 +102,7 @@ def test_a_task_is_known_by_its_shape_and_told_in_the_caller_s_dialect(
     make_message: MakeMessage, result: Any, asked: Dialect, callers: str
 ) -> None:
     answer = read(make_message, result, asked, callers)
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert (answer.task_state, answer.agent_task_id) == ("completed", "t")
     told = json.loads(answer.result or b"")
     if callers == "1.0":
@@ -136,7 +136,7 @@ def test_a_message_however_sloppy_is_told_whole_in_the_caller_s_dialect(
     make_message: MakeMessage, result: Any, asked: Dialect, callers: str
 ) -> None:
     answer = read(make_message, result, asked, callers)
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert answer.task_state == "completed"
     told = json.loads(answer.result or b"")
     said = told["message"] if callers == "1.0" else told
@@ -151,9 +151,9 @@ def test_a_message_however_sloppy_is_told_whole_in_the_caller_s_dialect(
 @pytest.mark.parametrize("result", [{"status": "ok"}, {"id": 7, "status": {"code": 3}}, {"status": "queued"}])
 def test_plain_json_with_a_status_of_its_own_is_data(make_message: MakeMessage, result: Any) -> None:
     answer = read(make_message, result, "0.3")
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert json.loads(answer.result or b"")["message"]["parts"] == [{"data": result}]
-    assert read(make_message, result, "0.3", status=202) == Working(None)
+    assert read(make_message, result, "0.3", status=202) == InProgress(None)
 
 
 @pytest.mark.parametrize("told", ["TASK_STATE_UNSPECIFIED", "TASK_STATE_DREAMING", "working", ""])
@@ -190,19 +190,19 @@ def test_a_message_of_a_stream_is_whole(name: str) -> None:
 def test_no_answer_is_read_that_is_no_strict_json(make_message: MakeMessage, odd: bytes) -> None:
     media = {"content-type": "application/json"}
     answer = replies.read(200, media, odd, make_message(dialect="1.0"), "1.0")
-    assert isinstance(answer, Unanswered)
+    assert isinstance(answer, DeliveryFailed)
     assert answer.sentence.startswith("the agent's answer cannot be read: ")
 
 
 @pytest.mark.parametrize("blank", [b"", b" \r\n"])
 def test_nothing_at_all_is_a_message_without_words(make_message: MakeMessage, blank: bytes) -> None:
     answer = replies.read(200, {}, blank, make_message(dialect="1.0"), "1.0")
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert json.loads(answer.result or b"")["message"]["parts"] == [{"text": ""}]
 
 
 def test_numbers_of_any_length_pass_as_they_came(make_message: MakeMessage) -> None:
     digits = 12345678901234567890123456789
     answer = read(make_message, {"kind": "message", **OLD_SAID, "metadata": {"n": digits}}, "0.3")
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, Completed)
     assert str(digits).encode() in (answer.result or b"")

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
-from molecule_platform.gateway.doors.task_lines import TaskLines
+from molecule_platform.gateway.doors.task_lines import TaskEventLines
 from molecule_platform.ports.storage import StorageDown
 from molecule_wire.a2a.server import requests
 
@@ -48,10 +48,10 @@ class Log:
         return True
 
 
-def follow(log: Any) -> TaskLines:
+def follow(log: Any) -> TaskEventLines:
     invocation = requests.json_rpc(FOLLOW, {"a2a-version": "1.0"})
     begun: Any = type("Begun", (), {"key": log.key, "seq": 5, "events": ()})
-    lines = TaskLines(log, log, invocation.binding, invocation.renderer, log, begun)
+    lines = TaskEventLines(log, log, invocation.binding, invocation.renderer, log, begun)
     lines.begin(log.call)
     return lines
 

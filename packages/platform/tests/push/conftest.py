@@ -17,18 +17,18 @@ from molecule_platform.bus.memory import MemoryBus
 from molecule_platform.domain import principals
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.push import PushConfig
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.gateway.links.webhooks import WebhookLink
+from molecule_platform.gateway.links.webhooks import WebhookClient
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import task_log
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.bells import Signals
 from molecule_platform.services.notifier import Notifier
-from molecule_platform.services.push_configs import PushConfigs
-from molecule_platform.services.rotation import TextSealing
+from molecule_platform.services.push_configs import PushConfigService
+from molecule_platform.services.rotation import SealedTextColumn
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing import servers
 
@@ -135,17 +135,17 @@ async def _check(url: str) -> str | None:
     try:
         checked = guard.check_url(url, LOOPBACK)
     except guard.UnsafeUrl as problem:
-        raise Refusal("invalid-url", str(problem)) from problem
+        raise ApiError("invalid-url", str(problem)) from problem
     return "it has no address" if checked.host == UNKNOWN else None
 
 
 class Desk:
     """Who registers, who speaks, and who tells."""
 
-    def __init__(self, storage: SqliteStorage, bells: Bells, clock: FakeClock, workspace_id: str) -> None:
+    def __init__(self, storage: SqliteStorage, bells: Signals, clock: FakeClock, workspace_id: str) -> None:
         self.storage, self.bells, self.clock, self.workspace_id = storage, bells, clock, workspace_id
-        self.log, self.sealing = Lines(), TextSealing(_seal, _open)
-        self.configs = PushConfigs(storage, clock, self.log, _check, self.sealing)
+        self.log, self.sealing = Lines(), SealedTextColumn(_seal, _open)
+        self.configs = PushConfigService(storage, clock, self.log, _check, self.sealing)
         self.notifiers: list[Notifier] = []
         self.outbounds: list[Outbound] = []
         self.chance = 0.5
@@ -167,7 +167,7 @@ class Desk:
             self.bells,
             self.clock,
             self.log,
-            WebhookLink(outbound, self.clock.now, seconds),
+            WebhookClient(outbound, self.clock.now, seconds),
             self.sealing.open,
             replica,
             lambda: self.chance,
@@ -249,10 +249,10 @@ async def desk(
     """One workspace whose tasks can be watched; nobody tells anything yet."""
     bus = MemoryBus()
     await bus.start()
-    bells = Bells(bus)
+    bells = Signals(bus)
     await bells.start()
     shutil.copy(empty_database, tmp_path / "molecule.db")
-    storage = await SqliteStorage.open(tmp_path / "molecule.db", bells.ring)
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", bells.notify)
     ada = make_workspace(name="Ada")
     org = Org(ada.org_id, "default", "Default organisation", clock.now())
 

@@ -14,9 +14,9 @@ from molecule_platform.keys import sealers
 from molecule_platform.keys.keyfile import load_keychain
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import outbox
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.push_configs import PushConfigs
-from molecule_platform.services.rotation import Rotation
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.push_configs import PushConfigService
+from molecule_platform.services.rotation import KeyRotation
 from molecule_wire.a2a.errors import A2AError
 
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ async def test_a_task_that_keeps_its_name_keeps_its_configs(desk: Desk, ann: Pri
 async def test_a_new_key_seals_what_was_registered_again(desk: Desk, ann: Principal, tmp_path: Path) -> None:
     chain = load_keychain(tmp_path, None)
     ring, places = chain.ring, sealers.for_places(chain.ring)
-    configs = PushConfigs(desk.storage, desk.clock, desk.log, accept, places)
-    rotation = Rotation(
+    configs = PushConfigService(desk.storage, desk.clock, desk.log, accept, places)
+    rotation = KeyRotation(
         desk.storage, desk.clock, chain, sealers.for_secrets(ring), sealers.for_lines(ring), places
     )
     key = await desk.begin()
@@ -215,7 +215,7 @@ async def test_a_new_key_seals_what_was_registered_again(desk: Desk, ann: Princi
     lost = await configs.create(ann, key, {"url": URL, "id": "c2", "token": "tok"}, "1.0")
     broken = (await desk.kept(key))[1]
     await desk.storage.write(lambda tx: tx.push_configs.change(broken.id, secret_sealed="gone.a.b"))
-    rotated = await rotation.rotate(Actor("user:admin", "request-1"), ann.org_id)
+    rotated = await rotation.rotate(AuditActor("user:admin", "request-1"), ann.org_id)
     assert (rotated.resealed, rotated.failed_keys) == (1, [f"push:{broken.id}"])
     [again, _] = await desk.kept(key)
     assert (again.secret_sealed or "").startswith(f"{chain.current_id}.")

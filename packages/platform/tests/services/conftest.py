@@ -15,41 +15,41 @@ from molecule_platform.bus.memory import MemoryBus
 from molecule_platform.domain import principals, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
-from molecule_platform.ports.links import Answered, Dispatch, Said, Tell, Unanswered, Working
+from molecule_platform.ports.links import AgentEvent, Completed, Delivery, DeliveryFailed, InProgress, Tell
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells
-from molecule_platform.services.activity import Activity
-from molecule_platform.services.authority import Authority
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.activity import ActivityPolling
+from molecule_platform.services.authority import Authorizer
+from molecule_platform.services.bells import Signals
 from molecule_platform.services.calling_off import LISTEN_SECONDS
-from molecule_platform.services.cancelling import Cancelling
-from molecule_platform.services.carrying import Bounds, Carrier
-from molecule_platform.services.courier import Courier
-from molecule_platform.services.creation import Created, Plan
-from molecule_platform.services.delivery import Delivery, DeliveryLimits
-from molecule_platform.services.desk import Desk
+from molecule_platform.services.cancelling import CancelService
+from molecule_platform.services.carrying import AttemptLimits, DeliveryAttempt
+from molecule_platform.services.courier import Dispatcher
+from molecule_platform.services.creation import CreatedWorkspace, NewWorkspace
+from molecule_platform.services.delivery import DeliveryLimits, MessageService
+from molecule_platform.services.desk import OutcomeWaiters
 from molecule_platform.services.directory import Directory
-from molecule_platform.services.feed import Feed
+from molecule_platform.services.feed import EventFeed
 from molecule_platform.services.heartbeats import Heartbeats
-from molecule_platform.services.identity import Identity
-from molecule_platform.services.inbox import Inbox, LeaseWish
-from molecule_platform.services.lives import LifeRules, Lives
+from molecule_platform.services.identity import AuthenticationService
+from molecule_platform.services.inbox import InboxService, LeaseRequest
+from molecule_platform.services.lives import LifecycleServices, LifecycleSettings
 from molecule_platform.services.login import Login
 from molecule_platform.services.mailbox_capacity import CapacityLimits
 from molecule_platform.services.provisioning import StartRules
-from molecule_platform.services.registration import Application, ClaimRules, Registration
+from molecule_platform.services.registration import ClaimRules, Registration, RegistrationRequest
 from molecule_platform.services.replies import Replies
 from molecule_platform.services.secrets import Sealing, SecretService
-from molecule_platform.services.submissions import Receipt, Submission
+from molecule_platform.services.submissions import AcceptedMessage, NewMessage
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.services.task_streams import TaskStreams
-from molecule_platform.services.tasks import Tasks
-from molecule_platform.services.tokens import Tokens
+from molecule_platform.services.tasks import TaskService
+from molecule_platform.services.tokens import TokenService
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing.provisioner import FakeProvisioner
 from molecule_wire import JSONObject
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 BASE = "http://platform"
 REPLICA = "replica-one"
 ADMIN_TOKEN = "the-administrator-s-token"
-AT_ONCE = LifeRules(start=StartRules(wake_delays=(0.0, 0.0, 0.0), coalesce_seconds=0.0))
+AT_ONCE = LifecycleSettings(start=StartRules(wake_delays=(0.0, 0.0, 0.0), coalesce_seconds=0.0))
 HELLO = {"kind": "message", "messageId": "a1", "role": "agent", "parts": [{"kind": "text", "text": "hi"}]}
 
 
-Scripted = Answered | Working | Unanswered | list[Said]
+Scripted = Completed | InProgress | DeliveryFailed | list[AgentEvent]
 
 
 class ScriptedLink:
@@ -76,17 +76,17 @@ class ScriptedLink:
     """
 
     def __init__(self) -> None:
-        self.carried: list[Dispatch] = []
+        self.carried: list[Delivery] = []
         self.answers: list[Scripted] = []
         self.followed: list[str] = []
-        self.looks: list[Said | Unanswered] = []
+        self.looks: list[AgentEvent | DeliveryFailed] = []
         self.stopped: list[str] = []
         self.hung_up = 0
         self.in_one_piece = False
         self.free = asyncio.Event()
         self.free.set()
 
-    async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:
+    async def deliver(self, dispatch: Delivery, tell: Tell) -> Completed | InProgress | DeliveryFailed:
         self.carried.append(dispatch)
         try:
             await self.free.wait()
@@ -94,30 +94,34 @@ class ScriptedLink:
             self.hung_up += 1
             raise
         return await self._played(
-            self.answers.pop(0) if self.answers else Answered(json.dumps(HELLO).encode()), tell
+            self.answers.pop(0) if self.answers else Completed(json.dumps(HELLO).encode()), tell
         )
 
-    async def follow(self, dispatch: Dispatch, task_id: str, tell: Tell) -> Answered | Working | Unanswered:
+    async def follow(
+        self, dispatch: Delivery, task_id: str, tell: Tell
+    ) -> Completed | InProgress | DeliveryFailed:
         self.followed.append(task_id)
         await self.free.wait()
-        unable = Unanswered("invalid-agent-response", "the agent does not stream", True, True)
+        unable = DeliveryFailed("invalid-agent-response", "the agent does not stream", True, True)
         return await self._played(self.answers.pop(0) if self.answers else unable, tell)
 
-    async def _played(self, answer: Scripted, tell: Tell) -> Answered | Working | Unanswered:
+    async def _played(self, answer: Scripted, tell: Tell) -> Completed | InProgress | DeliveryFailed:
         if not isinstance(answer, list):
             return answer
         for said in [answer] if self.in_one_piece else [[one] for one in answer]:
             await tell(said)
         settled = answer[-1].kind == "message" or answer[-1].state in tasks.SETTLED
         return (
-            Answered(task_state=answer[-1].state or "completed") if settled else Working(answer[-1].task_id)
+            Completed(task_state=answer[-1].state or "completed")
+            if settled
+            else InProgress(answer[-1].task_id)
         )
 
-    async def look(self, dispatch: Dispatch, task_id: str) -> Said | Unanswered:
-        unreachable = Unanswered("peer-unreachable", "nobody answers", True, True)
+    async def look(self, dispatch: Delivery, task_id: str) -> AgentEvent | DeliveryFailed:
+        unreachable = DeliveryFailed("peer-unreachable", "nobody answers", True, True)
         return self.looks.pop(0) if self.looks else unreachable
 
-    async def cancel(self, dispatch: Dispatch, task_id: str, said: JSONObject | None = None) -> None:
+    async def cancel(self, dispatch: Delivery, task_id: str, said: JSONObject | None = None) -> None:
         self.stopped.append(task_id)
 
 
@@ -168,13 +172,13 @@ def _forwards(_nonce: bytes, ciphertext: bytes, key_id: str, bound_to: str) -> b
 
 async def _check_url(url: str) -> None:
     if "10.0.0.1" in url:
-        raise Refusal("invalid-url", "this address is private")
+        raise ApiError("invalid-url", "this address is private")
 
 
 class Rig:
     """Every service of one replica."""
 
-    def __init__(self, storage: SqliteStorage, bells: Bells, clock: FakeClock, org: Org) -> None:
+    def __init__(self, storage: SqliteStorage, bells: Signals, clock: FakeClock, org: Org) -> None:
         self.storage, self.bells, self.clock, self.org = storage, bells, clock, org
         self.link, self.log = ScriptedLink(), Lines()
         self.counted, self.signed = Counted(), "verified"
@@ -182,23 +186,23 @@ class Rig:
         self.provisioner = FakeProvisioner()
         self.lives = self.new_lives(self.provisioner)
         self.lifecycle = self.lives.lifecycle
-        self.identity = Identity(storage, bells, clock, ADMIN_TOKEN, org.id, shared=False)
-        self.authority = Authority(storage, clock)
+        self.identity = AuthenticationService(storage, bells, clock, ADMIN_TOKEN, org.id, shared=False)
+        self.authority = Authorizer(storage, clock)
         self.login = Login(storage, clock, self.identity)
-        self.tokens = Tokens(storage, clock)
-        self.feed = Feed(storage, self.clock, bells, self.log)
+        self.tokens = TokenService(storage, clock)
+        self.feed = EventFeed(storage, self.clock, bells, self.log)
         self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, 90)
         self.limits = DeliveryLimits(capacity=CapacityLimits(max_open=5, sender_percent=100), max_attempts=2)
-        self.streams, self.desk = TaskStreams(storage, bells), Desk(bells)
+        self.streams, self.desk = TaskStreams(storage, bells), OutcomeWaiters(bells)
         self.courier = self.new_courier(REPLICA)
-        self.delivery = Delivery(storage, bells, clock, REPLICA, self.limits, self.desk, self.courier)
-        self.cancelling = Cancelling(storage, clock, self.link, self.courier, self.desk, lambda _: None)
+        self.delivery = MessageService(storage, bells, clock, REPLICA, self.limits, self.desk, self.courier)
+        self.cancelling = CancelService(storage, clock, self.link, self.courier, self.desk, lambda _: None)
         self.replies = Replies(storage, clock, self.delivery, REPLICA)
-        self.inbox = Inbox(storage, bells, clock, lambda: 0.5, max_releases=6)
-        self.activity = Activity(storage, bells, clock)
+        self.inbox = InboxService(storage, bells, clock, lambda: 0.5, max_releases=6)
+        self.activity = ActivityPolling(storage, bells, clock)
         self.secrets = SecretService(storage, clock, self.sealing, self.lives.restarts)
         self.directory = Directory(storage, clock)
-        self.tasks = Tasks(storage, clock, self.delivery)
+        self.tasks = TaskService(storage, clock, self.delivery)
         self.sweeps = Sweeps(storage, clock, REPLICA, self.courier, shared=False, measures=self.counted)
         self.admin = Principal(
             "user:admin", org.id, principals.ADMIN_SCOPES, "admin", "owner", credential="admin"
@@ -209,18 +213,18 @@ class Rig:
         replica: str,
         secret: Callable[[Workspace], str | None] = lambda _: None,
         listen_seconds: float = LISTEN_SECONDS,
-    ) -> Courier:
-        bounds = Bounds(300, lambda: 0.5, listen_seconds)
-        carrier = Carrier(
+    ) -> Dispatcher:
+        bounds = AttemptLimits(300, lambda: 0.5, listen_seconds)
+        carrier = DeliveryAttempt(
             self.storage, self.clock, self.log, self.link, self.streams, self.desk, bounds, secret
         )
-        return Courier(self.storage, self.bells, self.clock, carrier, replica, self.counted)
+        return Dispatcher(self.storage, self.bells, self.clock, carrier, replica, self.counted)
 
     def new_lives(
-        self, provisioner: Provisioner | None, rules: LifeRules = AT_ONCE, replica: str = REPLICA
-    ) -> Lives:
+        self, provisioner: Provisioner | None, rules: LifecycleSettings = AT_ONCE, replica: str = REPLICA
+    ) -> LifecycleServices:
         """The lives of workspaces over another provisioner, with other rules, or on another replica."""
-        return Lives(
+        return LifecycleServices(
             self.storage,
             self.bells,
             self.clock,
@@ -248,9 +252,11 @@ class Rig:
             90,
         )
 
-    async def created(self, name: str = "Ada", parent: Workspace | None = None, **plan: Any) -> Created:
+    async def created(
+        self, name: str = "Ada", parent: Workspace | None = None, **plan: Any
+    ) -> CreatedWorkspace:
         plan.setdefault("claimable", False)  # what can be claimed is hidden from most
-        wanted = Plan(name=name, parent_id=parent.id if parent else None, **plan)
+        wanted = NewWorkspace(name=name, parent_id=parent.id if parent else None, **plan)
         return await self.lives.creation.create(wanted, self.admin)
 
     async def agent(
@@ -258,7 +264,7 @@ class Rig:
     ) -> Workspace:
         """A workspace whose agent has registered: by poll, or by push when it has a URL."""
         workspace = (await self.created(name, parent, **plan)).workspace
-        application = Application(workspace.id, {"name": name}, url)
+        application = RegistrationRequest(workspace.id, {"name": name}, url)
         return (await self.registration().register(application, of(workspace))).workspace
 
     async def restarted(self, workspace: Workspace, reason: str = "a secret changed") -> None:
@@ -277,11 +283,11 @@ class Rig:
 
     async def send(
         self, target: Workspace, said: str = "hello", caller: Principal | None = None, **more: Any
-    ) -> Receipt:
+    ) -> AcceptedMessage:
         asked = request(
             said, **{name: more.pop(name) for name in ("ref", "context", "role", "dialect") if name in more}
         )
-        return await self.delivery.accept(Submission(caller or self.admin, target, asked, **more))
+        return await self.delivery.accept(NewMessage(caller or self.admin, target, asked, **more))
 
     async def message(self, message_id: str) -> Message:
         return await self.delivery.get(message_id)
@@ -294,7 +300,7 @@ class Rig:
         return await self.storage.read(lambda tx: tx.activity.rows(workspace.id, ActivityFilter(**wanted)))
 
     async def lease(self, workspace: Workspace, **wish: Any) -> list[dict[str, Any]]:
-        answer = await self.inbox.lease(workspace, BASE, LeaseWish(**wish), 0, lambda: False)
+        answer = await self.inbox.lease(workspace, BASE, LeaseRequest(**wish), 0, lambda: False)
         return answer["messages"]
 
     async def at_cursor(self, workspace: Workspace, message: Message) -> None:
@@ -336,10 +342,10 @@ async def rig(empty_database: Path, tmp_path: Path, clock: FakeClock) -> AsyncIt
     """The services of one replica over an empty store with one organisation."""
     bus = MemoryBus()
     await bus.start()
-    rung = Bells(bus)
+    rung = Signals(bus)
     await rung.start()
     shutil.copy(empty_database, tmp_path / "molecule.db")
-    storage = await SqliteStorage.open(tmp_path / "molecule.db", rung.ring)
+    storage = await SqliteStorage.open(tmp_path / "molecule.db", rung.notify)
     org = Org("org-one", "default", "Default organisation", clock.now())
     await storage.write(lambda tx: tx.people.insert_org(org))
     one = Rig(storage, rung, clock, org)
@@ -369,15 +375,15 @@ def only_bells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bells, "LOOK_AGAIN_SECONDS", 60.0)
 
 
-Refuses = Callable[[Awaitable[Any], str], Awaitable[Refusal]]
+Refuses = Callable[[Awaitable[Any], str], Awaitable[ApiError]]
 
 
 @pytest.fixture(scope="session")
 def refuses() -> Refuses:
     """Expect a refusal with that code, and give it."""
 
-    async def expect(work: Awaitable[Any], code: str) -> Refusal:
-        with pytest.raises(Refusal) as refused:
+    async def expect(work: Awaitable[Any], code: str) -> ApiError:
+        with pytest.raises(ApiError) as refused:
             await work
         assert refused.value.code == code, refused.value
         return refused.value

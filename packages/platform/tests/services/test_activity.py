@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import MessageOutcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter
 from molecule_platform.services import settlement
-from molecule_platform.services.activity import Reading
-from molecule_platform.services.submissions import Submission
+from molecule_platform.services.activity import PollResult
+from molecule_platform.services.submissions import NewMessage
 from molecule_wire.a2a.envelopes import Request
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ async def read(
 ) -> list[dict[str, Any]]:
     filters = {name: more.pop(name) for name in ("limit", "peer_id", "source", "before") if name in more}
     wanted = ActivityFilter(activity_type=more.pop("type", "a2a_receive"), **filters)
-    reading = Reading(workspace, wanted, "http://platform", own, **more)
+    reading = PollResult(workspace, wanted, "http://platform", own, **more)
     return await rig.activity.read(reading, wait)
 
 
@@ -64,7 +64,7 @@ async def test_an_agent_with_an_address_reads_its_log_without_taking_its_mail(ri
 async def test_without_a_cursor_only_what_is_not_answered_comes(rig: Rig) -> None:
     ada = await rig.agent()
     done, _ = (await rig.send(ada, "done")).message, await rig.send(ada, "open")
-    ended = Outcome("answered", b"{}", "completed")
+    ended = MessageOutcome("answered", b"{}", "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, done.id, ended, rig.clock.now()))
     assert said(await read(rig, ada)) == ["open"]
     assert said(await read(rig, ada)) == ["open"]
@@ -96,7 +96,7 @@ async def test_reading_past_a_reply_closes_it_and_sends_nothing(
     rig: Rig, principal_of: Of, make_request: MakeRequest
 ) -> None:
     ada, bob = await rig.agent("Ada"), await rig.agent("Bob")
-    word = Submission(principal_of(bob), ada, make_request("by the way", role="agent"))
+    word = NewMessage(principal_of(bob), ada, make_request("by the way", role="agent"))
     reply = await rig.replies.reply(word, [])
     [row] = await read(rig, ada)
     assert (row["kind"], row["data"]["text"]) == ("reply", "by the way")
@@ -119,7 +119,7 @@ async def test_a_long_poll_returns_as_soon_as_there_is_mail(rig: Rig, cursor: bo
     ada = await rig.agent()
     await rig.send(ada, "old")
     [old] = await read(rig, ada)
-    ended = Outcome("answered", b"{}", "completed")
+    ended = MessageOutcome("answered", b"{}", "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, old["message_id"], ended, rig.clock.now()))
     waiting = asyncio.ensure_future(read(rig, ada, wait=60, **({"since_id": old["id"]} if cursor else {})))
     await asyncio.sleep(0.02)
@@ -165,7 +165,7 @@ async def test_a_row_has_the_members_of_both_generations_of_clients(rig: Rig, pr
 async def test_an_answered_row_shows_the_answer(rig: Rig) -> None:
     ada = await rig.agent()
     message = (await rig.send(ada)).message
-    ended = Outcome("answered", b'{"kind":"task"}', "completed")
+    ended = MessageOutcome("answered", b'{"kind":"task"}', "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, message.id, ended, rig.clock.now()))
     [row] = await read(rig, ada, own=False)
     assert (row["status"], row["response_body"]["result"]) == ("ok", {"kind": "task"})

@@ -15,9 +15,9 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.keys import sealers, signing
 from molecule_platform.keys.keyfile import load_keychain
 from molecule_platform.services.assertions import CallerAssertions
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.living_keys import LivingKeys
-from molecule_platform.services.signing import Signing
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.living_keys import ActiveSigners
+from molecule_platform.services.signing import SigningKeyService
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage, MakeWorkspace
@@ -32,10 +32,10 @@ class Maker:
     def __init__(self, rig: Rig, folder: Path) -> None:
         ring = load_keychain(folder, None).ring
         self.rig = rig
-        self.signing = Signing(
+        self.signing = SigningKeyService(
             rig.storage, rig.clock, signing.new_key, sealers.for_texts(ring), sealers.opens_signing(ring)
         )
-        self.keys = LivingKeys(rig.storage, rig.bells, rig.clock, rig.log, sealers.for_signing(ring))
+        self.keys = ActiveSigners(rig.storage, rig.bells, rig.clock, rig.log, sealers.for_signing(ring))
         self.assertions = CallerAssertions(self.keys, ISSUER)
 
     def sign(self, message: Message, target: Workspace) -> str:
@@ -95,7 +95,7 @@ async def test_the_signature_is_good_and_a_rotation_changes_the_key(
 ) -> None:
     message, target = make_message(), make_workspace()
     tokens = [maker.sign(message, target)]
-    await maker.signing.rotate(Actor("user:admin", "r"), rig.org.id)
+    await maker.signing.rotate(AuditActor("user:admin", "r"), rig.org.id)
     rig.clock.advance(100)
     await maker.keys.refresh()
     tokens.append(maker.sign(message, target))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.links import Answered, Said, Unanswered, Working
+from molecule_platform.ports.links import AgentEvent, Completed, DeliveryFailed, InProgress
 from molecule_platform.services import settlement
 from molecule_platform.services.calling_off import LISTEN_SECONDS
-from molecule_platform.services.courier import Courier
+from molecule_platform.services.courier import Dispatcher
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -24,18 +24,18 @@ STATES = {"working": "TASK_STATE_WORKING", "completed": "TASK_STATE_COMPLETED"}
 MESSAGE = b'{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"x"}]}}'
 
 
-def task(state: str, task_id: str = "t1") -> Said:
+def task(state: str, task_id: str = "t1") -> AgentEvent:
     body = {"id": task_id, "contextId": "c1", "status": {"state": STATES[state]}}
-    return Said("task", json.dumps({"task": body}).encode(), "1.0", task_id, "c1", state)
+    return AgentEvent("task", json.dumps({"task": body}).encode(), "1.0", task_id, "c1", state)
 
 
-def waiting(state: str) -> Answered:
+def waiting(state: str) -> Completed:
     told = {
         "id": "t1",
         "contextId": "c1",
         "status": {"state": f"TASK_STATE_{state.upper().replace('-', '_')}"},
     }
-    return Answered(json.dumps({"task": told}).encode(), None, state, "t1")
+    return Completed(json.dumps({"task": told}).encode(), None, state, "t1")
 
 
 async def handed_over(rig: Rig, target: Workspace, eventually: Eventually, **more: Any) -> Message:
@@ -52,7 +52,7 @@ async def called_off(rig: Rig, message: Message) -> None:
     assert ended.status == "cancelled"
 
 
-def listeners(courier: Courier) -> int:
+def listeners(courier: Dispatcher) -> int:
     return len(courier._carrier.calling_off._listeners)
 
 
@@ -71,7 +71,7 @@ async def a2a_agent(rig: Rig) -> Workspace:
 
 @pytest.mark.parametrize(
     "word",
-    [[task("working")], waiting("input-required"), Working("t1")],
+    [[task("working")], waiting("input-required"), InProgress("t1")],
     ids=["a task that works", "a task that waits", "accepted under a name"],
 )
 async def test_the_first_word_that_names_an_open_task_has_it_cancelled(
@@ -92,12 +92,12 @@ async def test_the_first_word_that_names_an_open_task_has_it_cancelled(
     [
         [task("completed")],
         [task("working"), task("completed")],
-        [Said("message", MESSAGE, "1.0")],
-        Answered(MESSAGE),
+        [AgentEvent("message", MESSAGE, "1.0")],
+        Completed(MESSAGE),
         waiting("completed"),
-        Answered(error=b'{"code":-32603,"message":"no"}'),
-        Unanswered("peer-unreachable", "it broke", True, delivery_confirmed=True),
-        Working(None),
+        Completed(error=b'{"code":-32603,"message":"no"}'),
+        DeliveryFailed("peer-unreachable", "it broke", True, delivery_confirmed=True),
+        InProgress(None),
     ],
 )
 async def test_an_agent_that_is_done_or_names_nothing_is_left_alone(
@@ -190,7 +190,7 @@ async def test_an_agent_that_took_the_work_without_a_name_is_told_by_the_id_of_t
     rig: Rig, eventually: Eventually
 ) -> None:
     ada = await a2a_agent(rig)
-    rig.link.answers = [Working(None)]
+    rig.link.answers = [InProgress(None)]
     sent = (await rig.send(ada)).message
     await eventually(lambda: len(rig.link.carried) == 1)
     await called_off(rig, sent)
@@ -223,7 +223,7 @@ async def test_the_deadline_is_told_like_a_cancel(rig: Rig, eventually: Eventual
 async def test_who_has_answered_another_way_is_not_told_to_stop(rig: Rig, eventually: Eventually) -> None:
     ada = await a2a_agent(rig)
     sent = await handed_over(rig, ada, eventually)
-    answer = Outcome("answered", MESSAGE, "completed")
+    answer = MessageOutcome("answered", MESSAGE, "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, sent.id, answer, rig.clock.now()))
     await eventually(lambda: listeners(rig.courier) == 1)
     await speaks(rig, eventually, [task("working")])

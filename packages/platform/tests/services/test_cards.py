@@ -26,10 +26,10 @@ from molecule_platform.keys import sealers, signing
 from molecule_platform.keys.keyfile import load_keychain
 from molecule_platform.services import bells
 from molecule_platform.services import cards as service
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.cards import Cards
-from molecule_platform.services.living_keys import LivingKeys
-from molecule_platform.services.signing import Signing
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.cards import CardService
+from molecule_platform.services.living_keys import ActiveSigners
+from molecule_platform.services.signing import SigningKeyService
 from molecule_wire import jcs
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Gallery:
     def __init__(self, rig: Rig, folder: Path, *, push: bool = True) -> None:
         ring = load_keychain(folder, None).ring
         self.rig = rig
-        self.signing = Signing(
+        self.signing = SigningKeyService(
             rig.storage, rig.clock, signing.new_key, sealers.for_texts(ring), sealers.opens_signing(ring)
         )
-        self.keys = LivingKeys(rig.storage, rig.bells, rig.clock, rig.log, sealers.for_signing(ring))
-        self.cards = Cards(rig.storage, rig.bells, rig.authority, self.keys, push=push)
+        self.keys = ActiveSigners(rig.storage, rig.bells, rig.clock, rig.log, sealers.for_signing(ring))
+        self.cards = CardService(rig.storage, rig.bells, rig.authority, self.keys, push=push)
 
     async def jwks(self) -> dict[str, dict[str, Any]]:
         return {key["kid"]: key for key in (await self.signing.document(BASE))["keys"]}
@@ -157,7 +157,7 @@ async def test_what_a_retired_key_signed_can_still_be_checked_and_new_cards_have
     gallery: Gallery, ada: Workspace, rig: Rig
 ) -> None:
     before = gallery.shown(ada, "1.0")
-    await gallery.signing.rotate(Actor("user:admin", "r"), rig.org.id)
+    await gallery.signing.rotate(AuditActor("user:admin", "r"), rig.org.id)
     rig.clock.advance(100)
     await gallery.keys.refresh()
     after = gallery.shown(ada, "1.0")
@@ -254,7 +254,7 @@ async def test_when_the_bell_of_a_card_rings_it_is_looked_at_again(
     for one in (ada, bob):
         await gallery.cards.readable(None, one.id)
         await rig.changed(one, visibility="private")
-    rig.bells.ring([bells.card(ada.id)])
+    rig.bells.notify([bells.card(ada.id)])
     await refuses(gallery.cards.readable(None, ada.id), "unauthenticated")
     assert (await gallery.cards.readable(None, bob.id)).id == bob.id
 
@@ -284,7 +284,7 @@ async def test_no_more_than_so_many_readers_are_remembered(
         reader = replace(rig.admin, name=f"reader {number}")
         await gallery.cards.readable(reader, ada.id)
         assert gallery.cards._readers == len(gallery.cards._let_in[ada.id]) <= 3
-    rig.bells.ring([bells.card(ada.id)])
+    rig.bells.notify([bells.card(ada.id)])
     assert (gallery.cards._readers, gallery.cards._let_in) == (0, {})
 
 

@@ -12,10 +12,10 @@ import pytest
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.links import Answered, Dispatch, Said, Unanswered, Working
+from molecule_platform.ports.links import AgentEvent, Completed, Delivery, DeliveryFailed, InProgress
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import hearing, task_log
-from molecule_platform.services.hearing import Hearing
+from molecule_platform.services.hearing import TaskRecorder
 from molecule_platform.services.task_follower import TaskFollower
 from molecule_wire.a2a.errors import A2AError
 
@@ -26,23 +26,25 @@ if TYPE_CHECKING:
 URL = "http://agent/a2a"
 
 
-def task(state: str, task_id: str = "t1", context: str = "c1", artifacts: list[Any] | None = None) -> Said:
+def task(
+    state: str, task_id: str = "t1", context: str = "c1", artifacts: list[Any] | None = None
+) -> AgentEvent:
     body: dict[str, Any] = {"id": task_id, "contextId": context, "status": {"state": wire(state)}}
     if artifacts:
         body["artifacts"] = artifacts
     ids = tuple(artifact["artifactId"] for artifact in artifacts or [])
-    return Said("task", json.dumps({"task": body}).encode(), "1.0", task_id, context, state, ids)
+    return AgentEvent("task", json.dumps({"task": body}).encode(), "1.0", task_id, context, state, ids)
 
 
-def status(state: str, task_id: str = "t1", said: str | None = None) -> Said:
+def status(state: str, task_id: str = "t1", said: str | None = None) -> AgentEvent:
     told: dict[str, Any] = {"state": wire(state)}
     if said is not None:
         told["message"] = {"messageId": "a", "role": "ROLE_AGENT", "parts": [{"text": said}]}
     body = {"taskId": task_id, "contextId": "c1", "status": told}
-    return Said("status", json.dumps({"statusUpdate": body}).encode(), "1.0", task_id, "c1", state)
+    return AgentEvent("status", json.dumps({"statusUpdate": body}).encode(), "1.0", task_id, "c1", state)
 
 
-def chunk(text: str, append: bool = False, name: str = "out") -> Said:
+def chunk(text: str, append: bool = False, name: str = "out") -> AgentEvent:
     body: dict[str, Any] = {
         "taskId": "t1",
         "contextId": "c1",
@@ -51,7 +53,7 @@ def chunk(text: str, append: bool = False, name: str = "out") -> Said:
     if append:
         body["append"] = True
     payload = json.dumps({"artifactUpdate": body}).encode()
-    return Said("artifact", payload, "1.0", "t1", "c1", None, (name,), append)
+    return AgentEvent("artifact", payload, "1.0", "t1", "c1", None, (name,), append)
 
 
 def wire(state: str) -> str:
@@ -92,7 +94,7 @@ async def test_a_stream_is_kept_event_by_event_as_the_agent_said_it(rig: Rig) ->
 async def test_a_bare_message_is_event_one_of_no_task(rig: Rig) -> None:
     ada = await rig.agent(url=URL)
     payload = json.dumps({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "x"}]}})
-    rig.link.answers = [[Said("message", payload.encode(), "1.0")]]
+    rig.link.answers = [[AgentEvent("message", payload.encode(), "1.0")]]
     message = await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
     [event] = await log(rig, ada, message.id)
     assert (event.seq, event.kind, event.payload) == (1, "message", message.result)
@@ -101,7 +103,7 @@ async def test_a_bare_message_is_event_one_of_no_task(rig: Rig) -> None:
 @pytest.mark.parametrize("state", ["input-required", "completed", "rejected"])
 async def test_one_answer_that_is_a_task_makes_it_known(rig: Rig, state: str) -> None:
     ada = await rig.agent(url=URL)
-    rig.link.answers = [Answered(task(state).payload, None, state, "t1")]
+    rig.link.answers = [Completed(task(state).payload, None, state, "t1")]
     message = await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
     known = await kept(rig, ada, "t1")
     assert (known.state, known.last_seq, known.is_agents) == (state, 1, True)
@@ -226,7 +228,7 @@ async def test_an_agent_that_forgot_its_task_is_given_the_message_again_under_th
 ) -> None:
     ada = await rig.agent(url=URL)
     rig.link.answers = [[task("working")]]
-    rig.link.looks = [Unanswered("invalid-agent-response", "Task not found", True, True, forgotten=True)]
+    rig.link.looks = [DeliveryFailed("invalid-agent-response", "Task not found", True, True, forgotten=True)]
     sent = (await rig.send(ada, dialect="1.0")).message
 
     async def waits() -> bool:
@@ -245,7 +247,7 @@ async def test_work_promised_without_a_task_waits_for_a_message_of_the_agent_s(
     rig: Rig, eventually: Eventually
 ) -> None:
     ada = await rig.agent(url=URL)
-    rig.link.answers = [Working(None)]
+    rig.link.answers = [InProgress(None)]
     sent = (await rig.send(ada)).message
     await eventually(lambda: len(rig.link.carried) == 1)
     assert (await rig.message(sent.id)).status == "leased"
@@ -303,8 +305,8 @@ async def test_a_follow_up_of_a_renamed_task_reaches_the_agent_under_the_agent_s
 async def test_a_follow_up_answered_in_one_piece_is_told_in_the_same_commit(rig: Rig) -> None:
     ada = await rig.agent(url=URL)
     rig.link.answers = [
-        Answered(task("input-required").payload, None, "input-required", "t1"),
-        Answered(task("completed").payload, None, "completed", "t1"),
+        Completed(task("input-required").payload, None, "input-required", "t1"),
+        Completed(task("completed").payload, None, "completed", "t1"),
     ]
     await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
     waits = await kept(rig, ada, "t1")
@@ -313,17 +315,17 @@ async def test_a_follow_up_answered_in_one_piece_is_told_in_the_same_commit(rig:
     assert (after.state, after.last_seq) == ("completed", 2)
 
 
-def question(words: str = "which?") -> Said:
+def question(words: str = "which?") -> AgentEvent:
     """A task that waits, the same each time."""
     said = {"messageId": "q", "role": "ROLE_AGENT", "parts": [{"text": words}]}
     body = {"id": "t1", "contextId": "c1", "status": {"state": wire("input-required"), "message": said}}
-    return Said("task", json.dumps({"task": body}).encode(), "1.0", "t1", "c1", "input-required")
+    return AgentEvent("task", json.dumps({"task": body}).encode(), "1.0", "t1", "c1", "input-required")
 
 
 @pytest.mark.parametrize("streams", [True, False])
 async def test_the_same_question_again_is_one_more_event(rig: Rig, streams: bool) -> None:
     ada = await rig.agent(url=URL)
-    answered = Answered(question().payload, None, "input-required", "t1")
+    answered = Completed(question().payload, None, "input-required", "t1")
     rig.link.answers = [[question()], [question()]] if streams else [answered, answered]
     await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
     waits = await kept(rig, ada, "t1")
@@ -346,7 +348,9 @@ async def test_a_question_that_was_told_before_a_crash_is_not_told_twice(
     sent = (await rig.send(ada, dialect="1.0", continues=waits)).message
     await eventually(lambda: len(rig.link.carried) == 2)
     # The question is written, and the process dies before the message is settled.
-    await rig.storage.write(lambda tx: Hearing(sent, 1_000_000).record(tx, [question()], rig.clock.now()))
+    await rig.storage.write(
+        lambda tx: TaskRecorder(sent, 1_000_000).record(tx, [question()], rig.clock.now())
+    )
     rig.link.answers = [[question()]]
     rig.link.free.set()
     await ended(rig, sent.id)
@@ -366,7 +370,7 @@ async def test_an_old_question_shown_before_the_work_is_not_told(rig: Rig) -> No
 # What agents do wrong, and what time and crashes do
 
 
-async def settled_as(rig: Rig, target: Workspace, *said: Said) -> Message:
+async def settled_as(rig: Rig, target: Workspace, *said: AgentEvent) -> Message:
     """Let the agent say this, and then nothing about its task when it is asked."""
     rig.link.answers = [list(said)]
     return await ended(rig, (await rig.send(target, dialect="1.0")).message.id)
@@ -382,7 +386,7 @@ async def settled_as(rig: Rig, target: Workspace, *said: Said) -> Message:
 )
 async def test_an_event_that_makes_no_sense_keeps_no_message_from_its_end(rig: Rig, payload: bytes) -> None:
     ada = await rig.agent(url=URL)
-    odd = Said("status", payload, "1.0", "t1", "c1", "working")
+    odd = AgentEvent("status", payload, "1.0", "t1", "c1", "working")
     message = await settled_as(rig, ada, task("working"), odd, status("completed", said="done"))
     assert (message.status, message.task_state) == ("answered", "completed")
     assert (await kept(rig, ada, "t1")).state == "completed"
@@ -397,7 +401,7 @@ async def test_a_stream_that_begins_in_the_middle_of_an_artifact_fails_and_says_
 
 async def test_an_agent_with_nothing_left_to_stream_is_asked_for_its_task(rig: Rig) -> None:
     ada = await rig.agent(url=URL)
-    over = Answered(error=b'{"code":-32004,"message":"the task is over"}')
+    over = Completed(error=b'{"code":-32004,"message":"the task is over"}')
     rig.link.answers = [[task("working")], over]
     rig.link.looks = [task("completed")]
     message = await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
@@ -435,12 +439,12 @@ async def test_a_bare_answer_that_comes_again_after_a_crash_is_taken(
 ) -> None:
     ada = await rig.agent(url=URL)
     payload = b'{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"x"}]}}'
-    said = Said("message", payload, "1.0")
+    said = AgentEvent("message", payload, "1.0")
     rig.link.free.clear()
     sent = (await rig.send(ada, dialect="1.0")).message
     await eventually(lambda: len(rig.link.carried) == 1)
     # The answer is written, and the process dies before the message is settled.
-    await rig.storage.write(lambda tx: Hearing(sent, 1_000_000).record(tx, [said], rig.clock.now()))
+    await rig.storage.write(lambda tx: TaskRecorder(sent, 1_000_000).record(tx, [said], rig.clock.now()))
     rig.link.answers = [[said]]
     rig.link.free.set()
     message = await ended(rig, sent.id)
@@ -459,7 +463,7 @@ async def test_an_answered_task_that_is_still_heard_is_not_asked_after_by_anothe
     rig.link.looks = [task("working", artifacts=[{"artifactId": "out", "parts": [{"text": "a"}]}])]
     event = task_log.event_of("artifact", json.loads(chunk("a").payload)["artifactUpdate"], heard.id)
 
-    async def late(dispatch: Dispatch, task_id: str) -> Said | Unanswered:
+    async def late(dispatch: Delivery, task_id: str) -> AgentEvent | DeliveryFailed:
         await rig.storage.write(
             lambda tx: task_log.append(tx, waits.key, waits.reader, [event], rig.clock.now())
         )
@@ -484,7 +488,7 @@ async def test_a_follower_that_told_something_is_the_only_reader(rig: Rig) -> No
     def late(tx: Transaction) -> None:
         task_log.append(tx, waits.key, waits.reader, [again], rig.clock.now())
 
-    with pytest.raises(task_log.Fenced):
+    with pytest.raises(task_log.LeaseLost):
         await rig.storage.write(late)
 
 
@@ -513,7 +517,7 @@ async def test_an_agent_is_told_to_stop_however_often_the_end_of_its_message_is_
 
 async def test_an_agent_that_owns_its_sessions_and_is_busy_is_not_queued_for(rig: Rig) -> None:
     ada = await rig.changed(await rig.agent(url=URL), capabilities={"session": True})
-    rig.link.answers = [Unanswered("peer-busy", "the agent is busy (HTTP 503)", True, agent_status=503)]
+    rig.link.answers = [DeliveryFailed("peer-busy", "the agent is busy (HTTP 503)", True, agent_status=503)]
     message = await ended(rig, (await rig.send(ada)).message.id)
     assert message.error is not None
     assert (message.status, message.attempts, message.error["code"]) == ("failed", 1, "peer-busy")
@@ -524,14 +528,14 @@ async def test_an_agent_that_owns_its_sessions_and_is_busy_is_not_queued_for(rig
 @pytest.mark.parametrize(
     ("trouble", "status_then"),
     [
-        (Unanswered("peer-unreachable", "it broke", True, delivery_confirmed=True), "failed"),
-        (Unanswered("invalid-agent-response", "HTTP 500", True, agent_status=500), "failed"),
-        (Unanswered("peer-unreachable", "it is away", True), "accepted"),
-        (Unanswered("peer-busy", "HTTP 503", True, agent_status=503), "accepted"),
+        (DeliveryFailed("peer-unreachable", "it broke", True, delivery_confirmed=True), "failed"),
+        (DeliveryFailed("invalid-agent-response", "HTTP 500", True, agent_status=500), "failed"),
+        (DeliveryFailed("peer-unreachable", "it is away", True), "accepted"),
+        (DeliveryFailed("peer-busy", "HTTP 503", True, agent_status=503), "accepted"),
     ],
 )
 async def test_an_agent_that_owns_its_retries_gets_nothing_twice_that_it_took(
-    rig: Rig, eventually: Eventually, trouble: Unanswered, status_then: str
+    rig: Rig, eventually: Eventually, trouble: DeliveryFailed, status_then: str
 ) -> None:
     ada = await rig.changed(await rig.agent(url=URL), capabilities={"retry": True})
     rig.link.answers = [trouble]
@@ -547,12 +551,12 @@ async def test_an_agent_that_owns_its_retries_gets_nothing_twice_that_it_took(
 @pytest.mark.parametrize("answer", ["task", "message"])
 async def test_one_answer_to_the_next_message_ends_the_task_that_it_continues(rig: Rig, answer: str) -> None:
     ada = await rig.agent(url=URL)
-    rig.link.answers = [Answered(task("input-required").payload, None, "input-required", "t1")]
+    rig.link.answers = [Completed(task("input-required").payload, None, "input-required", "t1")]
     await ended(rig, (await rig.send(ada, dialect="1.0")).message.id)
     waits = await kept(rig, ada, "t1")
     bare = b'{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"x"}]}}'
-    whole = Answered(task("completed").payload, None, "completed", "t1")
-    rig.link.answers = [whole if answer == "task" else Answered(bare)]
+    whole = Completed(task("completed").payload, None, "completed", "t1")
+    rig.link.answers = [whole if answer == "task" else Completed(bare)]
     second = await ended(rig, (await rig.send(ada, dialect="1.0", continues=waits)).message.id)
     assert second.status == "answered"
     known = await kept(rig, ada, "t1")
@@ -595,7 +599,7 @@ async def test_a_renamed_task_has_no_other_name_anywhere_in_it(rig: Rig, eventua
         "history": [words],
         "status": {"state": wire("completed"), "message": words},
     }
-    rig.link.answers = [Answered(json.dumps({"task": body}).encode(), None, "completed", "t1")]
+    rig.link.answers = [Completed(json.dumps({"task": body}).encode(), None, "completed", "t1")]
     sent = (await rig.send(ada, dialect="1.0")).message
     await eventually(lambda: len(rig.link.carried) == 1)
     await rig.delivery.show(sent.id)

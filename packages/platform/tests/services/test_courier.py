@@ -15,7 +15,7 @@ from molecule_platform.domain import responses
 from molecule_platform.domain.messages import cancellation
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.links import Answered, Unanswered
+from molecule_platform.ports.links import Completed, DeliveryFailed
 from molecule_platform.services import settlement
 from molecule_platform.services.calling_off import LISTEN_SECONDS
 from molecule_platform.storage.tables import messages
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Of = Callable[[Workspace], Principal]
 URL = "http://agent/a2a"
-BUSY = Unanswered("peer-busy", "the agent is busy", retryable=True)
+BUSY = DeliveryFailed("peer-busy", "the agent is busy", retryable=True)
 
 
 async def ended(rig: Rig, message_id: str) -> Any:
@@ -141,7 +141,7 @@ async def test_a_failed_attempt_waits_and_is_tried_again_under_the_same_id(
 
 async def test_the_agent_s_own_wish_decides_when_to_try_again(rig: Rig, eventually: Eventually) -> None:
     ada = await rig.agent(url=URL)
-    rig.link.answers = [Unanswered("peer-busy", "busy", True, retry_after=17)]
+    rig.link.answers = [DeliveryFailed("peer-busy", "busy", True, retry_after=17)]
     message = (await rig.send(ada)).message
 
     async def put_off() -> bool:
@@ -152,7 +152,7 @@ async def test_the_agent_s_own_wish_decides_when_to_try_again(rig: Rig, eventual
 
 async def test_attempts_that_are_used_up_leave_a_dead_letter_with_the_last_reason(rig: Rig) -> None:
     ada = await rig.agent(url=URL)
-    rig.link.answers = [BUSY, Unanswered("peer-unreachable", "nobody there", True)]
+    rig.link.answers = [BUSY, DeliveryFailed("peer-unreachable", "nobody there", True)]
     message = (await rig.send(ada)).message
     while (await rig.message(message.id)).is_open:
         rig.clock.advance(10)
@@ -170,7 +170,7 @@ async def test_attempts_that_are_used_up_leave_a_dead_letter_with_the_last_reaso
 
 async def test_an_answer_that_is_no_use_ends_the_message_at_once(rig: Rig) -> None:
     ada = await rig.agent(url=URL)
-    rig.link.answers = [Unanswered("invalid-agent-response", "HTTP 404", False, True, agent_status=404)]
+    rig.link.answers = [DeliveryFailed("invalid-agent-response", "HTTP 404", False, True, agent_status=404)]
     message = await ended(rig, (await rig.send(ada)).message.id)
     assert (message.status, message.error["agent_status"], message.error["delivery_confirmed"]) == (
         "failed",
@@ -182,7 +182,7 @@ async def test_an_answer_that_is_no_use_ends_the_message_at_once(rig: Rig) -> No
 async def test_an_agent_s_own_error_is_kept_as_it_came_and_is_no_dead_letter(rig: Rig) -> None:
     ada = await rig.agent(url=URL)
     error = {"code": -32602, "message": "no such city", "data": {"city": "Atlantis"}}
-    rig.link.answers = [Answered(error=json.dumps(error).encode())]
+    rig.link.answers = [Completed(error=json.dumps(error).encode())]
     message = await ended(rig, (await rig.send(ada)).message.id)
     assert (message.status, message.dead_letter) == ("failed", False)
     assert message.error["agent_error"] == error
@@ -302,7 +302,7 @@ async def test_each_attempt_is_counted_with_its_outcome_and_the_first_with_its_w
     rig: Rig, eventually: Eventually
 ) -> None:
     ada = await rig.agent(url="http://agent")
-    rig.link.answers = [Unanswered("peer-unreachable", "away", retryable=True)]
+    rig.link.answers = [DeliveryFailed("peer-unreachable", "away", retryable=True)]
     message = (await rig.send(ada)).message
     await eventually(lambda: rig.counted.attempts == ["retry"])
     rig.clock.advance(60)

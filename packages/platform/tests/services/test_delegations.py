@@ -16,9 +16,9 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import delegation_context, removal
-from molecule_platform.services.delegated import DelegationDesk, Shown
-from molecule_platform.services.delegating import Delegating, Wish
-from molecule_platform.services.inbox_answers import Answer
+from molecule_platform.services.delegated import DelegationService, EvidenceItem
+from molecule_platform.services.delegating import DelegationCreator, DelegationRequest
+from molecule_platform.services.inbox_answers import InboxAnswer
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -31,8 +31,8 @@ class Office:
 
     def __init__(self, rig: Rig, of: Callable[[Workspace], Principal], limits: ContextLimits) -> None:
         self.rig, self.of = rig, of
-        self.delegating = Delegating(rig.storage, rig.clock, rig.delivery, limits)
-        self.desk = DelegationDesk(rig.storage, rig.bells, rig.clock)
+        self.delegating = DelegationCreator(rig.storage, rig.clock, rig.delivery, limits)
+        self.desk = DelegationService(rig.storage, rig.bells, rig.clock)
 
     async def ask(self, source: Workspace, target: Workspace, task: str = "write", **more: Any) -> Delegation:
         return (await self.ask_as(self.of(source), source, target, task, **more)).delegation
@@ -40,7 +40,7 @@ class Office:
     async def ask_as(
         self, who: Principal, source: Workspace, target: Workspace, task: str = "write", **more: Any
     ) -> Any:
-        return await self.delegating.delegate(Wish(who, source.id, target.id, task, **more))
+        return await self.delegating.delegate(DelegationRequest(who, source.id, target.id, task, **more))
 
     async def now(self, delegation: Delegation) -> Delegation:
         found = await self.rig.storage.read(lambda tx: tx.delegations.get(delegation.id))
@@ -53,7 +53,7 @@ class Office:
 
     async def answered(self, worker: Workspace, said: str = "done", **answer: Any) -> None:
         item = await self.taken(worker)
-        told = Answer([{"text": said}], **answer)
+        told = InboxAnswer([{"text": said}], **answer)
         await self.rig.inbox.answer(worker, item["message_id"], item["lease"]["token"], told)
 
     async def told(self, delegation: Delegation, workspace: Workspace) -> list[str]:
@@ -454,7 +454,9 @@ async def test_whoever_is_removed_takes_its_delegations_along(
 
 
 async def recorded(office: Office, source: Workspace, target: Workspace, name: str = "mine-1") -> Delegation:
-    return await office.delegating.record(Wish(office.of(source), source.id, target.id, "write"), name)
+    return await office.delegating.record(
+        DelegationRequest(office.of(source), source.id, target.id, "write"), name
+    )
 
 
 async def test_a_recorded_one_is_carried_by_nobody_and_ends_at_its_deadline(
@@ -514,8 +516,8 @@ async def test_the_target_closes_what_the_platform_carries_and_the_source_does_n
 # Evidence
 
 
-def shown(**changes: Any) -> Shown:
-    return Shown(**{"deliverable": "poem", "kind": "text", "text": "a rose"} | changes)
+def shown(**changes: Any) -> EvidenceItem:
+    return EvidenceItem(**{"deliverable": "poem", "kind": "text", "text": "a rose"} | changes)
 
 
 async def test_what_is_shown_satisfies_a_deliverable_and_what_is_not_is_named(

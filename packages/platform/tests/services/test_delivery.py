@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from molecule_platform.domain import responses
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import MessageOutcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services import settlement
-from molecule_platform.services.delivery import Delivery, DeliveryLimits
-from molecule_platform.services.submissions import Submission
-from molecule_platform.services.tasks import Asking
+from molecule_platform.services.delivery import DeliveryLimits, MessageService
+from molecule_platform.services.submissions import NewMessage
+from molecule_platform.services.tasks import TaskQuery
 from molecule_wire.a2a import errors
 from molecule_wire.a2a.envelopes import Request, parse_request
 
@@ -128,7 +128,7 @@ async def test_a_new_json_rpc_id_does_not_make_another_request(rig: Rig) -> None
     ada = await rig.agent()
     sent = [
         await rig.delivery.accept(
-            Submission(
+            NewMessage(
                 rig.admin,
                 ada,
                 parse_request(
@@ -148,7 +148,9 @@ async def test_a_repeat_of_an_ended_message_has_its_outcome(rig: Rig) -> None:
     ada = await rig.agent()
     message = (await rig.send(ada, ref="r1")).message
     await rig.storage.write(
-        lambda tx: settlement.settle(tx, message.id, Outcome("answered", b"{}", "completed"), rig.clock.now())
+        lambda tx: settlement.settle(
+            tx, message.id, MessageOutcome("answered", b"{}", "completed"), rig.clock.now()
+        )
     )
     assert (await rig.send(ada, ref="r1")).message.status == "answered"
 
@@ -169,7 +171,7 @@ async def test_a_full_mailbox_says_so_and_when_to_come_back(rig: Rig, refuses: R
     refusal = await refuses(rig.send(ada), "mailbox-full")
     assert isinstance(refusal.extras["retry_after"], int)
     assert (await rig.delivery.queue_depth(ada.id)) == 5
-    ended = Outcome("answered", b"{}", "completed")
+    ended = MessageOutcome("answered", b"{}", "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, messages[0].id, ended, rig.clock.now()))
     assert (await rig.send(ada)).message.is_open
 
@@ -211,7 +213,7 @@ async def test_an_outcome_that_comes_while_somebody_looks_is_not_waited_for(
         nonlocal looks
         seen, looks = await glance(work), looks + 1
         if looks == 1:
-            ended = Outcome("answered", b"{}", "completed")
+            ended = MessageOutcome("answered", b"{}", "completed")
             await rig.storage.write(lambda tx: settlement.settle(tx, message.id, ended, rig.clock.now()))
         return seen
 
@@ -225,7 +227,7 @@ async def test_whoever_waits_gets_the_outcome_when_it_is_there(rig: Rig) -> None
     message = (await rig.send(await rig.agent())).message
     waiting = asyncio.ensure_future(rig.delivery.outcome(message.id, 60))
     await asyncio.sleep(0.02)
-    ended = Outcome("answered", b'{"x":1}', "completed")
+    ended = MessageOutcome("answered", b'{"x":1}', "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, message.id, ended, rig.clock.now()))
     assert (await asyncio.wait_for(waiting, BEFORE_A_SECOND_LOOK)).result == b'{"x":1}'
 
@@ -240,24 +242,24 @@ async def test_each_caller_s_hold_is_remembered_and_let_go_by_itself(
 ) -> None:
     ada = await rig.agent()
     first, second = (
-        Submission(rig.admin, ada, make_request("hi", ref="r1"), hold_seconds=25) for _ in range(2)
+        NewMessage(rig.admin, ada, make_request("hi", ref="r1"), hold_seconds=25) for _ in range(2)
     )
     message = (await rig.delivery.accept(first)).message
     held = await rig.message(message.id)
     assert (held.held_by or "").startswith("replica-one/")
     assert held.held_until == rig.clock.now() + timedelta(seconds=25)
     await rig.delivery.accept(second)
-    assert (await rig.delivery.let_go(message.id, first)).held_by is not None
-    assert (await rig.delivery.let_go(message.id, second)).held_by is None
+    assert (await rig.delivery.stop_waiting(message.id, first)).held_by is not None
+    assert (await rig.delivery.stop_waiting(message.id, second)).held_by is None
 
 
 async def test_a_caller_whose_deadline_came_while_it_waited_is_told_so(
     rig: Rig, make_request: MakeRequest
 ) -> None:
-    asked = Submission(rig.admin, await rig.agent(), make_request("hi"), timeout_seconds=10, hold_seconds=10)
+    asked = NewMessage(rig.admin, await rig.agent(), make_request("hi"), timeout_seconds=10, hold_seconds=10)
     message = (await rig.delivery.accept(asked)).message
     rig.clock.advance(10)
-    assert (await rig.delivery.let_go(message.id, asked)).status == "expired"
+    assert (await rig.delivery.stop_waiting(message.id, asked)).status == "expired"
 
 
 async def test_a_message_exists_only_for_its_parties_and_the_organisation_s_readers(
@@ -283,18 +285,18 @@ async def test_a_task_is_told_to_its_parties_and_does_not_exist_for_others(
 ) -> None:
     ada, cyd = await rig.agent("Ada"), await rig.agent("Cyd")
     message = (await rig.send(ada)).message
-    shown = await rig.tasks.get(Asking(rig.admin, ada), message.id)
+    shown = await rig.tasks.get(TaskQuery(rig.admin, ada), message.id)
     assert shown["status"]["state"] == "TASK_STATE_SUBMITTED"
     with pytest.raises(errors.A2AError) as refused:
-        await rig.tasks.get(Asking(principal_of(cyd), ada), message.id)
+        await rig.tasks.get(TaskQuery(principal_of(cyd), ada), message.id)
     assert refused.value.code == -32001
 
 
 async def test_the_limits_are_the_operator_s(rig: Rig, make_request: MakeRequest) -> None:
     ada = await rig.agent()
     limits = DeliveryLimits(ttl_seconds=9, max_attempts=1)
-    strict = Delivery(rig.storage, rig.bells, rig.clock, "r", limits, rig.desk, rig.courier)
-    message = (await strict.accept(Submission(rig.admin, ada, make_request("hi")))).message
+    strict = MessageService(rig.storage, rig.bells, rig.clock, "r", limits, rig.desk, rig.courier)
+    message = (await strict.accept(NewMessage(rig.admin, ada, make_request("hi")))).message
     assert (message.max_attempts, message.deadline_at) == (1, rig.clock.now() + timedelta(seconds=9))
 
 
@@ -305,7 +307,7 @@ async def test_an_outcome_is_written_with_all_that_follows_from_it(rig: Rig) -> 
     ada = await rig.agent()
     message = (await rig.send(ada)).message
     rig.clock.advance(1.5)
-    ended = Outcome("answered", b'{"kind":"task","id":"t"}', "completed")
+    ended = MessageOutcome("answered", b'{"kind":"task","id":"t"}', "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, message.id, ended, rig.clock.now()))
     [row] = await rig.rows(ada)
     assert (row.status, row.duration_ms) == ("ok", 1500)
@@ -316,7 +318,7 @@ async def test_an_outcome_is_written_with_all_that_follows_from_it(rig: Rig) -> 
 
 async def test_a_second_outcome_has_no_effect_and_no_event(rig: Rig) -> None:
     message = (await rig.send(await rig.agent())).message
-    ended = Outcome("answered", b"{}", "completed")
+    ended = MessageOutcome("answered", b"{}", "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, message.id, ended, rig.clock.now()))
     before = await rig.events()
     assert (
@@ -328,7 +330,7 @@ async def test_a_second_outcome_has_no_effect_and_no_event(rig: Rig) -> None:
 async def test_an_answer_too_large_for_a_log_is_not_repeated_there(rig: Rig) -> None:
     ada = await rig.agent()
     message = (await rig.send(ada)).message
-    large = Outcome("answered", b'"%s"' % (b"x" * 70_000), "completed")
+    large = MessageOutcome("answered", b'"%s"' % (b"x" * 70_000), "completed")
     settled = await rig.storage.write(lambda tx: settlement.settle(tx, message.id, large, rig.clock.now()))
     assert settled is not None
     assert responses.body(settled) is None

@@ -14,7 +14,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
 from molecule_platform.services import directory
-from molecule_platform.services.directory import Asked, Page
+from molecule_platform.services.directory import DirectoryPage, DirectoryQuery
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -34,11 +34,11 @@ async def family(rig: Rig) -> dict[str, Workspace]:
 async def peers_of(
     rig: Rig, workspace: Workspace, relation: Relation | None = None, **asked: Any
 ) -> list[dict[str, Any]]:
-    return (await rig.directory.peers(workspace, BASE, Asked(**asked), relation)).rows
+    return (await rig.directory.peers(workspace, BASE, DirectoryQuery(**asked), relation)).rows
 
 
 async def rows_for(rig: Rig, principal: Principal, **asked: Any) -> list[dict[str, Any]]:
-    return (await rig.directory.listing(principal, Asked(**asked))).rows
+    return (await rig.directory.listing(principal, DirectoryQuery(**asked))).rows
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,11 @@ async def test_the_pages_of_a_list_hold_everyone_once_in_the_order_of_creation(
     for principal in (rig.admin, principal_of(lead)):
         whole = await rows_for(rig, principal, **asked)
         assert whole == sorted(whole, key=lambda row: (row["created_at"], row["id"]))
-        pages = [await rig.directory.listing(principal, Asked(limit=3, **asked))]
+        pages = [await rig.directory.listing(principal, DirectoryQuery(limit=3, **asked))]
         while cursor := pages[-1].next_cursor:
-            pages.append(await rig.directory.listing(principal, Asked(limit=3, cursor=cursor, **asked)))
+            pages.append(
+                await rig.directory.listing(principal, DirectoryQuery(limit=3, cursor=cursor, **asked))
+            )
         assert [row for page in pages for row in page.rows] == whole
         assert {len(page.rows) for page in pages[:-1]} == {3}
 
@@ -192,16 +194,16 @@ async def test_the_pages_of_a_list_hold_everyone_once_in_the_order_of_creation(
 async def test_the_pages_of_peers_hold_each_once(rig: Rig) -> None:
     lead = await rig.agent("Lead")
     names = {(await rig.agent(f"a{number}", parent=lead)).name for number in range(5)}
-    first = await rig.directory.peers(lead, BASE, Asked(limit=3))
+    first = await rig.directory.peers(lead, BASE, DirectoryQuery(limit=3))
     assert first.next_cursor is not None
-    second = await rig.directory.peers(lead, BASE, Asked(limit=3, cursor=first.next_cursor))
+    second = await rig.directory.peers(lead, BASE, DirectoryQuery(limit=3, cursor=first.next_cursor))
     assert (len(first.rows), len(second.rows), second.next_cursor) == (3, 2, None)
     assert {row["name"] for page in (first, second) for row in page.rows} == names
 
 
 async def test_a_page_that_ends_with_the_last_row_names_no_next(rig: Rig) -> None:
     await rig.agent()
-    assert (await rig.directory.listing(rig.admin, Asked(limit=1))).next_cursor is None
+    assert (await rig.directory.listing(rig.admin, DirectoryQuery(limit=1))).next_cursor is None
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ async def test_a_page_that_ends_with_the_last_row_names_no_next(rig: Rig) -> Non
 )
 async def test_a_cursor_that_no_page_gave_is_refused(rig: Rig, refuses: Refuses, cursor: str) -> None:
     refused = await refuses(
-        rig.directory.listing(rig.admin, Asked(limit=3, cursor=cursor)), "invalid-request"
+        rig.directory.listing(rig.admin, DirectoryQuery(limit=3, cursor=cursor)), "invalid-request"
     )
     assert refused.extras["field"] == "cursor"
 
@@ -238,4 +240,4 @@ async def test_nobody_sees_anything_of_another_organisation(rig: Rig, principal_
     for principal in (owner, principal_of(theirs)):
         assert [row["name"] for row in await rows_for(rig, principal)] == ["Theirs"]
     assert [row["name"] for row in await rows_for(rig, principal_of(ours))] == ["Ours"]
-    assert await rig.directory.peers(ours, BASE, Asked()) == Page([])
+    assert await rig.directory.peers(ours, BASE, DirectoryQuery()) == DirectoryPage([])

@@ -12,7 +12,7 @@ import pytest
 from molecule_platform.domain.events import Event
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import bells
-from molecule_platform.services.feed import BUFFER, End, EventFilter, Listener, StreamEnded
+from molecule_platform.services.feed import BUFFER, EventFilter, FeedSubscriber, StreamEnd, StreamEnded
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -37,7 +37,7 @@ async def happen(rig: Rig, name: str, org: str | None = None, workspace: str = "
     return await rig.storage.write(work)
 
 
-def heard(listener: Listener) -> list[str]:
+def heard(listener: FeedSubscriber) -> list[str]:
     return [event.event_type for event in listener._waiting]
 
 
@@ -47,7 +47,7 @@ async def test_a_listener_hears_what_happens_in_order_and_nothing_from_before(
     await happen(running, "BEFORE")
     await running.feed.stop()
     await running.feed.start()
-    listener = Listener(running.admin)
+    listener = FeedSubscriber(running.admin)
     await running.feed.join(listener)
     for number in range(20):
         await happen(running, f"E{number}")
@@ -60,7 +60,7 @@ async def test_a_listener_hears_what_happens_in_order_and_nothing_from_before(
 
 async def test_steps_of_messages_are_part_of_the_feed(running: Rig, eventually: Eventually) -> None:
     ada = await running.agent()
-    listener = Listener(running.admin, frozenset({"MESSAGE_ACCEPTED"}))
+    listener = FeedSubscriber(running.admin, frozenset({"MESSAGE_ACCEPTED"}))
     await running.feed.join(listener)
     await running.send(ada)
     await eventually(lambda: heard(listener) == ["MESSAGE_ACCEPTED"])
@@ -68,42 +68,42 @@ async def test_steps_of_messages_are_part_of_the_feed(running: Rig, eventually: 
 
 async def test_a_listener_hears_its_organisation_alone_and_what_it_asked_for(rig: Rig) -> None:
     person = replace(rig.admin, scopes=frozenset({"org.read"}))
-    listener = Listener(person, frozenset({"A"}), frozenset({"w1"}))
+    listener = FeedSubscriber(person, frozenset({"A"}), frozenset({"w1"}))
     at = rig.clock.now()
     assert listener.wants(Event("A", rig.org.id, "w1", {}, at))
     assert not listener.wants(Event("A", "org-two", "w1", {}, at))
     assert not listener.wants(Event("B", rig.org.id, "w1", {}, at))
     assert not listener.wants(Event("A", rig.org.id, "w2", {}, at))
-    assert not Listener(rig.admin).wants(Event("A", "org-two", "w1", {}, at))
+    assert not FeedSubscriber(rig.admin).wants(Event("A", "org-two", "w1", {}, at))
 
 
 async def test_a_listener_that_falls_behind_is_told_to_resume(rig: Rig) -> None:
-    slow, quick, reading = Listener(rig.admin), Listener(rig.admin), Listener(rig.admin)
+    slow, quick, reading = FeedSubscriber(rig.admin), FeedSubscriber(rig.admin), FeedSubscriber(rig.admin)
     reading.catches_up = True
     for listener in (slow, quick, reading):
         await rig.feed.join(listener)
     for number in range(BUFFER + 1):
         rig.feed._hand_out(Event("E", rig.org.id, "w1", {}, rig.clock.now(), number + 1))
         await quick.take(1)
-    assert (slow.why, quick.why, reading.why) == (End.SLOW, None, None)
+    assert (slow.why, quick.why, reading.why) == (StreamEnd.SLOW, None, None)
     assert (reading.overflowed, heard(slow)) == (True, [])
     with pytest.raises(StreamEnded) as ended:
         await slow.take(1)
-    assert ended.value.why == End.SLOW
+    assert ended.value.why == StreamEnd.SLOW
 
 
 async def test_a_house_that_drains_ends_every_stream_and_takes_no_new_one(rig: Rig) -> None:
-    early, late = Listener(rig.admin), Listener(rig.admin)
+    early, late = FeedSubscriber(rig.admin), FeedSubscriber(rig.admin)
     await rig.feed.join(early)
     rig.feed.drain()
     await rig.feed.join(late)
-    assert (early.why, late.why) == (End.DRAINING, End.DRAINING)
+    assert (early.why, late.why) == (StreamEnd.DRAINING, StreamEnd.DRAINING)
 
 
 async def test_the_feed_goes_on_when_the_database_comes_back(
     running: Rig, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listener = Listener(running.admin)
+    listener = FeedSubscriber(running.admin)
     await running.feed.join(listener)
 
     async def down(_work: Any) -> None:
@@ -157,7 +157,7 @@ async def test_whoever_waits_is_woken_by_the_bell(rig: Rig) -> None:
 
     waiting = asyncio.ensure_future(rig.bells.wait_for("mail.w1", look, 60))
     await looked.wait()
-    rig.bells.ring(["mail.w2", "mail.w1"])
+    rig.bells.notify(["mail.w2", "mail.w1"])
     assert await asyncio.wait_for(waiting, BEFORE_A_SECOND_LOOK) == 7
 
 

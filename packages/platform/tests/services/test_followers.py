@@ -14,15 +14,15 @@ import pytest
 from molecule_platform.domain import access, credentials
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import bells, feed, followers
-from molecule_platform.services.feed import End, Listener, StreamEnded
-from molecule_platform.services.followers import Follower, Followers
-from molecule_platform.services.identity import Presented
-from molecule_platform.services.inbox_answers import Answer
-from molecule_platform.services.registration import Application
+from molecule_platform.services.feed import FeedSubscriber, StreamEnd, StreamEnded
+from molecule_platform.services.followers import EventSubscription, EventSubscriptions
+from molecule_platform.services.identity import PresentedCredential
+from molecule_platform.services.inbox_answers import InboxAnswer
+from molecule_platform.services.registration import RegistrationRequest
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -40,13 +40,15 @@ async def running(rig: Rig) -> AsyncIterator[Rig]:
     await rig.feed.stop()
 
 
-def follow(rig: Rig, listener: Listener, since: int | None = None) -> AbstractAsyncContextManager[Follower]:
-    everyone = Followers(rig.storage, rig.bells, rig.clock, rig.log, rig.feed, rig.identity)
+def follow(
+    rig: Rig, listener: FeedSubscriber, since: int | None = None
+) -> AbstractAsyncContextManager[EventSubscription]:
+    everyone = EventSubscriptions(rig.storage, rig.bells, rig.clock, rig.log, rig.feed, rig.identity)
     return everyone.follow(listener, since)
 
 
-def administrator(rig: Rig, **wanted: frozenset[str]) -> Listener:
-    return Listener(replace(rig.admin, credential="admin"), **wanted)
+def administrator(rig: Rig, **wanted: frozenset[str]) -> FeedSubscriber:
+    return FeedSubscriber(replace(rig.admin, credential="admin"), **wanted)
 
 
 async def happen(rig: Rig, name: str, workspace: str = "w1", **more: Any) -> int:
@@ -57,7 +59,7 @@ async def happen(rig: Rig, name: str, workspace: str = "w1", **more: Any) -> int
     return await rig.storage.write(work)
 
 
-async def collect(follower: Follower, until: str) -> list[Event]:
+async def collect(follower: EventSubscription, until: str) -> list[Event]:
     seen: list[Event] = []
     while not seen or seen[-1].event_type != until:
         came = await follower.next(SECONDS)
@@ -172,8 +174,8 @@ async def test_what_is_forgotten_while_it_is_being_replayed_is_not_skipped_in_si
 
 async def test_a_follower_ends_when_its_credential_does(running: Rig) -> None:
     created = await running.created()
-    principal = await running.identity.authenticate(Presented(bearer=created.auth_token))
-    async with follow(running, Listener(principal)) as follower:
+    principal = await running.identity.authenticate(PresentedCredential(bearer=created.auth_token))
+    async with follow(running, FeedSubscriber(principal)) as follower:
         token_hash = credentials.digest(created.auth_token)
 
         def revoke(tx: Any) -> None:
@@ -184,7 +186,7 @@ async def test_a_follower_ends_when_its_credential_does(running: Rig) -> None:
         await running.storage.write(revoke)
         with pytest.raises(StreamEnded) as ended:
             await collect(follower, "something else")
-    assert ended.value.why == End.REVOKED
+    assert ended.value.why == StreamEnd.REVOKED
 
 
 async def test_a_follower_ends_with_its_credential_also_when_a_look_at_it_went_wrong(
@@ -194,7 +196,7 @@ async def test_a_follower_ends_with_its_credential_also_when_a_look_at_it_went_w
         raise ZeroDivisionError
 
     async def ended(_credential: str) -> Principal:
-        raise Refusal("token-revoked", "this token was revoked")
+        raise ApiError("token-revoked", "this token was revoked")
 
     monkeypatch.setattr(running.identity, "again", stumbles)
     async with follow(running, administrator(running)) as follower:
@@ -202,7 +204,7 @@ async def test_a_follower_ends_with_its_credential_also_when_a_look_at_it_went_w
         monkeypatch.setattr(running.identity, "again", ended)
         with pytest.raises(StreamEnded) as over:
             await follower.next(SECONDS)
-    assert over.value.why == End.REVOKED
+    assert over.value.why == StreamEnd.REVOKED
     assert isinstance(running.log.said[0][1]["exc_info"], ZeroDivisionError)
 
 
@@ -216,7 +218,7 @@ async def test_a_follower_without_a_database_ends_and_can_be_resumed(
         monkeypatch.setattr(running.storage, "read", down)
         with pytest.raises(StreamEnded) as ended:
             await follower.next(SECONDS)
-    assert ended.value.why == End.UNAVAILABLE
+    assert ended.value.why == StreamEnd.UNAVAILABLE
 
 
 # What a workspace sees
@@ -226,7 +228,7 @@ async def names_seen(rig: Rig, principal: Principal) -> list[str]:
     """What a workspace gets of the whole log."""
     minted = replace(principal, credential="admin")
     seen: list[str] = []
-    async with follow(rig, Listener(minted), 0) as follower:
+    async with follow(rig, FeedSubscriber(minted), 0) as follower:
         while came := await follower.next(0):
             seen += [event.event_type for event in came]
     return seen
@@ -289,7 +291,9 @@ async def test_a_message_is_seen_by_its_sender_and_its_target_and_no_sibling(
     ada, bob, carol = [await running.agent(who) for who in ("Ada", "Bob", "Carol")]
     await running.send(ada, caller=principal_of(bob))
     (item,) = await running.lease(ada)
-    await running.inbox.answer(ada, item["message_id"], item["lease"]["token"], Answer([{"text": "four"}]))
+    await running.inbox.answer(
+        ada, item["message_id"], item["lease"]["token"], InboxAnswer([{"text": "four"}])
+    )
     steps = ["MESSAGE_ACCEPTED", "MESSAGE_LEASED", "MESSAGE_ANSWERED", "A2A_RESPONSE"]
     for workspace, expected in ((ada, steps), (bob, steps), (carol, [])):
         seen = await names_seen(running, principal_of(workspace))
@@ -322,7 +326,7 @@ async def test_a_listener_s_view_of_the_tree_is_no_older_than_a_second(
 ) -> None:
     monkeypatch.setattr(followers, "REACH_SECONDS", 0.0)
     ada, bob = [(await running.created(who)).workspace for who in ("Ada", "Bob")]
-    listener = Listener(replace(principal_of(ada), credential="admin"))
+    listener = FeedSubscriber(replace(principal_of(ada), credential="admin"))
     async with follow(running, listener) as follower:
         await happen(running, "SEEN", bob.id)
         await collect(follower, "SEEN")
@@ -343,10 +347,10 @@ async def test_what_can_be_claimed_is_told_to_operators_first_and_to_all_once_it
     )
     told: list[list[str]] = []
     for who in (reader, bob_s, running.admin):
-        async with follow(running, Listener(who), since) as follower:
+        async with follow(running, FeedSubscriber(who), since) as follower:
             ada = (await running.created("Ada", parent=bob, claimable=True)).workspace
             await happen(running, "NAMES_IT", bob.id)
-            await running.registration().register(Application(ada.id, {"name": "Ada"}), None)
+            await running.registration().register(RegistrationRequest(ada.id, {"name": "Ada"}), None)
             seen = await collect(follower, "WORKSPACE_ONLINE")
             while seen[-1].workspace_id != ada.id:
                 seen += await collect(follower, "WORKSPACE_ONLINE")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from molecule_platform.domain.lifecycle import Beat
+from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.ports.storage import StorageDown
-from molecule_platform.services.feed import Listener
+from molecule_platform.services.feed import FeedSubscriber
 from molecule_platform.services.heartbeats import Heartbeats
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 async def test_the_first_beat_brings_a_waiting_workspace_online_at_once(rig: Rig) -> None:
     ada = (await rig.created()).workspace
-    heard = await rig.heartbeats.beat(ada.id, Beat())
+    heard = await rig.heartbeats.beat(ada.id, HeartbeatReport())
     assert heard.body() == {
         "status": "ok",
         "workspace_status": "online",
@@ -37,16 +37,16 @@ async def test_a_beat_tells_how_much_mail_waits_and_that_the_agent_is_paused(rig
     ada = await rig.agent()
     await rig.send(ada)
     await rig.lifecycle.pause(ada)
-    heard = await rig.heartbeats.beat(ada.id, Beat())
+    heard = await rig.heartbeats.beat(ada.id, HeartbeatReport())
     assert (heard.pending, heard.workspace.status) == (1, "paused")
 
 
 async def test_a_beat_that_changes_nothing_is_written_behind(rig: Rig) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     before = await rig.workspace(ada.id)
     rig.clock.advance(30)
-    await rig.heartbeats.beat(ada.id, Beat(uptime_seconds=30))
+    await rig.heartbeats.beat(ada.id, HeartbeatReport(uptime_seconds=30))
     assert await rig.workspace(ada.id) == before
     await rig.heartbeats.flush()
     after = await rig.workspace(ada.id)
@@ -57,10 +57,10 @@ async def test_a_beat_that_changes_nothing_is_written_behind(rig: Rig) -> None:
 
 async def test_what_is_written_behind_is_on_disk_within_a_second(rig: Rig, eventually: Eventually) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     rig.heartbeats.start()
     rig.clock.advance(30)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
 
     async def written() -> bool:
         return (await rig.workspace(ada.id)).last_heartbeat_at == rig.clock.now()
@@ -71,9 +71,9 @@ async def test_what_is_written_behind_is_on_disk_within_a_second(rig: Rig, event
 
 async def test_stopping_writes_what_is_left(rig: Rig) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     rig.clock.advance(30)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     await rig.heartbeats.stop()
     assert (await rig.workspace(ada.id)).last_heartbeat_at == rig.clock.now()
 
@@ -82,9 +82,9 @@ async def test_what_could_not_be_written_is_kept_for_the_next_time(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     rig.clock.advance(30)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
 
     async def down(_work: Any) -> None:
         raise StorageDown("away")
@@ -100,12 +100,12 @@ async def test_what_could_not_be_written_is_kept_for_the_next_time(
 @pytest.mark.parametrize(
     ("beat", "status", "event"),
     [
-        (Beat(error_rate=0.9, sample_error="no key"), "degraded", "WORKSPACE_DEGRADED"),
-        (Beat(runtime_state="wedged"), "degraded", "WORKSPACE_DEGRADED"),
+        (HeartbeatReport(error_rate=0.9, sample_error="no key"), "degraded", "WORKSPACE_DEGRADED"),
+        (HeartbeatReport(runtime_state="wedged"), "degraded", "WORKSPACE_DEGRADED"),
     ],
 )
 async def test_bad_news_is_written_at_once_with_its_reason(
-    rig: Rig, beat: Beat, status: str, event: str
+    rig: Rig, beat: HeartbeatReport, status: str, event: str
 ) -> None:
     ada = await rig.agent()
     await rig.heartbeats.beat(ada.id, beat)
@@ -117,7 +117,7 @@ async def test_bad_news_is_written_at_once_with_its_reason(
 
 async def test_a_recovery_says_what_from(rig: Rig) -> None:
     ada = await rig.changed(await rig.agent(), status="offline")
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     [newest] = await rig.storage.read(lambda tx: tx.events.newest(rig.org.id, 1))
     assert (newest.event_type, newest.payload["recovered_from"]) == ("WORKSPACE_ONLINE", "offline")
 
@@ -127,23 +127,25 @@ async def test_more_room_at_the_agent_is_known_at_once_and_filled(rig: Rig, even
     await rig.send(ada)
     await eventually(lambda: not rig.courier._pumps)
     assert rig.link.carried == []
-    await rig.heartbeats.beat(ada.id, Beat(active_tasks=0))
+    await rig.heartbeats.beat(ada.id, HeartbeatReport(active_tasks=0))
     await eventually(lambda: len(rig.link.carried) == 1)
 
 
 async def test_a_beat_after_removal_says_gone_and_of_nobody_not_found(rig: Rig, refuses: Refuses) -> None:
     ada = await rig.agent()
     await rig.lifecycle.remove(ada, confirmed=False)
-    await refuses(rig.heartbeats.beat(ada.id, Beat()), "workspace-removed")
-    await refuses(rig.heartbeats.beat("nobody", Beat()), "workspace-not-found")
+    await refuses(rig.heartbeats.beat(ada.id, HeartbeatReport()), "workspace-removed")
+    await refuses(rig.heartbeats.beat("nobody", HeartbeatReport()), "workspace-not-found")
 
 
 async def test_people_see_each_beat_and_each_change_of_work_live(rig: Rig) -> None:
     ada = await rig.agent()
     await rig.feed.start()
-    listener = Listener(rig.admin)
+    listener = FeedSubscriber(rig.admin)
     await rig.feed.join(listener)
-    await rig.heartbeats.beat(ada.id, Beat(current_task="adding", active_tasks=1, uptime_seconds=5))
+    await rig.heartbeats.beat(
+        ada.id, HeartbeatReport(current_task="adding", active_tasks=1, uptime_seconds=5)
+    )
     shown = await listener.take(30)
     await rig.feed.stop()
     assert [(event.event_type, event.payload) for event in shown] == [
@@ -157,19 +159,19 @@ async def test_a_beat_right_after_a_pause_is_told_of_it(
     rig: Rig,
 ) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     await rig.lifecycle.pause(ada)
-    assert (await rig.heartbeats.beat(ada.id, Beat())).workspace.status == "paused"
+    assert (await rig.heartbeats.beat(ada.id, HeartbeatReport())).workspace.status == "paused"
 
 
 async def test_a_replica_that_writes_later_does_not_undo_what_was_heard_since(rig: Rig) -> None:
     ada = await rig.agent()
     other = Heartbeats(rig.storage, rig.clock, rig.log, rig.feed, 90)
     for replica in (rig.heartbeats, other):
-        await replica.beat(ada.id, Beat())
-    await rig.heartbeats.beat(ada.id, Beat(uptime_seconds=1))
+        await replica.beat(ada.id, HeartbeatReport())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport(uptime_seconds=1))
     rig.clock.advance(30)
-    await other.beat(ada.id, Beat(uptime_seconds=31))
+    await other.beat(ada.id, HeartbeatReport(uptime_seconds=31))
     await other.flush()
     await rig.heartbeats.flush()
     row = await rig.workspace(ada.id)
@@ -178,9 +180,9 @@ async def test_a_replica_that_writes_later_does_not_undo_what_was_heard_since(ri
 
 async def test_the_last_word_of_an_agent_that_is_replaced_is_not_kept(rig: Rig) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     rig.clock.advance(1)
-    await rig.heartbeats.beat(ada.id, Beat(uptime_seconds=9))
+    await rig.heartbeats.beat(ada.id, HeartbeatReport(uptime_seconds=9))
     await rig.changed(ada, status="provisioning", uptime_seconds=0, liveness_expires_at=None)
     await rig.heartbeats.flush()
     row = await rig.workspace(ada.id)
@@ -189,8 +191,8 @@ async def test_the_last_word_of_an_agent_that_is_replaced_is_not_kept(rig: Rig) 
 
 async def test_another_beat_than_the_last_is_judged_at_once(rig: Rig) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
-    heard = await rig.heartbeats.beat(ada.id, Beat(error_rate=0.9))
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
+    heard = await rig.heartbeats.beat(ada.id, HeartbeatReport(error_rate=0.9))
     assert heard.workspace.status == "degraded"
 
 
@@ -198,14 +200,14 @@ async def test_an_idle_timeout_that_is_no_number_clears_the_one_before_also_when
     rig: Rig,
 ) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat(runtime_metadata={"idle_timeout_seconds": 1}))
+    await rig.heartbeats.beat(ada.id, HeartbeatReport(runtime_metadata={"idle_timeout_seconds": 1}))
     assert (await rig.workspace(ada.id)).idle_timeout_seconds == 1
-    await rig.heartbeats.beat(ada.id, Beat(runtime_metadata={"idle_timeout_seconds": True}))
+    await rig.heartbeats.beat(ada.id, HeartbeatReport(runtime_metadata={"idle_timeout_seconds": True}))
     assert (await rig.workspace(ada.id)).idle_timeout_seconds is None
 
 
 async def test_a_capability_counts_from_the_beat_that_says_true(rig: Rig) -> None:
     ada = await rig.agent()
     for said in (1, True):
-        await rig.heartbeats.beat(ada.id, Beat(runtime_metadata={"capabilities": {"retry": said}}))
+        await rig.heartbeats.beat(ada.id, HeartbeatReport(runtime_metadata={"capabilities": {"retry": said}}))
     assert ((await rig.workspace(ada.id)).capabilities or {})["retry"] is True

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from molecule_platform.domain.lifecycle import Beat
+from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.provisioner import StartFailed
-from molecule_platform.services.registration import Application
+from molecule_platform.services.registration import RegistrationRequest
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -24,7 +24,7 @@ Of = Callable[[Workspace], Principal]
 async def running(rig: Rig, eventually: Eventually, **plan: Any) -> Workspace:
     ada = (await rig.created("Ada", runtime="llm", **plan)).workspace
     await eventually(lambda: ada.id in rig.provisioner.running)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     return await rig.workspace(ada.id)
 
 
@@ -44,8 +44,8 @@ async def test_a_hibernated_workspace_has_no_process_and_no_address_and_no_word_
     ada = await asleep(rig, eventually)
     assert (ada.status, ada.url, rig.provisioner.running) == ("hibernated", "", set())
     assert (await rig.events())[-1] == "WORKSPACE_HIBERNATED"
-    await rig.heartbeats.beat(ada.id, Beat())
-    await rig.registration().register(Application(ada.id, {}), principal_of(ada))
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
+    await rig.registration().register(RegistrationRequest(ada.id, {}), principal_of(ada))
     assert await has_status(rig, ada, "hibernated")
 
 
@@ -88,7 +88,7 @@ async def test_many_messages_wake_it_once_and_all_are_kept(rig: Rig, eventually:
     await eventually(lambda: ada.id in rig.provisioner.running)
     assert (await rig.events()).count("WORKSPACE_WAKING") == 1
     assert len(rig.provisioner.launches) == 2
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     assert {item["message_id"] for item in await rig.lease(ada, parallel_contexts=True)} == {
         receipt.message.id for receipt in sent
     }
@@ -112,7 +112,7 @@ async def test_waking_by_hand_starts_the_sleeping_and_leaves_the_others(
     assert await rig.lives.hibernation.wake(ada) == "provisioning"
     assert await rig.lives.hibernation.wake(await rig.workspace(ada.id)) == "provisioning"
     await eventually(lambda: ada.id in rig.provisioner.running)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     assert await rig.lives.hibernation.wake(await rig.workspace(ada.id)) == "online"
     await rig.lifecycle.pause(ada)
     await refuses(rig.lives.hibernation.wake(await rig.workspace(ada.id)), "conflict")
@@ -152,11 +152,11 @@ async def test_an_idle_agent_sleeps_and_heartbeats_do_not_keep_it_awake(
     ada = await running(rig, eventually, hibernation_idle_minutes=10)
     for _ in range(9):
         rig.clock.advance(60)
-        await rig.heartbeats.beat(ada.id, Beat())
+        await rig.heartbeats.beat(ada.id, HeartbeatReport())
         await rig.lives.hibernation.tick()
     assert await has_status(rig, ada, "online")
     rig.clock.advance(60)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     await rig.lives.hibernation.tick()
     assert await has_status(rig, ada, "hibernated")
 

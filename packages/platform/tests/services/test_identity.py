@@ -19,7 +19,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import identity
-from molecule_platform.services.identity import EndedWithWorkspace, Identity, Presented
+from molecule_platform.services.identity import AuthenticationService, EndedWithWorkspace, PresentedCredential
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -46,7 +46,7 @@ async def issue(rig: Rig, name: str, **more: Any) -> Token:
 
 
 async def bearer(rig: Rig, token: str) -> Principal:
-    return await rig.identity.authenticate(Presented(bearer=token))
+    return await rig.identity.authenticate(PresentedCredential(bearer=token))
 
 
 async def test_the_administrator_s_token_is_the_administrator(rig: Rig) -> None:
@@ -69,10 +69,11 @@ async def test_an_organisation_s_token_has_its_own_scopes_and_no_more(rig: Rig) 
 
 
 @pytest.mark.parametrize(
-    "presented", [Presented(), Presented(bearer="made up"), Presented(session="made up")]
+    "presented",
+    [PresentedCredential(), PresentedCredential(bearer="made up"), PresentedCredential(session="made up")],
 )
 async def test_no_credential_and_an_unknown_one_are_refused(
-    rig: Rig, refuses: Refuses, presented: Presented
+    rig: Rig, refuses: Refuses, presented: PresentedCredential
 ) -> None:
     known = presented.bearer or presented.session
     refusal = await refuses(
@@ -117,11 +118,13 @@ async def test_a_token_that_another_replica_revoked_is_refused_once_it_is_looked
     rig: Rig, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(identity, "CACHED_SECONDS", 0.0)
-    one_of_many = Identity(rig.storage, rig.bells, rig.clock, "admin-token", rig.org.id, shared=True)
+    one_of_many = AuthenticationService(
+        rig.storage, rig.bells, rig.clock, "admin-token", rig.org.id, shared=True
+    )
     await issue(rig, "token-one")
-    await one_of_many.authenticate(Presented(bearer="token-one"))
+    await one_of_many.authenticate(PresentedCredential(bearer="token-one"))
     await rig.storage.write(lambda tx: tx.tokens.revoke("token-one", rig.clock.now(), "elsewhere"))
-    await refuses(one_of_many.authenticate(Presented(bearer="token-one")), "token-revoked")
+    await refuses(one_of_many.authenticate(PresentedCredential(bearer="token-one")), "token-revoked")
 
 
 async def test_the_token_of_a_removed_workspace_says_that_it_was_removed(rig: Rig, refuses: Refuses) -> None:
@@ -157,7 +160,7 @@ async def session_of(rig: Rig, user: str = "ann", role: str = "member") -> str:
 async def test_a_login_code_becomes_a_session_of_its_user_once(rig: Rig, refuses: Refuses) -> None:
     code, _ = await rig.login.new_code("ann", "member", rig.org.id)
     signed_in = await rig.login.with_code(code)
-    principal = await rig.identity.authenticate(Presented(session=signed_in.token))
+    principal = await rig.identity.authenticate(PresentedCredential(session=signed_in.token))
     assert (principal.text, principal.role) == ("user:ann", "member")
     assert sorted(principal.scopes) == ["org.approve", "org.read", "org.send"]
     await refuses(rig.login.with_code(code), "invalid-token")
@@ -173,7 +176,7 @@ async def test_a_login_code_lives_fifteen_minutes(rig: Rig, refuses: Refuses) ->
 
 async def test_the_administrator_s_link_gives_the_administrator_s_scopes(rig: Rig) -> None:
     token = await session_of(rig, "admin", "owner")
-    assert (await rig.identity.authenticate(Presented(session=token))).is_admin
+    assert (await rig.identity.authenticate(PresentedCredential(session=token))).is_admin
 
 
 async def test_a_session_slides_for_twelve_hours_and_ends_after_seven_days(
@@ -182,21 +185,21 @@ async def test_a_session_slides_for_twelve_hours_and_ends_after_seven_days(
     token = await session_of(rig)
     for _ in range(15):
         rig.clock.advance(11 * 3600)
-        await rig.identity.authenticate(Presented(session=token))
+        await rig.identity.authenticate(PresentedCredential(session=token))
     rig.clock.advance(3 * 3600)
-    await refuses(rig.identity.authenticate(Presented(session=token)), "token-expired")
+    await refuses(rig.identity.authenticate(PresentedCredential(session=token)), "token-expired")
 
 
 async def test_an_idle_session_ends_after_twelve_hours(rig: Rig, refuses: Refuses) -> None:
     token = await session_of(rig)
     rig.clock.advance(12 * 3600)
-    await refuses(rig.identity.authenticate(Presented(session=token)), "token-expired")
+    await refuses(rig.identity.authenticate(PresentedCredential(session=token)), "token-expired")
 
 
 async def test_signing_out_ends_the_session_at_once(rig: Rig, refuses: Refuses) -> None:
     token = await session_of(rig)
     await rig.login.sign_out(token)
-    await refuses(rig.identity.authenticate(Presented(session=token)), "token-revoked")
+    await refuses(rig.identity.authenticate(PresentedCredential(session=token)), "token-revoked")
 
 
 async def test_a_token_is_exchanged_for_a_session_with_no_more_than_its_scopes(
@@ -204,7 +207,7 @@ async def test_a_token_is_exchanged_for_a_session_with_no_more_than_its_scopes(
 ) -> None:
     await issue(rig, "token-one")
     signed_in = await rig.login.with_token("token-one")
-    principal = await rig.identity.authenticate(Presented(session=signed_in.token))
+    principal = await rig.identity.authenticate(PresentedCredential(session=signed_in.token))
     assert sorted(principal.scopes) == ["org.read"]
     assert (await rig.login.with_token(ADMIN_TOKEN)).session.user == "admin"
     await refuses(rig.login.with_token("made up"), "invalid-token")
@@ -214,9 +217,11 @@ async def test_a_session_of_the_administrator_s_token_ends_when_the_token_is_cha
     rig: Rig, refuses: Refuses
 ) -> None:
     token = (await rig.login.with_token(ADMIN_TOKEN)).token
-    assert (await rig.identity.authenticate(Presented(session=token))).is_admin
-    changed = Identity(rig.storage, rig.bells, rig.clock, "another-token-of-the-house", rig.org.id)
-    await refuses(changed.authenticate(Presented(session=token)), "token-revoked")
+    assert (await rig.identity.authenticate(PresentedCredential(session=token))).is_admin
+    changed = AuthenticationService(
+        rig.storage, rig.bells, rig.clock, "another-token-of-the-house", rig.org.id
+    )
+    await refuses(changed.authenticate(PresentedCredential(session=token)), "token-revoked")
 
 
 async def test_a_session_that_somebody_else_was_given_proves_nothing_for_another(
@@ -225,7 +230,7 @@ async def test_a_session_that_somebody_else_was_given_proves_nothing_for_another
     one = (await rig.login.with_token(ADMIN_TOKEN)).session
     forged = replace(one, token_hash=credentials.digest("made up"))
     await rig.storage.write(lambda tx: tx.people.insert_session(forged))
-    await refuses(rig.identity.authenticate(Presented(session="made up")), "token-revoked")
+    await refuses(rig.identity.authenticate(PresentedCredential(session="made up")), "token-revoked")
 
 
 async def test_a_workspace_s_token_signs_nobody_in(rig: Rig, refuses: Refuses) -> None:
@@ -235,7 +240,9 @@ async def test_a_workspace_s_token_signs_nobody_in(rig: Rig, refuses: Refuses) -
 
 async def test_a_bearer_decides_also_when_a_session_is_shown_too(rig: Rig, refuses: Refuses) -> None:
     token = await session_of(rig)
-    await refuses(rig.identity.authenticate(Presented(bearer="made up", session=token)), "invalid-token")
+    await refuses(
+        rig.identity.authenticate(PresentedCredential(bearer="made up", session=token)), "invalid-token"
+    )
 
 
 # What a request says of itself
@@ -277,15 +284,15 @@ async def test_acting_as_a_workspace_needs_the_scope_for_it_and_stays_in_the_org
 async def test_an_object_of_another_organisation_does_not_exist(rig: Rig, refuses: Refuses) -> None:
     ada = await rig.agent()
     stranger = Principal("user:eve", "org-two", frozenset({"org"}), "eve")
-    await refuses(rig.authority.admit(stranger, (org_with("org.read"),), ada.id), "workspace-not-found")
-    assert (await rig.authority.admit(rig.admin, (org_with("org.read"),), ada.id)).workspace == ada
+    await refuses(rig.authority.authorize(stranger, (org_with("org.read"),), ada.id), "workspace-not-found")
+    assert (await rig.authority.authorize(rig.admin, (org_with("org.read"),), ada.id)).workspace == ada
 
 
 async def test_an_administrator_of_another_organisation_is_still_the_administrator(rig: Rig) -> None:
     await rig.storage.write(lambda tx: tx.people.insert_org(Org("org-two", "two", "Two", rig.clock.now())))
     ada = await rig.agent()
     elsewhere = replace(rig.admin, org_id="org-two")
-    assert (await rig.authority.admit(elsewhere, (org_with("org.read"),), ada.id)).workspace == ada
+    assert (await rig.authority.authorize(elsewhere, (org_with("org.read"),), ada.id)).workspace == ada
 
 
 async def test_the_tree_decides_who_is_a_peer(rig: Rig, principal_of: Of, refuses: Refuses) -> None:
@@ -293,11 +300,11 @@ async def test_the_tree_decides_who_is_a_peer(rig: Rig, principal_of: Of, refuse
     ada, bob = await rig.agent("Ada", parent=lead), await rig.agent("Bob", parent=lead)
     leaf = await rig.agent("Leaf", parent=bob)
     rules = (peer_with("ws.send"),)
-    assert (await rig.authority.admit(principal_of(ada), rules, bob.id)).by == rules[0]
-    refusal = await refuses(rig.authority.admit(principal_of(leaf), rules, ada.id), "hierarchy-denied")
+    assert (await rig.authority.authorize(principal_of(ada), rules, bob.id)).by == rules[0]
+    refusal = await refuses(rig.authority.authorize(principal_of(leaf), rules, ada.id), "hierarchy-denied")
     assert refusal.extras["rule"] == "denied"
     await rig.changed(bob, isolated=True)
-    refusal = await refuses(rig.authority.admit(principal_of(ada), rules, bob.id), "hierarchy-denied")
+    refusal = await refuses(rig.authority.authorize(principal_of(ada), rules, bob.id), "hierarchy-denied")
     assert refusal.extras["rule"] == "isolated"
 
 
@@ -307,10 +314,10 @@ async def test_a_removed_workspace_is_gone_for_its_peers_and_operators(
     ada, bob = await rig.agent("Ada"), await rig.agent("Bob")
     await rig.lifecycle.remove(ada, confirmed=False)
     await refuses(
-        rig.authority.admit(principal_of(bob), (peer_with("ws.send"),), ada.id), "workspace-removed"
+        rig.authority.authorize(principal_of(bob), (peer_with("ws.send"),), ada.id), "workspace-removed"
     )
     refusal = await refuses(
-        rig.authority.admit(rig.admin, (org_with("org.read"),), ada.id), "workspace-removed"
+        rig.authority.authorize(rig.admin, (org_with("org.read"),), ada.id), "workspace-removed"
     )
     assert refusal.extras["removed_at"] == "2026-05-02T12:00:00.000Z"
     assert await rig.authority.presence(ada.id) == "gone"
@@ -321,6 +328,6 @@ async def test_a_route_without_a_workspace_asks_only_for_its_rule(
     rig: Rig, principal_of: Of, refuses: Refuses
 ) -> None:
     ada = await rig.agent()
-    assert (await rig.authority.admit(principal_of(ada), (ANY,), None)).workspace is None
-    await refuses(rig.authority.admit(principal_of(ada), (org_with("org.read"),), None), "forbidden")
-    await refuses(rig.authority.admit(principal_of(ada), (self_with(""),), None), "forbidden")
+    assert (await rig.authority.authorize(principal_of(ada), (ANY,), None)).workspace is None
+    await refuses(rig.authority.authorize(principal_of(ada), (org_with("org.read"),), None), "forbidden")
+    await refuses(rig.authority.authorize(principal_of(ada), (self_with(""),), None), "forbidden")

@@ -14,8 +14,8 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.tasks import TaskKey
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services.inbox import LeaseWish
-from molecule_platform.services.inbox_answers import Answer
+from molecule_platform.services.inbox import LeaseRequest
+from molecule_platform.services.inbox_answers import InboxAnswer
 from molecule_wire.a2a import text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Of = Callable[[Workspace], Principal]
 BASE = "http://platform"
-FOUR = Answer([{"text": "four"}])
+FOUR = InboxAnswer([{"text": "four"}])
 BEFORE_A_SECOND_LOOK = 30.0
 
 
@@ -43,7 +43,7 @@ async def leased(rig: Rig, **wish: Any) -> tuple[Workspace, str, str]:
 async def test_a_lease_hands_out_the_message_with_its_token_epoch_and_end(rig: Rig, principal_of: Of) -> None:
     ada, bob = await rig.agent("Ada"), await rig.agent("Bob", role="asks")
     message = (await rig.send(ada, "two and two?", principal_of(bob))).message
-    answer = await rig.inbox.lease(ada, BASE, LeaseWish(lease_seconds=30, worker="w1"), 0, here)
+    answer = await rig.inbox.lease(ada, BASE, LeaseRequest(lease_seconds=30, worker="w1"), 0, here)
     [item] = answer["messages"]
     assert (item["message_id"], item["text"], item["source"]) == (message.id, "two and two?", "peer_agent")
     assert (item["peer_id"], item["peer_name"], item["peer_role"]) == (bob.id, "Bob", "asks")
@@ -75,7 +75,7 @@ async def test_the_list_has_the_next_one_first_also_when_a_long_wait_raised_it(
     new = (await rig.send(ada, "from a person")).message
     seen = (await rig.inbox.peek(ada, BASE, 10, 0))["messages"]
     assert [item["message_id"] for item in seen] == [old.id, new.id]
-    leased = await rig.inbox.lease(ada, BASE, LeaseWish(limit=1), 0, here)
+    leased = await rig.inbox.lease(ada, BASE, LeaseRequest(limit=1), 0, here)
     assert [item["message_id"] for item in leased["messages"]] == [old.id]
 
 
@@ -84,7 +84,7 @@ async def test_the_list_has_the_next_one_first_also_when_a_long_wait_raised_it(
 async def test_whoever_waits_for_mail_gets_it_when_it_comes(rig: Rig, way: str) -> None:
     ada = await rig.agent()
     asking = (
-        rig.inbox.lease(ada, BASE, LeaseWish(), 60, here)
+        rig.inbox.lease(ada, BASE, LeaseRequest(), 60, here)
         if way == "lease"
         else rig.inbox.peek(ada, BASE, 5, 60)
     )
@@ -98,7 +98,7 @@ async def test_whoever_waits_for_mail_gets_it_when_it_comes(rig: Rig, way: str) 
 async def test_waiting_in_vain_is_no_error(rig: Rig) -> None:
     ada = await rig.agent()
     empty: dict[str, Any] = {"messages": [], "pending": 0, "leased": 0, "dead": 0}
-    assert await rig.inbox.lease(ada, BASE, LeaseWish(), 0.01, here) == empty
+    assert await rig.inbox.lease(ada, BASE, LeaseRequest(), 0.01, here) == empty
     assert await rig.inbox.peek(ada, BASE, 5, 0.01) == empty
 
 
@@ -160,7 +160,7 @@ async def test_what_a_worker_that_hung_up_would_get_is_not_leased(rig: Rig) -> N
     message = (await rig.send(ada)).message
     gone = iter([False, True])
     for left in (lambda: True, lambda: next(gone)):
-        await rig.inbox.lease(ada, BASE, LeaseWish(), 0, left)
+        await rig.inbox.lease(ada, BASE, LeaseRequest(), 0, left)
         waiting = await rig.message(message.id)
         assert (waiting.status, waiting.attempts, waiting.releases) == ("accepted", 0, 0)
 
@@ -190,14 +190,14 @@ async def test_an_answer_is_kept_in_the_sender_s_dialect(rig: Rig, dialect: str)
 @pytest.mark.parametrize("state", ["rejected", "input-required", "auth-required"])
 async def test_an_answer_may_leave_the_task_in_another_state(rig: Rig, state: str) -> None:
     ada, name, token = await leased(rig)
-    await rig.inbox.answer(ada, name, token, Answer([{"text": "?"}], state))
+    await rig.inbox.answer(ada, name, token, InboxAnswer([{"text": "?"}], state))
     message = await rig.message(name)
     assert (message.status, message.task_state) == ("answered", state)
 
 
 async def test_an_unknown_state_is_refused(rig: Rig, refuses: Refuses) -> None:
     ada, name, token = await leased(rig)
-    await refuses(rig.inbox.answer(ada, name, token, Answer([], "working")), "invalid-request")
+    await refuses(rig.inbox.answer(ada, name, token, InboxAnswer([], "working")), "invalid-request")
 
 
 async def test_the_activity_row_s_id_names_the_message_as_well(rig: Rig) -> None:
@@ -210,14 +210,14 @@ async def test_the_activity_row_s_id_names_the_message_as_well(rig: Rig) -> None
     ("first", "again", "same"),
     [
         (FOUR, FOUR, True),
-        (FOUR, Answer([{"text": "five"}]), False),
-        (FOUR, Answer([{"text": "four"}], "rejected"), False),
-        (Answer([{"data": {"n": 4}}]), Answer([{"data": {"n": 4}}]), True),
-        (Answer([{"data": {"n": 4}}]), Answer([{"data": {"n": 5}}]), False),
+        (FOUR, InboxAnswer([{"text": "five"}]), False),
+        (FOUR, InboxAnswer([{"text": "four"}], "rejected"), False),
+        (InboxAnswer([{"data": {"n": 4}}]), InboxAnswer([{"data": {"n": 4}}]), True),
+        (InboxAnswer([{"data": {"n": 4}}]), InboxAnswer([{"data": {"n": 5}}]), False),
     ],
 )
 async def test_saying_the_same_again_is_harmless_and_saying_something_else_is_too_late(
-    rig: Rig, refuses: Refuses, first: Answer, again: Answer, same: bool
+    rig: Rig, refuses: Refuses, first: InboxAnswer, again: InboxAnswer, same: bool
 ) -> None:
     ada, name, token = await leased(rig)
     await rig.inbox.answer(ada, name, token, first)
@@ -241,7 +241,7 @@ async def test_an_acknowledgement_is_an_empty_completed_answer_also_twice(rig: R
 async def test_an_answer_after_an_acknowledgement_is_too_late_to_be_heard(rig: Rig, refuses: Refuses) -> None:
     ada, name, token = await leased(rig)
     await rig.inbox.ack(ada, name, token)
-    await refuses(rig.inbox.answer(ada, name, token, Answer([{"data": {"n": 4}}])), "lease-lost")
+    await refuses(rig.inbox.answer(ada, name, token, InboxAnswer([{"data": {"n": 4}}])), "lease-lost")
 
 
 # The fence
@@ -256,7 +256,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def _failure(retryable: bool) -> messages.Outcome:
+def _failure(retryable: bool) -> messages.MessageOutcome:
     return messages.failure("skill-failed", "it broke", retryable=retryable)
 
 

@@ -12,8 +12,8 @@ from molecule_platform.domain.tasks import Task, TaskKey
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import task_log
-from molecule_platform.services.inbox_answers import Answer
-from molecule_platform.services.inbox_progress import InboxProgress, Report
+from molecule_platform.services.inbox_answers import InboxAnswer
+from molecule_platform.services.inbox_progress import InboxProgress, ProgressReport
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -29,13 +29,13 @@ class Work:
         self.progress = InboxProgress(rig.storage, rig.clock)
 
     async def report(self, **report: Any) -> int:
-        return (await self.progress.report(self.ada, self.id, self.token, Report(**report))).seq
+        return (await self.progress.report(self.ada, self.id, self.token, ProgressReport(**report))).seq
 
     async def chunk(self, name: str, words: str, **flags: Any) -> int:
         return await self.report(artifact={"artifactId": name, "parts": [{"text": words}]}, **flags)
 
     async def answer(self, *artifacts: dict[str, Any]) -> Message:
-        answer = Answer([{"text": "done"}], artifacts=artifacts)
+        answer = InboxAnswer([{"text": "done"}], artifacts=artifacts)
         return await self.rig.inbox.answer(self.ada, self.id, self.token, answer)
 
     async def message(self) -> Message:

@@ -11,10 +11,10 @@ import pytest
 from molecule_platform.domain import credentials
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.workspaces import Wanted
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.creation import Plan
-from molecule_platform.services.followers import Sight
+from molecule_platform.ports.workspaces import WorkspaceFilter
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.creation import NewWorkspace
+from molecule_platform.services.followers import VisibleEvents
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -40,7 +40,7 @@ async def test_a_new_workspace_waits_for_its_agent_with_a_token_secrets_and_an_e
     assert workspace.awareness_namespace == f"workspace:{workspace.id}"
     token = await rig.storage.read(lambda tx: tx.tokens.by_hash(credentials.digest(created.auth_token)))
     assert token is not None
-    assert await rig.secrets.values(Actor("user:admin", "r1"), workspace) == {"KEY": "hush"}
+    assert await rig.secrets.values(AuditActor("user:admin", "r1"), workspace) == {"KEY": "hush"}
     assert await rig.events() == ["WORKSPACE_AWAITING_AGENT"]
 
 
@@ -68,9 +68,9 @@ async def test_a_new_workspace_waits_for_its_agent_with_a_token_secrets_and_an_e
 async def test_a_field_that_breaks_its_rule_is_named_and_nothing_is_created(
     rig: Rig, refuses: Refuses, plan: dict[str, Any], field: str
 ) -> None:
-    refusal = await refuses(rig.lives.creation.create(Plan(**plan), rig.admin), "invalid-request")
+    refusal = await refuses(rig.lives.creation.create(NewWorkspace(**plan), rig.admin), "invalid-request")
     assert refusal.extras["field"] == field
-    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(1))) == []
+    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, WorkspaceFilter(1))) == []
     assert await rig.events() == []
 
 
@@ -78,9 +78,11 @@ async def test_a_workspace_that_the_platform_would_have_to_start_is_refused_wher
     rig: Rig, refuses: Refuses
 ) -> None:
     creation = rig.new_lives(None).creation
-    refusal = await refuses(creation.create(Plan(name="Ada", runtime="llm"), rig.admin), "no-provisioner")
+    refusal = await refuses(
+        creation.create(NewWorkspace(name="Ada", runtime="llm"), rig.admin), "no-provisioner"
+    )
     assert "external:true" in refusal.sentence
-    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(1))) == []
+    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, WorkspaceFilter(1))) == []
 
 
 @pytest.mark.parametrize("case", ["unknown", "removed"])
@@ -88,7 +90,7 @@ async def test_a_parent_must_be_there(rig: Rig, refuses: Refuses, case: str) -> 
     parent = await rig.agent("Lead")
     if case == "removed":
         await rig.lifecycle.remove(parent, confirmed=False)
-    plan = Plan(name="Ada", parent_id=parent.id if case == "removed" else "nobody")
+    plan = NewWorkspace(name="Ada", parent_id=parent.id if case == "removed" else "nobody")
     await refuses(rig.lives.creation.create(plan, rig.admin), "workspace-not-found")
 
 
@@ -195,14 +197,14 @@ async def test_an_external_workspace_may_come_with_the_address_of_its_agent_and_
 
 async def test_the_model_of_a_new_workspace_is_kept_as_its_secret(rig: Rig) -> None:
     created = await rig.created("Ada", model="fast-one")
-    assert await rig.secrets.model(Actor("user:admin", "r1"), created.workspace) == "fast-one"
+    assert await rig.secrets.model(AuditActor("user:admin", "r1"), created.workspace) == "fast-one"
 
 
 async def test_only_the_administrator_gives_the_largest_tier(rig: Rig, refuses: Refuses) -> None:
     owner = Principal("user:ann", rig.org.id, frozenset({"org"}), "ann", "owner")
-    refusal = await refuses(rig.lives.creation.create(Plan("Ada", tier=4), owner), "scope-required")
+    refusal = await refuses(rig.lives.creation.create(NewWorkspace("Ada", tier=4), owner), "scope-required")
     assert refusal.extras["required"] == ["admin"]
-    assert (await rig.lives.creation.create(Plan("Ada", tier=4), rig.admin)).workspace.tier == 4
+    assert (await rig.lives.creation.create(NewWorkspace("Ada", tier=4), rig.admin)).workspace.tier == 4
 
 
 async def test_a_purge_erases_what_was_said_and_known_and_leaves_a_tombstone(rig: Rig) -> None:
@@ -234,7 +236,7 @@ async def test_the_end_of_a_workspace_is_seen_by_who_could_reach_it(
     events = await rig.storage.read(lambda tx: tx.events.after(0, 1000))
     ended = [event for event in events if event.event_type == "WORKSPACE_REMOVED"]
     several = (lead, ada, leaf, other)
-    saw = [bool(await Sight(rig.storage, rig.clock, principal_of(one)).of(ended)) for one in several]
+    saw = [bool(await VisibleEvents(rig.storage, rig.clock, principal_of(one)).of(ended)) for one in several]
     assert saw == [True, True, True, False]
 
 

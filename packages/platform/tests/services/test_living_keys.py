@@ -13,17 +13,17 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, utils
 from molecule_platform.keys import sealers, signing
 from molecule_platform.keys.keyfile import load_keychain
 from molecule_platform.ports.signing import SigningKey
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.living_keys import LivingKeys
-from molecule_platform.services.retention import Kept, Retention
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.living_keys import ActiveSigners
+from molecule_platform.services.retention import RetentionPeriods, RetentionService
 from molecule_platform.services.rotation import KeyCheck
-from molecule_platform.services.signing import ALGORITHMS, HANDOVER, Signing
+from molecule_platform.services.signing import ALGORITHMS, HANDOVER, SigningKeyService
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
     from packages.platform.tests.services.conftest import Refuses, Rig
 
-BY = Actor("user:admin", "request-1")
+BY = AuditActor("user:admin", "request-1")
 
 
 class Vault:
@@ -34,10 +34,10 @@ class Vault:
         self.rig = rig
         self.chain = load_keychain(folder, None)
         ring = self.chain.ring
-        self.signing = Signing(
+        self.signing = SigningKeyService(
             rig.storage, rig.clock, signing.new_key, sealers.for_texts(ring), sealers.opens_signing(ring)
         )
-        self.keys = LivingKeys(rig.storage, rig.bells, rig.clock, rig.log, sealers.for_signing(ring))
+        self.keys = ActiveSigners(rig.storage, rig.bells, rig.clock, rig.log, sealers.for_signing(ring))
 
     async def jwks(self) -> dict[str, dict[str, Any]]:
         document = await self.signing.document("http://platform")
@@ -130,7 +130,7 @@ async def test_the_private_half_of_a_retired_key_is_destroyed_soon_and_the_publi
     vault: Vault, rig: Rig
 ) -> None:
     done = await vault.signing.rotate(BY, rig.org.id)
-    retention = Retention(rig.storage, rig.clock, Kept())
+    retention = RetentionService(rig.storage, rig.clock, RetentionPeriods())
     await retention.tick()
     assert {key.kid for key in await vault.all() if key.private_sealed} == {
         *done.retired,
@@ -170,7 +170,7 @@ async def test_keys_whose_seal_was_lost_are_told_and_can_be_replaced(
     assert await stranger.well()
 
 
-def _kid(keys: LivingKeys) -> str | None:
+def _kid(keys: ActiveSigners) -> str | None:
     try:
         return keys.signer("EdDSA").kid
     except Exception:  # noqa: BLE001 - not yet

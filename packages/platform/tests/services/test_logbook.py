@@ -8,8 +8,8 @@ import pytest
 
 from molecule_platform.domain.events import Event
 from molecule_platform.ports.activity import ActivityFilter
-from molecule_platform.services.activity import Reading
-from molecule_platform.services.logbook import AGENT_TYPES, Entry, Logbook
+from molecule_platform.services.activity import PollResult
+from molecule_platform.services.logbook import AGENT_TYPES, ActivityEntry, ActivityWriter
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -18,19 +18,19 @@ TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 @pytest.fixture
-def logbook(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Logbook:
+def logbook(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> ActivityWriter:
     async def show(event: Event) -> None:
         rig.log.said.append((event.event_type, event.payload))
 
     monkeypatch.setattr(rig.feed, "show", show)
-    return Logbook(rig.storage, rig.clock, rig.feed)
+    return ActivityWriter(rig.storage, rig.clock, rig.feed)
 
 
 @pytest.mark.parametrize("kind", AGENT_TYPES)
-async def test_an_entry_is_kept_as_the_agent_s_own(rig: Rig, logbook: Logbook, kind: str) -> None:
+async def test_an_entry_is_kept_as_the_agent_s_own(rig: Rig, logbook: ActivityWriter, kind: str) -> None:
     ada = await rig.agent()
     row_id = await logbook.log(
-        ada, Entry(kind, "m", "did it", "t", ada.id, "ok", "", 12, {"a": 1}, [2], {"b": 3})
+        ada, ActivityEntry(kind, "m", "did it", "t", ada.id, "ok", "", 12, {"a": 1}, [2], {"b": 3})
     )
     [row] = await rig.rows(ada)
     assert (row.id, row.activity_type, row.origin, row.caller) == (
@@ -61,32 +61,32 @@ async def test_an_entry_is_kept_as_the_agent_s_own(rig: Rig, logbook: Logbook, k
     ],
 )
 async def test_what_breaks_a_rule_is_refused(
-    rig: Rig, logbook: Logbook, refuses: Refuses, entry: dict[str, Any], code: str
+    rig: Rig, logbook: ActivityWriter, refuses: Refuses, entry: dict[str, Any], code: str
 ) -> None:
     ada = await rig.agent()
-    await refuses(logbook.log(ada, Entry(**entry)), code)
+    await refuses(logbook.log(ada, ActivityEntry(**entry)), code)
     assert await rig.rows(ada) == []
 
 
-async def test_what_an_agent_logged_as_received_is_not_its_mail(rig: Rig, logbook: Logbook) -> None:
+async def test_what_an_agent_logged_as_received_is_not_its_mail(rig: Rig, logbook: ActivityWriter) -> None:
     ada = await rig.agent()
-    first = await logbook.log(ada, Entry("a2a_receive", summary="I said so"))
+    first = await logbook.log(ada, ActivityEntry("a2a_receive", summary="I said so"))
     sent = (await rig.send(ada, "real")).message
-    await logbook.log(ada, Entry("a2a_receive", summary="again"))
+    await logbook.log(ada, ActivityEntry("a2a_receive", summary="again"))
     for since in (None, first):
-        reading = Reading(ada, ActivityFilter("a2a_receive"), "http://platform", own=True, since_id=since)
+        reading = PollResult(ada, ActivityFilter("a2a_receive"), "http://platform", own=True, since_id=since)
         rows = await rig.activity.read(reading, 0)
         assert [row["message_id"] for row in rows] == [sent.id]
-    everything = Reading(ada, ActivityFilter(), "http://platform", own=False)
+    everything = PollResult(ada, ActivityFilter(), "http://platform", own=False)
     assert len(await rig.activity.read(everything, 0)) == 3
 
 
-async def test_no_secret_is_kept_or_shown(rig: Rig, logbook: Logbook) -> None:
+async def test_no_secret_is_kept_or_shown(rig: Rig, logbook: ActivityWriter) -> None:
     ada = await rig.agent()
     said = {"text": f"use {TOKEN}", "headers": {"Authorization": "hunter2"}}
     trace = {"tool_trace": [{"tool": "curl", "input": f"-H 'Bearer {TOKEN}'"}]}
     bodies: dict[str, Any] = {"request_body": said, "response_body": said, "metadata": trace}
-    await logbook.log(ada, Entry("error", summary=f"with {TOKEN}", error_detail=TOKEN, **bodies))
+    await logbook.log(ada, ActivityEntry("error", summary=f"with {TOKEN}", error_detail=TOKEN, **bodies))
     kept = repr(await rig.rows(ada)) + repr(rig.log.said)
     assert TOKEN not in kept
     assert "hunter2" not in kept
@@ -97,10 +97,12 @@ async def test_no_secret_is_kept_or_shown(rig: Rig, logbook: Logbook) -> None:
     }
 
 
-async def test_an_entry_is_shown_live(rig: Rig, logbook: Logbook) -> None:
+async def test_an_entry_is_shown_live(rig: Rig, logbook: ActivityWriter) -> None:
     ada = await rig.agent()
     trace = [{"tool": "curl"}]
-    await logbook.log(ada, Entry("task_update", "m", "half done", "t", metadata={"tool_trace": trace}))
+    await logbook.log(
+        ada, ActivityEntry("task_update", "m", "half done", "t", metadata={"tool_trace": trace})
+    )
     assert rig.log.said == [
         (
             "ACTIVITY_LOGGED",
@@ -118,17 +120,19 @@ async def test_an_entry_is_shown_live(rig: Rig, logbook: Logbook) -> None:
     ]
 
 
-async def test_long_texts_are_cut_and_large_bodies_leave_a_note(rig: Rig, logbook: Logbook) -> None:
+async def test_long_texts_are_cut_and_large_bodies_leave_a_note(rig: Rig, logbook: ActivityWriter) -> None:
     ada = await rig.agent()
     await logbook.log(
-        ada, Entry("error", summary="s" * 5000, error_detail="e" * 5000, request_body="b" * 70_000)
+        ada, ActivityEntry("error", summary="s" * 5000, error_detail="e" * 5000, request_body="b" * 70_000)
     )
     [row] = await rig.rows(ada)
     assert (len(row.summary), len(row.error_detail)) == (4000, 4000)
     assert "70002 bytes" in row.request_body["note"]
 
 
-async def test_what_the_platform_logs_of_mail_holds_no_secret_either(rig: Rig, logbook: Logbook) -> None:
+async def test_what_the_platform_logs_of_mail_holds_no_secret_either(
+    rig: Rig, logbook: ActivityWriter
+) -> None:
     ada = await rig.agent()
     await rig.send(ada, "x" * 180 + f" take {TOKEN}")
     await rig.replies.notify(ada, f"here is {TOKEN}", [{"uri": "u", "token": "abc"}], None, None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from molecule_platform.services import loops
-from molecule_platform.services.loops import LeaseLost, Loops
+from molecule_platform.services.loops import LoopLeaseLost, PeriodicTasks
 from molecule_platform.storage.loops import SqlLoops
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_loop_that_breaks_is_logged_counted_and_runs_again(rig: Rig, eventually: Eventually) -> None:
     broken, healthy = Work(failures=3), Work()
-    running = Loops(rig.storage, rig.clock, rig.log, "one", shared=False)
+    running = PeriodicTasks(rig.storage, rig.clock, rig.log, "one", shared=False)
     running.add("broken", 0.01, broken)
     running.add("healthy", 0.01, healthy)
     running.start()
@@ -53,7 +53,7 @@ async def test_a_loop_that_breaks_is_logged_counted_and_runs_again(rig: Rig, eve
 
 
 async def test_a_loop_that_only_fails_is_not_well(rig: Rig, eventually: Eventually) -> None:
-    running = Loops(rig.storage, rig.clock, rig.log, "one", shared=False)
+    running = PeriodicTasks(rig.storage, rig.clock, rig.log, "one", shared=False)
     running.add("broken", 0.01, Work(failures=1000))
     running.start()
     await eventually(lambda: running.each()[0].restarts > 1)
@@ -62,7 +62,7 @@ async def test_a_loop_that_only_fails_is_not_well(rig: Rig, eventually: Eventual
 
 
 async def test_a_loop_that_did_not_run_for_long_is_not_well(rig: Rig) -> None:
-    running = Loops(rig.storage, rig.clock, rig.log, "one", shared=False)
+    running = PeriodicTasks(rig.storage, rig.clock, rig.log, "one", shared=False)
     running.add("slow", 15, Work())
     [loop] = running.each()
     await running.tick(loop)
@@ -72,7 +72,7 @@ async def test_a_loop_that_did_not_run_for_long_is_not_well(rig: Rig) -> None:
 
 async def test_an_exclusive_loop_runs_on_one_replica_and_on_the_other_once_that_stops(rig: Rig) -> None:
     works = {name: Work() for name in ("one", "two")}
-    replicas = {name: Loops(rig.storage, rig.clock, rig.log, name, shared=True) for name in works}
+    replicas = {name: PeriodicTasks(rig.storage, rig.clock, rig.log, name, shared=True) for name in works}
     for name, replica in replicas.items():
         replica.add("sweep", 60, works[name], exclusive=True)
 
@@ -112,7 +112,7 @@ async def test_work_that_takes_long_keeps_its_lease(
             claimed = await rig.storage.write(lambda tx: tx.loops.claim("sweep", "two", timedelta(0)))
             asked.append("two" if claimed else "one")
 
-    running = Loops(rig.storage, rig.clock, rig.log, "one", shared=True)
+    running = PeriodicTasks(rig.storage, rig.clock, rig.log, "one", shared=True)
     running.add("sweep", 0.01, slow, exclusive=True)
     await running.tick(running.each()[0])
     assert asked == ["one"] * 10
@@ -132,10 +132,10 @@ async def test_work_whose_lease_went_to_another_replica_is_ended(rig: Rig) -> No
         finally:
             ended.set()
 
-    running = Loops(rig.storage, rig.clock, rig.log, "one", shared=True)
+    running = PeriodicTasks(rig.storage, rig.clock, rig.log, "one", shared=True)
     running.add("sweep", 0.01, stuck, exclusive=True)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loops, "LEASE_SHORTEST", 0.06)
-        with pytest.raises(LeaseLost):
+        with pytest.raises(LoopLeaseLost):
             await running.tick(running.each()[0])
     assert ended.is_set()

@@ -13,10 +13,10 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import TaskEvent
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services import message_streams
-from molecule_platform.services.inbox_answers import Answer
-from molecule_platform.services.inbox_progress import InboxProgress, Report
-from molecule_platform.services.message_streams import Forgotten, Happening, MessageStreams
-from molecule_platform.services.tasks import Asking
+from molecule_platform.services.inbox_answers import InboxAnswer
+from molecule_platform.services.inbox_progress import InboxProgress, ProgressReport
+from molecule_platform.services.message_streams import EventsPruned, Happening, MessageStreams
+from molecule_platform.services.tasks import TaskQuery
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Rig
@@ -38,25 +38,27 @@ class Scene:
 
     async def report(self, words: str) -> None:
         self.rig.clock.advance(1)
-        report = Report(parts=[{"text": words}])
+        report = ProgressReport(parts=[{"text": words}])
         await self.progress.report(self.ada, self.message.id, self.token, report)
 
     async def answer(self, state: str = "completed") -> None:
         self.rig.clock.advance(1)
-        await self.rig.inbox.answer(self.ada, self.message.id, self.token, Answer([{"text": "four"}], state))
+        await self.rig.inbox.answer(
+            self.ada, self.message.id, self.token, InboxAnswer([{"text": "four"}], state)
+        )
 
     async def told(self, after: int | None = None) -> list[str]:
         return await collected(self.streams.follow(self.message, after))
 
     async def told_of_task(self, after: int | None = None) -> list[str]:
-        task = await self.rig.tasks.find(Asking(self.rig.admin, self.ada), self.message.id)
+        task = await self.rig.tasks.find(TaskQuery(self.rig.admin, self.ada), self.message.id)
         return await collected(self.streams.follow_task(task, after))
 
 
 def named(happening: Happening) -> str:
     if isinstance(happening, TaskEvent):
         return f"{happening.seq}:{happening.kind}"
-    return f"lost:{happening.oldest}" if isinstance(happening, Forgotten) else happening.kind
+    return f"lost:{happening.oldest}" if isinstance(happening, EventsPruned) else happening.kind
 
 
 async def collected(batches: Any) -> list[str]:
@@ -130,7 +132,7 @@ async def test_when_the_house_closes_the_stream_ends(scene: Scene) -> None:
             told += [named(one) for one in batch]
             if "1:task" in told:
                 # While it waits for more.
-                asyncio.get_running_loop().call_later(0.05, scene.rig.bells.hush)
+                asyncio.get_running_loop().call_later(0.05, scene.rig.bells.close)
     assert told == ["accepted", "1:task"]
 
 
@@ -138,7 +140,7 @@ async def test_only_its_own_events_of_a_task_are_a_message_s(scene: Scene, rig: 
     await scene.lease()
     await scene.report("thinking")
     await scene.answer("input-required")
-    task = await rig.tasks.find(Asking(rig.admin, scene.ada), scene.message.id)
+    task = await rig.tasks.find(TaskQuery(rig.admin, scene.ada), scene.message.id)
     more = (await rig.send(scene.ada, "and five?", dialect="1.0", continues=task)).message
     await rig.delivery.show(more.id)
     second = Scene(rig, scene.ada, more)

@@ -14,7 +14,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.tasks import TaskKey
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.mailbox import MailFilter
-from molecule_platform.services.messages import Messages
+from molecule_platform.services.messages import MessageQueries
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -24,8 +24,8 @@ BROKEN = messages.failure("skill-failed", "it broke", retryable=False)
 
 
 @pytest.fixture
-def mail(rig: Rig) -> Messages:
-    return Messages(rig.storage, rig.clock, rig.delivery)
+def mail(rig: Rig) -> MessageQueries:
+    return MessageQueries(rig.storage, rig.clock, rig.delivery)
 
 
 async def dead_letter(rig: Rig, ada: Workspace, **more: Any) -> Message:
@@ -34,7 +34,7 @@ async def dead_letter(rig: Rig, ada: Workspace, **more: Any) -> Message:
     return await rig.inbox.fail(ada, message.id, item["lease"]["token"], BROKEN, None)
 
 
-async def test_pages_lead_to_the_oldest_without_gap_or_repeat(rig: Rig, mail: Messages) -> None:
+async def test_pages_lead_to_the_oldest_without_gap_or_repeat(rig: Rig, mail: MessageQueries) -> None:
     ada = await rig.agent()
     sent = [(await rig.send(ada, f"number {n}")).message.id for n in range(5)]
     found: list[str] = []
@@ -49,14 +49,14 @@ async def test_pages_lead_to_the_oldest_without_gap_or_repeat(rig: Rig, mail: Me
 
 @pytest.mark.parametrize("cursor", ["nonsense", "WyJ4Il0", "WyIxIiwiMiJd"])
 async def test_a_cursor_that_no_page_gave_is_refused(
-    rig: Rig, mail: Messages, refuses: Refuses, cursor: str
+    rig: Rig, mail: MessageQueries, refuses: Refuses, cursor: str
 ) -> None:
     ada = await rig.agent()
     await refuses(mail.page(MailFilter(ada.id), 2, cursor), "invalid-request")
 
 
 async def test_what_was_sent_and_received_can_be_told_apart(
-    rig: Rig, mail: Messages, principal_of: Of
+    rig: Rig, mail: MessageQueries, principal_of: Of
 ) -> None:
     ada, bob = await rig.agent("Ada"), await rig.agent("Bob", url="http://127.0.0.1:9/")
     sent = (await rig.send(bob, caller=principal_of(ada))).message.id
@@ -72,7 +72,7 @@ async def test_what_was_sent_and_received_can_be_told_apart(
     assert await listed(peer_id=bob.id) == [(sent, "push")]
 
 
-async def test_a_dead_letter_begins_anew_under_the_same_id(rig: Rig, mail: Messages) -> None:
+async def test_a_dead_letter_begins_anew_under_the_same_id(rig: Rig, mail: MessageQueries) -> None:
     ada = await rig.agent()
     dead = await dead_letter(rig, ada, timeout_seconds=120)
     rig.clock.advance(3600)
@@ -87,7 +87,7 @@ async def test_a_dead_letter_begins_anew_under_the_same_id(rig: Rig, mail: Messa
 
 
 async def test_a_dead_letter_that_was_given_back_too_often_may_be_given_back_again(
-    rig: Rig, mail: Messages
+    rig: Rig, mail: MessageQueries
 ) -> None:
     ada = await rig.agent()
     message = (await rig.send(ada)).message
@@ -102,7 +102,9 @@ async def test_a_dead_letter_that_was_given_back_too_often_may_be_given_back_aga
     assert (back.status, back.releases) == ("accepted", 1)
 
 
-async def test_a_failed_task_stays_failed_and_the_new_cycle_has_its_own(rig: Rig, mail: Messages) -> None:
+async def test_a_failed_task_stays_failed_and_the_new_cycle_has_its_own(
+    rig: Rig, mail: MessageQueries
+) -> None:
     ada = await rig.agent()
     message = (await rig.send(ada)).message
     await rig.delivery.show(message.id)
@@ -119,7 +121,9 @@ async def test_a_failed_task_stays_failed_and_the_new_cycle_has_its_own(rig: Rig
     assert [task and task.state for task in states] == ["failed", "completed"]
 
 
-async def test_only_dead_letters_begin_anew_and_only_once(rig: Rig, mail: Messages, refuses: Refuses) -> None:
+async def test_only_dead_letters_begin_anew_and_only_once(
+    rig: Rig, mail: MessageQueries, refuses: Refuses
+) -> None:
     ada = await rig.agent()
     waiting = (await rig.send(ada, context="c1")).message
     refusal = await refuses(mail.redeliver(ada, waiting.id), "conflict")
@@ -132,7 +136,9 @@ async def test_only_dead_letters_begin_anew_and_only_once(rig: Rig, mail: Messag
     await refuses(mail.redeliver(await rig.agent("Bob"), dead.id), "message-not-found")
 
 
-async def test_a_full_mailbox_takes_no_dead_letter_back(rig: Rig, mail: Messages, refuses: Refuses) -> None:
+async def test_a_full_mailbox_takes_no_dead_letter_back(
+    rig: Rig, mail: MessageQueries, refuses: Refuses
+) -> None:
     ada = await rig.agent()
     dead = await dead_letter(rig, ada)
     for _ in range(rig.limits.capacity.max_open):

@@ -19,9 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from molecule_platform.domain import principals
 from molecule_platform.domain.people import ROLES, Person
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.people import Org
-from molecule_platform.services.people import Change, PeopleService
+from molecule_platform.services.people import MemberChange, MemberService
 from molecule_platform.storage.sqlite import SqliteStorage
 
 START = datetime(2026, 5, 2, 12, tzinfo=UTC)
@@ -47,7 +47,7 @@ class Owners(RuleBasedStateMachine):
         super().__init__()
         self.execute, self.storage = run, storage
         self.org = str(uuid4())
-        self.service = PeopleService(storage, Standing())
+        self.service = MemberService(storage, Standing())
         self.model: dict[str, Person] = {}
         self.execute(storage.write(lambda tx: tx.people.insert_org(Org(self.org, self.org[:13], "", START))))
         self.join("ann", "owner")
@@ -71,7 +71,7 @@ class Owners(RuleBasedStateMachine):
     def attempt(self, work: Coroutine[Any, Any, Any]) -> bool:
         try:
             self.execute(work)
-        except Refusal:
+        except ApiError:
             return False
         return True
 
@@ -83,7 +83,7 @@ class Owners(RuleBasedStateMachine):
     @rule(actor=ACTOR, name=NAME, role=st.none() | ROLE, disabled=st.none() | st.booleans())
     def change(self, actor: str, name: str, role: str | None, disabled: bool | None) -> None:
         before = self.model.get(name)
-        change = Change(role, disabled)
+        change = MemberChange(role, disabled)
         after = None if before is None else change.of(before)
         done = self.attempt(self.service.change(self.principal(actor), name, change, "r"))
         assert done == self.allowed(actor, before, after)

@@ -11,29 +11,31 @@ import pytest
 
 from molecule_platform.domain import principals
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
-from molecule_platform.services.identity import Presented
+from molecule_platform.domain.refusals import ApiError
+from molecule_platform.services.identity import PresentedCredential
 from molecule_platform.services.login import Invitation
-from molecule_platform.services.orgs import Orgs
-from molecule_platform.services.people import Change, PeopleService
+from molecule_platform.services.orgs import OrganisationService
+from molecule_platform.services.people import MemberChange, MemberService
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 
 @pytest.fixture
-def people(rig: Rig) -> PeopleService:
-    return PeopleService(rig.storage, rig.clock)
+def people(rig: Rig) -> MemberService:
+    return MemberService(rig.storage, rig.clock)
 
 
 @pytest.fixture
-def orgs(rig: Rig) -> Orgs:
-    return Orgs(rig.storage, rig.clock)
+def orgs(rig: Rig) -> OrganisationService:
+    return OrganisationService(rig.storage, rig.clock)
 
 
 async def joined(rig: Rig, name: str, role: str, org: str | None = None) -> Principal:
     """Somebody who was invited and has signed in."""
-    return await rig.identity.authenticate(Presented(session=await session_of(rig, name, role, org)))
+    return await rig.identity.authenticate(
+        PresentedCredential(session=await session_of(rig, name, role, org))
+    )
 
 
 async def session_of(rig: Rig, name: str, role: str, org: str | None = None) -> str:
@@ -55,7 +57,7 @@ async def test_nobody_gets_a_link_of_somebody_who_may_do_more(rig: Rig, refuses:
 
 
 async def test_an_invitation_names_the_inviter_s_organisation_or_for_the_administrator_any(
-    rig: Rig, orgs: Orgs, refuses: Refuses
+    rig: Rig, orgs: OrganisationService, refuses: Refuses
 ) -> None:
     acme = await orgs.create("Acme", None)
     ann = await joined(rig, "ann", "owner", "acme")
@@ -69,51 +71,51 @@ async def test_an_invitation_names_the_inviter_s_organisation_or_for_the_adminis
 
 
 async def test_a_change_ends_the_sessions_and_links_of_before_and_only_here(
-    rig: Rig, people: PeopleService, orgs: Orgs, refuses: Refuses
+    rig: Rig, people: MemberService, orgs: OrganisationService, refuses: Refuses
 ) -> None:
     await orgs.create("Acme", None)
     here, there = await session_of(rig, "ann", "admin"), await session_of(rig, "ann", "owner", "acme")
     link, _ = await rig.login.invite(rig.admin, Invitation("ann", "viewer"), "r")
-    await people.change(rig.admin, "ann", Change(role="viewer"), "r")
-    await refuses(rig.identity.authenticate(Presented(session=here)), "token-revoked")
+    await people.change(rig.admin, "ann", MemberChange(role="viewer"), "r")
+    await refuses(rig.identity.authenticate(PresentedCredential(session=here)), "token-revoked")
     await refuses(rig.login.with_code(link), "invalid-token")
-    assert (await rig.identity.authenticate(Presented(session=there))).role == "owner"
+    assert (await rig.identity.authenticate(PresentedCredential(session=there))).role == "owner"
     again = await joined(rig, "ann", "owner")
     assert (again.role, sorted(again.scopes)) == ("viewer", ["org.read"])
 
 
-async def test_a_change_that_changes_nothing_ends_no_session(rig: Rig, people: PeopleService) -> None:
+async def test_a_change_that_changes_nothing_ends_no_session(rig: Rig, people: MemberService) -> None:
     session = await session_of(rig, "ann", "owner")
-    await people.change(rig.admin, "ann", Change(role="owner", disabled=False), "r")
-    assert await rig.identity.authenticate(Presented(session=session))
+    await people.change(rig.admin, "ann", MemberChange(role="owner", disabled=False), "r")
+    assert await rig.identity.authenticate(PresentedCredential(session=session))
 
 
 async def test_who_is_disabled_cannot_sign_in_until_that_is_undone(
-    rig: Rig, people: PeopleService, refuses: Refuses
+    rig: Rig, people: MemberService, refuses: Refuses
 ) -> None:
     session = await session_of(rig, "ann", "member")
-    await people.change(rig.admin, "ann", Change(disabled=True), "r")
-    await refuses(rig.identity.authenticate(Presented(session=session)), "token-revoked")
+    await people.change(rig.admin, "ann", MemberChange(disabled=True), "r")
+    await refuses(rig.identity.authenticate(PresentedCredential(session=session)), "token-revoked")
     await refuses(rig.login.invite(rig.admin, Invitation("ann", "member"), "r"), "conflict")
     code, _ = await rig.login.new_code("ann", "member", rig.org.id)
     refusal = await refuses(rig.login.with_code(code), "invalid-token")
     assert (refusal.status, "ann is disabled" in refusal.sentence) == (401, True)
-    await people.change(rig.admin, "ann", Change(disabled=False), "r")
+    await people.change(rig.admin, "ann", MemberChange(disabled=False), "r")
     assert (await joined(rig, "ann", "member")).name == "ann"
 
 
 async def test_who_is_removed_is_signed_out_and_no_longer_listed(
-    rig: Rig, people: PeopleService, refuses: Refuses
+    rig: Rig, people: MemberService, refuses: Refuses
 ) -> None:
     session = await session_of(rig, "ann", "member")
     await people.remove(rig.admin, "ann", "r")
-    await refuses(rig.identity.authenticate(Presented(session=session)), "token-revoked")
+    await refuses(rig.identity.authenticate(PresentedCredential(session=session)), "token-revoked")
     assert await people.listing(rig.admin, "", 10) == []
     await refuses(people.remove(rig.admin, "ann", "r"), "not-found")
 
 
 async def test_signing_in_is_remembered_in_that_organisation_alone(
-    rig: Rig, people: PeopleService, orgs: Orgs
+    rig: Rig, people: MemberService, orgs: OrganisationService
 ) -> None:
     acme = await orgs.create("Acme", None)
     await joined(rig, "ann", "member")
@@ -125,19 +127,19 @@ async def test_signing_in_is_remembered_in_that_organisation_alone(
 
 
 async def test_nobody_changes_or_removes_somebody_who_may_do_more(
-    rig: Rig, people: PeopleService, refuses: Refuses
+    rig: Rig, people: MemberService, refuses: Refuses
 ) -> None:
     await joined(rig, "ann", "owner")
     clerk = await joined(rig, "bert", "admin")
     await joined(rig, "cleo", "member")
-    await refuses(people.change(clerk, "ann", Change(role="viewer"), "r"), "scope-required")
+    await refuses(people.change(clerk, "ann", MemberChange(role="viewer"), "r"), "scope-required")
     await refuses(people.remove(clerk, "ann", "r"), "scope-required")
-    await refuses(people.change(clerk, "cleo", Change(role="owner"), "r"), "scope-required")
-    await people.change(clerk, "cleo", Change(role="admin"), "r")
+    await refuses(people.change(clerk, "cleo", MemberChange(role="owner"), "r"), "scope-required")
+    await people.change(clerk, "cleo", MemberChange(role="admin"), "r")
 
 
 async def test_people_of_another_organisation_are_not_found(
-    rig: Rig, people: PeopleService, orgs: Orgs, refuses: Refuses
+    rig: Rig, people: MemberService, orgs: OrganisationService, refuses: Refuses
 ) -> None:
     await orgs.create("Acme", None)
     ann = await joined(rig, "ann", "owner", "acme")
@@ -145,15 +147,15 @@ async def test_people_of_another_organisation_are_not_found(
     unknown = await refuses(people.remove(ann, "nobody", "r"), "not-found")
     other = await refuses(people.remove(ann, "bert", "r"), "not-found")
     assert other.sentence == unknown.sentence.replace("nobody", "bert")
-    await refuses(people.change(ann, "bert", Change(role="owner"), "r"), "not-found")
+    await refuses(people.change(ann, "bert", MemberChange(role="owner"), "r"), "not-found")
 
 
 async def test_who_invited_changed_and_removed_somebody_is_written_down(
-    rig: Rig, people: PeopleService
+    rig: Rig, people: MemberService
 ) -> None:
     await rig.login.invite(rig.admin, Invitation("ann", "member"), "r-1")
-    await people.change(rig.admin, "ann", Change(role="member"), "r-2")
-    await people.change(rig.admin, "ann", Change(role="admin"), "r-3")
+    await people.change(rig.admin, "ann", MemberChange(role="member"), "r-2")
+    await people.change(rig.admin, "ann", MemberChange(role="admin"), "r-3")
     await people.remove(rig.admin, "ann", "r-4")
     deeds = await rig.storage.read(lambda tx: tx.audit.newest(rig.org.id, 10))
     assert [(deed.action, deed.object, deed.request_id) for deed in reversed(deeds)] == [
@@ -168,42 +170,42 @@ async def test_who_invited_changed_and_removed_somebody_is_written_down(
 
 
 async def test_only_an_administrator_makes_another_and_that_ends_every_sign_in(
-    rig: Rig, people: PeopleService, orgs: Orgs, refuses: Refuses
+    rig: Rig, people: MemberService, orgs: OrganisationService, refuses: Refuses
 ) -> None:
     await orgs.create("Acme", None)
     ann = await joined(rig, "ann", "owner")
-    await refuses(people.change(ann, "ann", Change(platform_admin=True), "r"), "scope-required")
+    await refuses(people.change(ann, "ann", MemberChange(platform_admin=True), "r"), "scope-required")
     there = await session_of(rig, "ann", "viewer", "acme")
     held, _ = await rig.login.invite(rig.admin, Invitation("ann", "viewer", "acme"), "r")
-    await people.change(rig.admin, "ann", Change(platform_admin=True), "r")
-    await refuses(rig.identity.authenticate(Presented(session=there)), "token-revoked")
+    await people.change(rig.admin, "ann", MemberChange(platform_admin=True), "r")
+    await refuses(rig.identity.authenticate(PresentedCredential(session=there)), "token-revoked")
     await refuses(rig.login.with_code(held), "invalid-token")
     raised = await joined(rig, "ann", "viewer", "acme")
     assert raised.scopes == principals.ADMIN_SCOPES
-    await people.change(rig.admin, "ann", Change(platform_admin=False), "r")
+    await people.change(rig.admin, "ann", MemberChange(platform_admin=False), "r")
     assert (await joined(rig, "ann", "owner")).scopes == principals.ROLE_SCOPES["owner"]
 
 
 async def test_an_owner_has_no_power_over_an_administrator_in_the_own_organisation(
-    rig: Rig, people: PeopleService, refuses: Refuses
+    rig: Rig, people: MemberService, refuses: Refuses
 ) -> None:
     await joined(rig, "admin", "owner")
     ann = await joined(rig, "ann", "owner")
     for attempt in (
-        people.change(ann, "admin", Change(disabled=True), "r"),
+        people.change(ann, "admin", MemberChange(disabled=True), "r"),
         people.remove(ann, "admin", "r"),
     ):
         await refuses(attempt, "scope-required")
-    refused = people.change(rig.admin, "admin", Change(platform_admin=False), "r")
+    refused = people.change(rig.admin, "admin", MemberChange(platform_admin=False), "r")
     assert "own token" in (await refuses(refused, "conflict")).sentence
 
 
 # The last owner
 
 
-@pytest.mark.parametrize("change", [Change(role="admin"), Change(disabled=True), None])
+@pytest.mark.parametrize("change", [MemberChange(role="admin"), MemberChange(disabled=True), None])
 async def test_the_last_owner_can_be_neither_demoted_nor_disabled_nor_removed(
-    rig: Rig, people: PeopleService, refuses: Refuses, change: Change | None
+    rig: Rig, people: MemberService, refuses: Refuses, change: MemberChange | None
 ) -> None:
     await joined(rig, "ann", "owner")
     await joined(rig, "bert", "owner")
@@ -215,17 +217,17 @@ async def test_the_last_owner_can_be_neither_demoted_nor_disabled_nor_removed(
 
     await attempt("ann")
     await refuses(attempt("bert"), "conflict")
-    await people.change(rig.admin, "bert", Change(disabled=False), "r")
+    await people.change(rig.admin, "bert", MemberChange(disabled=False), "r")
 
 
-async def test_of_two_owners_who_leave_at_once_one_stays(rig: Rig, people: PeopleService) -> None:
+async def test_of_two_owners_who_leave_at_once_one_stays(rig: Rig, people: MemberService) -> None:
     ann, bert = await joined(rig, "ann", "owner"), await joined(rig, "bert", "owner")
     outcomes = await asyncio.gather(
         people.remove(ann, "bert", "r"),
-        people.change(bert, "ann", Change(role="viewer"), "r"),
+        people.change(bert, "ann", MemberChange(role="viewer"), "r"),
         return_exceptions=True,
     )
-    refused = [outcome for outcome in outcomes if isinstance(outcome, Refusal)]
+    refused = [outcome for outcome in outcomes if isinstance(outcome, ApiError)]
     assert [refusal.code for refusal in refused] == ["conflict"]
     assert await rig.storage.read(lambda tx: tx.people.owners(rig.org.id)) == 1
 
@@ -234,7 +236,7 @@ async def test_of_two_owners_who_leave_at_once_one_stays(rig: Rig, people: Peopl
 
 
 async def test_an_organisation_gets_a_slug_from_its_name_and_no_two_have_the_same(
-    orgs: Orgs, rig: Rig, refuses: Refuses
+    orgs: OrganisationService, rig: Rig, refuses: Refuses
 ) -> None:
     made = await orgs.create("Café Zürich & Söhne", None)
     assert made.slug == "cafe-zurich-sohne"
@@ -245,12 +247,16 @@ async def test_an_organisation_gets_a_slug_from_its_name_and_no_two_have_the_sam
 
 
 @pytest.mark.parametrize("slug", ["", "-a", "A", "a_b", "a" * 64, "01890000-0000-7000-8000-000000000000"])
-async def test_a_slug_is_short_plain_and_no_id(orgs: Orgs, refuses: Refuses, slug: str) -> None:
+async def test_a_slug_is_short_plain_and_no_id(
+    orgs: OrganisationService, refuses: Refuses, slug: str
+) -> None:
     refusal = await refuses(orgs.create("x", slug), "invalid-request")
     assert refusal.extras["field"] == "slug"
 
 
-async def test_an_organisation_is_renamed_and_keeps_its_id(orgs: Orgs, rig: Rig, refuses: Refuses) -> None:
+async def test_an_organisation_is_renamed_and_keeps_its_id(
+    orgs: OrganisationService, rig: Rig, refuses: Refuses
+) -> None:
     acme = await orgs.create("Acme", None)
     renamed = await orgs.change(rig.admin, "acme", "Apex", "apex")
     assert renamed == replace(acme, name="Apex", slug="apex")
@@ -259,7 +265,9 @@ async def test_an_organisation_is_renamed_and_keeps_its_id(orgs: Orgs, rig: Rig,
     assert await orgs.change(rig.admin, acme.id, None, None) == renamed
 
 
-async def test_from_inside_only_the_own_organisation_exists(orgs: Orgs, rig: Rig, refuses: Refuses) -> None:
+async def test_from_inside_only_the_own_organisation_exists(
+    orgs: OrganisationService, rig: Rig, refuses: Refuses
+) -> None:
     acme = await orgs.create("Acme", None)
     ann = await joined(rig, "ann", "viewer", "acme")
     assert await orgs.listing(ann, "", 10) == [await orgs.show(ann, "acme")] == [acme]
@@ -270,7 +278,7 @@ async def test_from_inside_only_the_own_organisation_exists(orgs: Orgs, rig: Rig
 
 
 async def test_the_administrator_acts_in_the_organisation_that_a_request_names(
-    orgs: Orgs, rig: Rig, refuses: Refuses
+    orgs: OrganisationService, rig: Rig, refuses: Refuses
 ) -> None:
     acme = await orgs.create("Acme", None)
     for named in ("acme", acme.id):

@@ -15,12 +15,12 @@ from molecule_platform.ports.plugin_sources import Resolved, SourceSpec, StagedP
 from molecule_platform.ports.plugins import PublisherKey, RevokedList
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import plugin_supply, plugins
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_platform.services.plugin_supply import PluginPolicy, PluginSupply
-from molecule_platform.services.plugins import Done, Wish, WorkspacePlugins
-from molecule_platform.sources.homes import ConfigFolders
+from molecule_platform.services.plugins import InstallRequest, InstallResult, WorkspacePlugins
+from molecule_platform.sources.homes import WorkspacePluginFolders
 from molecule_platform.sources.local import LocalSource
-from molecule_platform.sources.stock import Stock
+from molecule_platform.sources.stock import PluginTreeCache
 from molecule_plugin.keys import generate_key
 from molecule_plugin.limits import LIMITS, Limits
 from molecule_plugin.signatures import sign_plugin
@@ -28,7 +28,7 @@ from molecule_plugin.signatures import sign_plugin
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
-BY = Actor("user:ann", "request-1")
+BY = AuditActor("user:ann", "request-1")
 
 
 class MovingSource:
@@ -66,14 +66,14 @@ class World:
         self.stock = self.new_stock(tmp_path / "stock")
         self.plugins = self.new(self.stock)
 
-    def new_stock(self, folder: Path) -> Stock:
+    def new_stock(self, folder: Path) -> PluginTreeCache:
         local = LocalSource(self.folder, LIMITS)
-        return Stock(folder, local, (self.moving,), LIMITS, 20.0)
+        return PluginTreeCache(folder, local, (self.moving,), LIMITS, 20.0)
 
-    def new(self, stock: Stock, policy: PluginPolicy | None = None) -> WorkspacePlugins:
+    def new(self, stock: PluginTreeCache, policy: PluginPolicy | None = None) -> WorkspacePlugins:
         rig = self.rig
         self.supply = PluginSupply(rig.storage, rig.clock, stock, policy or PluginPolicy())
-        homes = ConfigFolders(lambda workspace_id: str(self.configs / workspace_id))
+        homes = WorkspacePluginFolders(lambda workspace_id: str(self.configs / workspace_id))
         return WorkspacePlugins(rig.storage, rig.clock, stock, self.supply, homes, rig.lives.restarts)
 
     def put(self, name: str, files: Mapping[str, bytes] | None = None, **said: str) -> Path:
@@ -85,8 +85,8 @@ class World:
         (place / "plugin.yaml").write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
         return place
 
-    async def install(self, workspace: Workspace, source: str, **wish: Any) -> Done:
-        return await self.plugins.install(BY, workspace, Wish(source, **wish))
+    async def install(self, workspace: Workspace, source: str, **wish: Any) -> InstallResult:
+        return await self.plugins.install(BY, workspace, InstallRequest(source, **wish))
 
     async def hosted(self) -> Workspace:
         """A workspace whose agent we run."""
@@ -134,7 +134,7 @@ async def test_without_a_provisioner_a_plugin_is_only_written_down(world: World)
     hosted = await world.hosted()
     rig = world.rig
     alone = WorkspacePlugins(rig.storage, rig.clock, world.stock, world.supply, None, rig.lives.restarts)
-    assert (await alone.install(BY, hosted, Wish("x"))).row.state == "recorded"
+    assert (await alone.install(BY, hosted, InstallRequest("x"))).row.state == "recorded"
 
 
 async def test_what_does_not_fit_or_is_missing_is_a_warning(world: World) -> None:
@@ -190,14 +190,14 @@ async def test_a_plugin_of_the_same_name_is_not_installed_from_two_sources_at_on
 ) -> None:
     world.put("x", {"a.txt": b"local"})
     hosted, placed, go_on = await world.hosted(), asyncio.Event(), asyncio.Event()
-    place = ConfigFolders.place
+    place = WorkspacePluginFolders.place
 
-    async def slowly(homes: ConfigFolders, workspace_id: str, staged: StagedPlugin) -> None:
+    async def slowly(homes: WorkspacePluginFolders, workspace_id: str, staged: StagedPlugin) -> None:
         await place(homes, workspace_id, staged)
         placed.set()
         await go_on.wait()
 
-    monkeypatch.setattr(ConfigFolders, "place", slowly)
+    monkeypatch.setattr(WorkspacePluginFolders, "place", slowly)
     first = asyncio.create_task(world.install(hosted, "x"))
     await placed.wait()
     await refuses(world.install(hosted, "moving://x"), "conflict")

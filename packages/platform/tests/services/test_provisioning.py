@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from molecule_platform.domain import credentials
-from molecule_platform.domain.lifecycle import Beat
+from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.provisioner import StartFailed
-from molecule_platform.services.identity import Presented
-from molecule_platform.services.lives import LifeRules
+from molecule_platform.services.identity import PresentedCredential
+from molecule_platform.services.lives import LifecycleSettings
 from molecule_platform.services.provisioning import StartRules
-from molecule_platform.services.registration import Application
+from molecule_platform.services.registration import RegistrationRequest
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -32,7 +32,7 @@ async def running(rig: Rig, eventually: Eventually, name: str = "Ada", **plan: A
     """An agent that we started and that has answered."""
     ada = (await rig.created(name, runtime="llm", **plan)).workspace
     await launched(rig, eventually, ada)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     return await rig.workspace(ada.id)
 
 
@@ -64,9 +64,9 @@ async def test_a_new_workspace_is_started_with_its_token_its_place_and_its_secre
     assert (launch.environment["KEY"], launch.environment["TIER"]) == ("hush", "2")
     assert "hush" not in repr(launch)
     assert launch.auth_token not in repr(launch)
-    principal = await rig.identity.authenticate(Presented(launch.auth_token))
+    principal = await rig.identity.authenticate(PresentedCredential(launch.auth_token))
     assert principal.workspace_id == ada.id
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     assert await has_status(rig, ada, "online")
     assert (await rig.events())[-2:] == ["WORKSPACE_PROVISIONING", "WORKSPACE_ONLINE"]
 
@@ -74,7 +74,7 @@ async def test_a_new_workspace_is_started_with_its_token_its_place_and_its_secre
 async def test_a_workspace_that_we_start_cannot_be_claimed_from_outside(rig: Rig, refuses: Refuses) -> None:
     ada = (await rig.created(runtime="llm")).workspace
     rig.clock.advance(1)
-    joining = rig.registration().register(Application(ada.id, {"name": "Eve"}), None)
+    joining = rig.registration().register(RegistrationRequest(ada.id, {"name": "Eve"}), None)
     await refuses(joining, "unauthenticated")
 
 
@@ -270,7 +270,7 @@ async def test_restarts_within_a_moment_are_one_and_it_sees_the_last_change(
 
     monkeypatch.setattr(asyncio, "sleep", sleep_for_a_moment)
     await rig.lives.provisioning.close()
-    rules = LifeRules(start=StartRules(coalesce_seconds=60))
+    rules = LifecycleSettings(start=StartRules(coalesce_seconds=60))
     lives = rig.new_lives(rig.provisioner, rules)
     ada = await running(rig, eventually)
     for n in range(5):
@@ -294,7 +294,7 @@ async def test_the_restarted_agent_is_told_why_and_which_variables_it_finds_but_
     await rig.restarted(ada, "the secret API_KEY changed")
     await launched(rig, eventually, ada, times=2)
     rig.clock.advance(3)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     [item] = await rig.lease(ada)
     assert (item["kind"], item["caller"]) == ("system", "system:restart-context")
     assert item["metadata"] == {
@@ -306,7 +306,7 @@ async def test_the_restarted_agent_is_told_why_and_which_variables_it_finds_but_
     for word in ("the secret API_KEY changed", "WORKSPACE_ID", "2026-05-02T12:00:00.000Z"):
         assert word in item["text"]
     assert "canary" not in item["text"]
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     assert await rig.lease(ada) == []
 
 
@@ -315,7 +315,7 @@ async def test_a_reset_forgets_the_session_and_tells_nothing_of_it(rig: Rig, eve
     await rig.lives.restarts.restart(ada, reset=True)
     await launched(rig, eventually, ada, times=2)
     assert rig.provisioner.launches[-1].reset_session
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     assert await rig.lease(ada) == []
 
 
@@ -349,7 +349,7 @@ async def test_nothing_that_an_operator_paused_restarts(
 async def test_an_agent_that_reports_work_but_holds_none_for_ten_minutes_is_free_again(rig: Rig) -> None:
     phantom, busy = await rig.agent("Phantom"), await rig.agent("Busy")
     for workspace in (phantom, busy):
-        await rig.heartbeats.beat(workspace.id, Beat(active_tasks=1, current_task="x"))
+        await rig.heartbeats.beat(workspace.id, HeartbeatReport(active_tasks=1, current_task="x"))
     await rig.send(busy)
     await rig.lease(busy)
     rig.clock.advance(timedelta(minutes=10).total_seconds() + 1)

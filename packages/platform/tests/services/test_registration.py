@@ -13,10 +13,10 @@ from molecule_platform.domain import credentials
 from molecule_platform.domain.authorisation import org_with
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.workspaces import Wanted
-from molecule_platform.services.directory import Asked
-from molecule_platform.services.identity import Presented
-from molecule_platform.services.registration import Application, Membership
+from molecule_platform.ports.workspaces import WorkspaceFilter
+from molecule_platform.services.directory import DirectoryQuery
+from molecule_platform.services.identity import PresentedCredential
+from molecule_platform.services.registration import RegistrationRequest, RegistrationResult
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -25,10 +25,10 @@ Of = Callable[[Workspace], Principal]
 CARD = {"name": "Ada"}
 
 
-async def join(rig: Rig, workspace: Workspace, *by: Principal, **more: Any) -> Membership:
+async def join(rig: Rig, workspace: Workspace, *by: Principal, **more: Any) -> RegistrationResult:
     rules = {name: more.pop(name) for name in ("claim_on_register", "strict") if name in more}
     who = by[0] if by else None
-    return await rig.registration(**rules).register(Application(workspace.id, CARD, **more), who)
+    return await rig.registration(**rules).register(RegistrationRequest(workspace.id, CARD, **more), who)
 
 
 async def test_its_own_token_applies_card_address_and_mode_and_mints_nothing(
@@ -101,7 +101,7 @@ async def test_using_the_token_of_its_creation_claims_a_workspace_having_it_does
     assert token is not None
     assert (await join(rig, created.workspace)).applied
     other = await rig.created("Bob", claimable=True)
-    await rig.identity.authenticate(Presented(bearer=other.auth_token))
+    await rig.identity.authenticate(PresentedCredential(bearer=other.auth_token))
     assert not (await join(rig, other.workspace)).applied
 
 
@@ -167,8 +167,10 @@ async def test_nobody_is_asked_on_behalf_of_a_stranger(
 
 
 async def test_an_unknown_workspace_is_not_found_and_not_made(rig: Rig, refuses: Refuses) -> None:
-    await refuses(rig.registration().register(Application(str(uuid4()), CARD), None), "workspace-not-found")
-    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(1))) == []
+    await refuses(
+        rig.registration().register(RegistrationRequest(str(uuid4()), CARD), None), "workspace-not-found"
+    )
+    assert await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, WorkspaceFilter(1))) == []
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ async def test_open_enrolment_makes_an_unknown_agent_an_isolated_root(
     rig: Rig, card: dict[str, Any], name: str
 ) -> None:
     bob = await rig.agent("Bob")
-    application = Application(str(uuid4()), card)
+    application = RegistrationRequest(str(uuid4()), card)
     membership = await rig.registration(open_org_id=rig.org.id).register(application, None)
     made = await rig.workspace(application.workspace_id)
     assert membership.auth_token is not None
@@ -192,7 +194,7 @@ async def test_open_enrolment_makes_an_unknown_agent_an_isolated_root(
     assert (made.org_id, made.parent_id, made.isolated, made.status) == (rig.org.id, None, True, "online")
     told = ["WORKSPACE_AWAITING_AGENT", "WORKSPACE_CLAIMED", "WORKSPACE_ONLINE"]
     assert (await rig.events())[-3:] == told
-    assert (await rig.directory.peers(bob, "http://platform", Asked())).rows == []
+    assert (await rig.directory.peers(bob, "http://platform", DirectoryQuery())).rows == []
 
 
 async def test_open_enrolment_lets_nobody_in_with_another_s_token_or_a_made_up_proof(
@@ -200,19 +202,22 @@ async def test_open_enrolment_lets_nobody_in_with_another_s_token_or_a_made_up_p
 ) -> None:
     bob = await rig.agent("Bob")
     joining = rig.registration(open_org_id=rig.org.id)
-    await refuses(joining.register(Application(str(uuid4()), CARD), principal_of(bob)), "workspace-not-found")
-    with_proof = Application(str(uuid4()), CARD, enrolment_token="made up")
+    await refuses(
+        joining.register(RegistrationRequest(str(uuid4()), CARD), principal_of(bob)), "workspace-not-found"
+    )
+    with_proof = RegistrationRequest(str(uuid4()), CARD, enrolment_token="made up")
     await refuses(joining.register(with_proof, None), "enrolment-invalid")
     closed = rig.registration(open_org_id=rig.org.id, claim_on_register=False)
-    await refuses(closed.register(Application(str(uuid4()), CARD), None), "unauthenticated")
+    await refuses(closed.register(RegistrationRequest(str(uuid4()), CARD), None), "unauthenticated")
     assert [
-        one.place.id for one in await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, Wanted(9)))
+        one.place.id
+        for one in await rig.storage.read(lambda tx: tx.workspaces.in_org(rig.org.id, WorkspaceFilter(9)))
     ] == [bob.id]
 
 
 async def test_open_enrolment_claims_a_workspace_only_once(rig: Rig) -> None:
     joining = rig.registration(open_org_id=rig.org.id)
-    application = Application(str(uuid4()), CARD)
+    application = RegistrationRequest(str(uuid4()), CARD)
     assert (await joining.register(application, None)).applied
     again = await joining.register(application, None)
     assert (again.applied, again.auth_token) == (False, None)
@@ -293,14 +298,14 @@ async def test_registering_again_with_another_card_while_online_announces_it(
     rig: Rig, principal_of: Of
 ) -> None:
     ada = await rig.agent()
-    await rig.registration().register(Application(ada.id, {"name": "New"}), principal_of(ada))
+    await rig.registration().register(RegistrationRequest(ada.id, {"name": "New"}), principal_of(ada))
     assert (await rig.events())[-1] == "AGENT_CARD_UPDATED"
 
 
 async def test_coming_online_with_another_card_is_told_once(rig: Rig, principal_of: Of) -> None:
     ada = await rig.changed(await rig.agent(), status="offline")
     before = await rig.events()
-    await rig.registration().register(Application(ada.id, {"name": "New"}), principal_of(ada))
+    await rig.registration().register(RegistrationRequest(ada.id, {"name": "New"}), principal_of(ada))
     assert (await rig.events())[len(before) :] == ["WORKSPACE_ONLINE"]
 
 
@@ -314,8 +319,8 @@ async def test_a_new_card_is_kept_and_announced(rig: Rig) -> None:
 async def test_whoever_knew_the_old_card_sees_the_new_one(rig: Rig) -> None:
     ada = await rig.agent(url="http://agent/a2a")
     rules = (org_with("org.read"),)
-    await rig.authority.admit(rig.admin, rules, ada.id)
+    await rig.authority.authorize(rig.admin, rules, ada.id)
     await rig.registration().update_card(ada, {"name": "Ada", "version": "2"})
-    seen = (await rig.authority.admit(rig.admin, rules, ada.id)).workspace
+    seen = (await rig.authority.authorize(rig.admin, rules, ada.id)).workspace
     assert seen is not None
     assert seen.agent_card == {"name": "Ada", "version": "2"}

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.services import repeats
-from molecule_platform.services.repeats import Outcome, Repeats, Sealer
+from molecule_platform.services.repeats import IdempotencyService, ResponseSealer, StoredResponse
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -27,12 +27,12 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "WAIT_SECONDS", 60.0)
 
 
-def replica(rig: Rig, name: str = "this") -> Repeats:
-    backwards = Sealer(lambda text, _place: text[::-1], lambda line, _place: line[::-1])
-    return Repeats(rig.storage, rig.bells, rig.clock, backwards, name)
+def replica(rig: Rig, name: str = "this") -> IdempotencyService:
+    backwards = ResponseSealer(lambda text, _place: text[::-1], lambda line, _place: line[::-1])
+    return IdempotencyService(rig.storage, rig.bells, rig.clock, backwards, name)
 
 
-async def asked_again(rig: Rig, name: str = "this") -> Outcome | None:
+async def asked_again(rig: Rig, name: str = "this") -> StoredResponse | None:
     """What a repeat gets, long before it would be tired of waiting."""
     async with asyncio.timeout(AT_ONCE_SECONDS):
         return await replica(rig, name).begin(*NAMED, "hash")
@@ -43,7 +43,7 @@ async def test_the_repeat_gets_the_outcome_of_the_first_for_a_week(rig: Rig) -> 
     assert await first.begin(*NAMED, "hash") is None
     await first.finish(*NAMED, 201, "made")
     rig.clock.advance(timedelta(days=7).total_seconds() - 1)
-    assert await asked_again(rig) == Outcome(201, "made")
+    assert await asked_again(rig) == StoredResponse(201, "made")
     rig.clock.advance(1)
     assert await asked_again(rig) is None
 
@@ -72,7 +72,7 @@ async def test_a_request_that_still_runs_is_waited_for(rig: Rig, name: str) -> N
     await asyncio.wait([waiting], timeout=0.1)
     assert not waiting.done()
     await first.finish(*NAMED, 201, "made")
-    assert await waiting == Outcome(201, "made")
+    assert await waiting == StoredResponse(201, "made")
 
 
 async def test_whoever_waits_for_a_request_that_is_refused_takes_its_place(rig: Rig) -> None:
@@ -96,7 +96,7 @@ async def test_the_key_of_a_request_that_never_ended_is_free_after_an_hour(rig: 
     ids=["long number", "no UTF-8", "deep"],
 )
 def test_a_body_that_cannot_be_read_is_refused(raw: bytes) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         repeats.body_hash(raw)
     assert refused.value.code == "invalid-json"
 

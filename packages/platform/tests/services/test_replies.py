@@ -11,8 +11,8 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services import replies
-from molecule_platform.services.replies import Replied
-from molecule_platform.services.submissions import Submission
+from molecule_platform.services.replies import ReplyResult
+from molecule_platform.services.submissions import NewMessage
 from molecule_wire.a2a import text
 from molecule_wire.a2a.envelopes import Request
 
@@ -35,9 +35,9 @@ class Talk:
     async def fetch(self, message: Message) -> None:
         await self.rig.at_cursor(self.bob, message)
 
-    async def reply(self, said: str = "four", header: str | None = None, **inner: Any) -> Replied:
+    async def reply(self, said: str = "four", header: str | None = None, **inner: Any) -> ReplyResult:
         asked = self._request(said, role="agent", **inner)
-        submission = Submission(self._of(self.bob), self.ada, asked)
+        submission = NewMessage(self._of(self.bob), self.ada, asked)
         return await self.rig.replies.reply(submission, replies.names_of(asked, header))
 
     async def items_of_ada(self) -> list[Message]:
@@ -65,7 +65,7 @@ async def test_a_reply_that_names_an_open_message_completes_it(talk: Talk, way: 
         "header": {"header": asked.id},
         "activity": {"header": asked.activity_id},
     }[way]
-    assert await talk.reply(**named) == Replied(True, asked.id)
+    assert await talk.reply(**named) == ReplyResult(True, asked.id)
     assert await ended(talk, asked) == ("answered", "four")
     assert (await talk.rig.message(other.id)).is_open
 
@@ -74,8 +74,8 @@ async def test_naming_nothing_completes_the_oldest_message_of_that_peer_that_was
     first, second, unread = await talk.ask("1"), await talk.ask("2"), await talk.ask("3")
     for message in (first, second):
         await talk.fetch(message)
-    assert await talk.reply("one") == Replied(True, first.id)
-    assert await talk.reply("two") == Replied(True, second.id)
+    assert await talk.reply("one") == ReplyResult(True, first.id)
+    assert await talk.reply("two") == ReplyResult(True, second.id)
     assert [await ended(talk, m) for m in (first, second)] == [("answered", "one"), ("answered", "two")]
     assert (await talk.rig.message(unread.id)).status == "accepted"
 
@@ -83,7 +83,7 @@ async def test_naming_nothing_completes_the_oldest_message_of_that_peer_that_was
 async def test_a_message_leased_from_the_inbox_counts_as_fetched(talk: Talk) -> None:
     asked = await talk.ask()
     await talk.rig.lease(talk.bob)
-    assert await talk.reply() == Replied(True, asked.id)
+    assert await talk.reply() == ReplyResult(True, asked.id)
 
 
 async def test_an_answer_needs_no_leave_of_tree_or_capacity(talk: Talk) -> None:
@@ -113,7 +113,7 @@ async def full_mailbox(talk: Talk) -> None:
 async def test_an_answer_that_nobody_waits_for_is_kept_in_a_full_mailbox_too(talk: Talk) -> None:
     asked = await talk.ask()
     await full_mailbox(talk)
-    assert await talk.reply(header=asked.id) == Replied(True, asked.id)
+    assert await talk.reply(header=asked.id) == ReplyResult(True, asked.id)
     assert [item.kind for item in await talk.items_of_ada()].count("reply") == 1
 
 
@@ -162,7 +162,7 @@ async def test_an_answer_held_on_another_living_replica_does_not_come_twice(talk
 async def reply_item_at_bob(talk: Talk) -> Message:
     """Something of kind `reply` in Bob's mailbox that he has fetched."""
     asked = (await talk.rig.send(talk.ada, "?", talk._of(talk.bob))).message
-    back = Submission(talk._of(talk.ada), talk.bob, talk._request("an answer", role="agent"))
+    back = NewMessage(talk._of(talk.ada), talk.bob, talk._request("an answer", role="agent"))
     await talk.rig.replies.reply(back, [asked.id])
     [item] = await talk.rig.storage.read(lambda tx: tx.mailbox.inbox(talk.bob.id, 10))
     await talk.fetch(item)
@@ -190,7 +190,7 @@ async def test_two_agents_that_echo_everything_come_to_rest(talk: Talk) -> None:
         for item in await talk.rig.storage.read(lambda tx, w=here: tx.mailbox.inbox(w.id, 10)):
             if item.status == "accepted":
                 await talk.rig.at_cursor(here, item)
-            echo = Submission(talk._of(here), there, talk._request("echo", role="agent"))
+            echo = NewMessage(talk._of(here), there, talk._request("echo", role="agent"))
             await talk.rig.replies.reply(echo, [])
     items = await talk.rig.storage.read(lambda tx: tx.mailbox.inbox(talk.bob.id, 10))
     assert items == []
@@ -200,7 +200,7 @@ async def test_two_agents_that_echo_everything_come_to_rest(talk: Talk) -> None:
 async def test_a_reply_to_nothing_is_an_item_of_the_other_that_a_polling_client_sees(talk: Talk) -> None:
     replied = await talk.reply("by the way")
     [item] = await talk.items_of_ada()
-    assert replied == Replied(False, item.id)
+    assert replied == ReplyResult(False, item.id)
     assert item.kind == "reply"
 
 
@@ -233,7 +233,7 @@ async def test_a_message_of_somebody_else_cannot_be_answered_by_naming_it(talk: 
 
 
 async def test_a_reply_to_oneself_is_only_recorded(talk: Talk) -> None:
-    submission = Submission(talk._of(talk.ada), talk.ada, talk._request("hm", role="agent"))
+    submission = NewMessage(talk._of(talk.ada), talk.ada, talk._request("hm", role="agent"))
     assert not (await talk.rig.replies.reply(submission, [])).settled
     assert await talk.items_of_ada() == []
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import MessageOutcome
 from molecule_platform.services import retention, settlement
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.retention import Kept, Retention
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.retention import RetentionPeriods, RetentionService
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Rig
@@ -27,14 +27,14 @@ async def test_what_is_old_goes_and_what_is_open_stays(rig: Rig, monkeypatch: py
     ada = await rig.agent()
     ended = [(await rig.send(ada, f"{number}")).message for number in range(4)]
     for message in ended:
-        outcome = Outcome("answered", b"{}", "completed")
+        outcome = MessageOutcome("answered", b"{}", "completed")
         await rig.storage.write(
             lambda tx, m=message, o=outcome: settlement.settle(tx, m.id, o, rig.clock.now())
         )
     waiting = (await rig.send(ada, "open", timeout_seconds=10**9)).message
-    await rig.secrets.put(Actor("user:ann", "r"), rig.org.id, None, "KEY", "x")
+    await rig.secrets.put(AuditActor("user:ann", "r"), rig.org.id, None, "KEY", "x")
     rig.clock.advance(until_next_year(rig))
-    await Retention(rig.storage, rig.clock, Kept()).tick()
+    await RetentionService(rig.storage, rig.clock, RetentionPeriods()).tick()
     assert [row.message_id for row in await rig.rows(ada)] == [waiting.id]
     assert await rig.storage.read(lambda tx: [m.id for m in ended if tx.mailbox.get(m.id)]) == []
     assert await rig.events() == []
@@ -45,10 +45,10 @@ async def test_what_is_old_goes_and_what_is_open_stays(rig: Rig, monkeypatch: py
 async def test_what_is_young_stays(rig: Rig) -> None:
     ada = await rig.agent()
     message = (await rig.send(ada)).message
-    outcome = Outcome("answered", b"{}", "completed")
+    outcome = MessageOutcome("answered", b"{}", "completed")
     await rig.storage.write(lambda tx: settlement.settle(tx, message.id, outcome, rig.clock.now()))
     before = await rig.events()
-    await Retention(rig.storage, rig.clock, Kept()).tick()
+    await RetentionService(rig.storage, rig.clock, RetentionPeriods()).tick()
     assert (await rig.message(message.id)).status == "answered"
     assert len(await rig.rows(ada)) == 1
     assert await rig.events() == before

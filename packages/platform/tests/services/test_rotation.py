@@ -19,15 +19,15 @@ from molecule_platform.keys.keyfile import Keychain, KeyFile, load_keychain
 from molecule_platform.keys.sealing import key_id_of
 from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.services import rotation
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_platform.services.registration import dispatch_seal_context
-from molecule_platform.services.rotation import KeyCheck, Rotation
+from molecule_platform.services.rotation import KeyCheck, KeyRotation
 from molecule_platform.services.secrets import SecretService
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
-BY = Actor("user:admin", "request-1")
+BY = AuditActor("user:admin", "request-1")
 PATIENCE_SECONDS = 30
 
 
@@ -40,7 +40,7 @@ class Vault:
         sealing, lines = sealers.for_secrets(self.chain.ring), sealers.for_lines(self.chain.ring)
         self.secrets = SecretService(rig.storage, rig.clock, sealing, rig.lives.restarts)
         places = sealers.for_places(self.chain.ring)
-        self.rotation = Rotation(rig.storage, rig.clock, self.chain, sealing, lines, places)
+        self.rotation = KeyRotation(rig.storage, rig.clock, self.chain, sealing, lines, places)
 
     async def keys_in_use(self) -> frozenset[str]:
         return await self.rig.storage.read(lambda tx: tx.secrets.key_ids())

@@ -15,7 +15,7 @@ from molecule_platform.domain import cursors
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
-from molecule_platform.services.search import AgentSearch, Question
+from molecule_platform.services.search import AgentQuery, AgentSearch
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -27,7 +27,7 @@ SUMS = {"skills": [{"name": "Sums", "tags": ["maths"]}], "capabilities": {"strea
 
 async def found(rig: Rig, principal: Principal | None = None, **question: Any) -> dict[str, Any]:
     paging = {name: question.pop(name, default) for name, default in (("limit", 10), ("cursor", None))}
-    asked = Question(**question)
+    asked = AgentQuery(**question)
     return await AgentSearch(rig.storage, rig.clock).find(
         principal or rig.admin, asked, base_url=BASE, **paging
     )

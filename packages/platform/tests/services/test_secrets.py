@@ -13,13 +13,13 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.services import restarts
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 VALUE = "the-value-that-nobody-may-see"
-BY = Actor("user:ann", "request-1")
+BY = AuditActor("user:ann", "request-1")
 
 
 async def deeds(rig: Rig) -> list[tuple[str, str, str, str]]:
@@ -123,7 +123,7 @@ async def test_who_wrote_read_or_deleted_a_secret_is_written_down(rig: Rig) -> N
     ada = await rig.agent()
     await rig.secrets.put(BY, rig.org.id, ada, "KEY", VALUE)
     await rig.secrets.put(BY, rig.org.id, None, "OURS", VALUE)
-    await rig.secrets.values(Actor(f"workspace:{ada.id}", "request-2"), ada)
+    await rig.secrets.values(AuditActor(f"workspace:{ada.id}", "request-2"), ada)
     await rig.secrets.delete(BY, rig.org.id, ada, "KEY")
     assert await deeds(rig) == [
         ("user:ann", "secret.write", f"workspace:{ada.id}/KEY", "request-1"),

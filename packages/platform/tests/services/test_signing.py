@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from molecule_platform.ports.signing import FreshKey, SigningKey
-from molecule_platform.services.signing import Signing
+from molecule_platform.services.signing import SigningKeyService
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Rig
 
 
 @pytest.fixture
-def signing(rig: Rig) -> Signing:
+def signing(rig: Rig) -> SigningKeyService:
     """Keys that say their number."""
     made: list[str] = []
 
@@ -24,22 +24,22 @@ def signing(rig: Rig) -> Signing:
         made.append(alg)
         return FreshKey(f"{alg}-{len(made)}", alg, {"kty": "any"}, "hidden")
 
-    return Signing(
+    return SigningKeyService(
         rig.storage, rig.clock, make, lambda plain, place: f"{place}:{plain[::-1]}", lambda _: True
     )
 
 
-async def kids(signing: Signing) -> list[str]:
+async def kids(signing: SigningKeyService) -> list[str]:
     return [key["kid"] for key in (await signing.document("http://platform"))["keys"]]
 
 
-async def test_the_keys_are_made_once(signing: Signing) -> None:
+async def test_the_keys_are_made_once(signing: SigningKeyService) -> None:
     for _ in range(3):
         await signing.ensure()
     assert await kids(signing) == ["EdDSA-1", "ES256-2"]
 
 
-async def test_the_document_has_the_issuer_and_the_public_halves_alone(signing: Signing) -> None:
+async def test_the_document_has_the_issuer_and_the_public_halves_alone(signing: SigningKeyService) -> None:
     await signing.ensure()
     document = await signing.document("http://platform")
     assert document["issuer"] == "http://platform"
@@ -48,7 +48,7 @@ async def test_the_document_has_the_issuer_and_the_public_halves_alone(signing: 
 
 
 async def test_a_retired_key_is_replaced_at_once_and_shown_for_thirty_days(
-    signing: Signing, rig: Rig
+    signing: SigningKeyService, rig: Rig
 ) -> None:
     old = SigningKey("old", "EdDSA", {}, "sealed", rig.clock.now(), retired_at=rig.clock.now())
     await rig.storage.write(lambda tx: tx.signing.insert(old))
@@ -58,7 +58,7 @@ async def test_a_retired_key_is_replaced_at_once_and_shown_for_thirty_days(
     assert set(await kids(signing)) == {"EdDSA-1", "ES256-2"}
 
 
-async def test_a_private_half_is_kept_sealed_in_its_place(signing: Signing, rig: Rig) -> None:
+async def test_a_private_half_is_kept_sealed_in_its_place(signing: SigningKeyService, rig: Rig) -> None:
     await signing.ensure()
     keys = await rig.storage.read(lambda tx: tx.signing.all())
     assert {key.private_sealed for key in keys} == {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from molecule_platform.domain.lifecycle import Beat
+from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.provisioner import Launch, StartFailed, StopFailed
 from molecule_platform.testing.provisioner import FakeProvisioner
@@ -54,7 +54,7 @@ async def running(rig: Rig, eventually: Eventually, **plan: Any) -> Workspace:
     """An agent that we started and that has answered."""
     ada = (await rig.created("Ada", runtime="llm", **plan)).workspace
     await eventually(lambda: ada.id in rig.provisioner.running)
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     return await rig.workspace(ada.id)
 
 

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import update
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.lifecycle import Beat
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.lifecycle import HeartbeatReport
+from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services.registration import Application
+from molecule_platform.services.registration import RegistrationRequest
 from molecule_platform.services.sweeps import Sweeps
 from molecule_platform.storage.tables import replicas
 
@@ -44,7 +44,7 @@ async def test_a_message_that_cannot_be_ended_holds_up_no_other(
     ada = await rig.agent()
     odd, plain = [(await rig.send(ada, timeout_seconds=10)).message for _ in range(2)]
 
-    def at_deadline(_tx: Transaction, message: Message) -> Outcome:
+    def at_deadline(_tx: Transaction, message: Message) -> MessageOutcome:
         if message.id == odd.id:
             raise ValueError("it cannot be ended")
         return messages.expiry(message)
@@ -146,7 +146,7 @@ async def test_an_inbox_lease_outlives_the_platform_s_restart(rig: Rig) -> None:
 
 async def test_an_agent_that_falls_silent_is_offline_and_says_why(rig: Rig) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     await rig.heartbeats.flush()
     rig.clock.advance(90)
     await rig.sweeps.liveness()
@@ -168,13 +168,13 @@ async def test_an_agent_that_registered_and_was_never_heard_again_is_offline_too
 
 async def test_an_agent_that_registers_again_after_silence_stays_online(rig: Rig) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     await rig.heartbeats.flush()
     rig.clock.advance(3600)
     await rig.sweeps.liveness()
     assert (await rig.workspace(ada.id)).status == "offline"
     own = Principal(f"workspace:{ada.id}", ada.org_id, frozenset({"workspace"}), "Ada")
-    await rig.registration().register(Application(ada.id, {"name": "Ada"}), own)
+    await rig.registration().register(RegistrationRequest(ada.id, {"name": "Ada"}), own)
     rig.clock.advance(10)
     await rig.sweeps.liveness()
     assert (await rig.workspace(ada.id)).status == "online"
@@ -182,7 +182,7 @@ async def test_an_agent_that_registers_again_after_silence_stays_online(rig: Rig
 
 async def test_a_paused_agent_that_is_silent_stays_paused(rig: Rig) -> None:
     ada = await rig.agent()
-    await rig.heartbeats.beat(ada.id, Beat())
+    await rig.heartbeats.beat(ada.id, HeartbeatReport())
     await rig.lifecycle.pause(ada)
     rig.clock.advance(3600)
     await rig.sweeps.liveness()

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from molecule_platform.services import waits as module
-from molecule_platform.services.waits import TOGETHER_SECONDS, Waits
+from molecule_platform.services.waits import TOGETHER_SECONDS, DeadlineTimer
 
 SECONDS = 0.1
 
@@ -23,7 +23,7 @@ async def test_each_is_given_up_after_its_own_time_and_in_order() -> None:
             both.set()
 
     loop = asyncio.get_running_loop()
-    waits: Waits[str] = Waits(lambda: SECONDS, give_up)
+    waits: DeadlineTimer[str] = DeadlineTimer(lambda: SECONDS, give_up)
     began = loop.time()
     waits.begin("one")
     waits.begin("two")
@@ -49,7 +49,7 @@ async def test_a_loop_that_was_blocked_itself_gives_nobody_up_for_it(monkeypatch
         given_up.append(who)
         over.set()
 
-    waits: Waits[str] = Waits(lambda: SECONDS, give_up)
+    waits: DeadlineTimer[str] = DeadlineTimer(lambda: SECONDS, give_up)
     waits.begin("one")
     time.sleep(SECONDS + 0.3)  # noqa: ASYNC251 - nobody else may run
     await asyncio.sleep(0)
@@ -71,7 +71,7 @@ async def test_who_is_given_up_may_begin_again() -> None:
         else:
             enough.set()
 
-    waits: Waits[str] = Waits(lambda: 0.01, give_up)
+    waits: DeadlineTimer[str] = DeadlineTimer(lambda: 0.01, give_up)
     waits.begin("one")
     async with asyncio.timeout(30):
         await enough.wait()

@@ -12,7 +12,7 @@ from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.sources.github import GitHubSource
 from molecule_platform.sources.local import LocalSource
-from molecule_platform.sources.stock import Stock
+from molecule_platform.sources.stock import PluginTreeCache
 from molecule_platform.testing.github import GitHub, github
 from molecule_plugin.limits import LIMITS
 
@@ -24,7 +24,7 @@ TOKEN = "ghp-a-token-of-ours"
 class Shelf:
     """The stock, and what lies behind it."""
 
-    stock: Stock
+    stock: PluginTreeCache
     local: LocalSource
     hub: GitHubSource
     folder: Path
@@ -64,7 +64,7 @@ async def shelf(tmp_path: Path, hub: GitHub) -> AsyncIterator[Shelf]:
     """A stock with both sources and small limits."""
     outbound = Outbound(guard.agent_policy(("loopback",)))
     local, source = LocalSource(tmp_path / "plugins", SMALL), GitHubSource(outbound, hub.url, TOKEN)
-    stock = Stock(tmp_path / "stock", local, (source,), SMALL, 20.0)
+    stock = PluginTreeCache(tmp_path / "stock", local, (source,), SMALL, 20.0)
     yield Shelf(stock, local, source, tmp_path / "plugins", tmp_path / "stock")
     await outbound.close()
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.ports.plugin_sources import StagedPlugin
@@ -33,8 +33,8 @@ async def staged(shelf: Shelf, source: str) -> StagedPlugin:
     return await stock.staged(await stock.resolve(stock.parse(source)))
 
 
-async def refused(shelf: Shelf, source: str, code: str) -> Refusal:
-    with pytest.raises(Refusal) as refusal:
+async def refused(shelf: Shelf, source: str, code: str) -> ApiError:
+    with pytest.raises(ApiError) as refusal:
         await staged(shelf, source)
     assert refusal.value.code == code, refusal.value.sentence
     assert shelf.leftovers() == []
@@ -79,7 +79,7 @@ def test_a_source_is_read_into_its_one_spelling(source: str, hint: str, unpinned
     ],
 )
 def test_a_source_that_is_none_is_refused_before_anything_is_asked(source: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         NOWHERE.parse(source)
     assert (refused.value.code, refused.value.extras["field"]) == ("invalid-request", "source")
 
@@ -88,7 +88,7 @@ def test_a_source_that_is_none_is_refused_before_anything_is_asked(source: str) 
 def test_reading_any_source_gives_a_source_or_a_refusal(rest: str) -> None:
     try:
         spec = NOWHERE.parse(f"github://{rest}")
-    except Refusal:
+    except ApiError:
         return
     assert spec.text == f"github://{rest}"
     assert ".." not in spec.text.partition("#")[0].split("/")
@@ -153,7 +153,7 @@ async def test_the_public_api_sends_to_its_download_host_alone() -> None:
     place = "https://codeload.github.com/acme/demo/legacy.tar.gz/x"
     assert onward("https://api.github.com/repos/x", place) == place
     for elsewhere in ("http://codeload.github.com/x", "https://codeload.github.com.evil.example/x", "/x"):
-        with pytest.raises(Refusal):
+        with pytest.raises(ApiError):
             onward("https://api.github.com/repos/x", elsewhere)
 
 
@@ -162,7 +162,7 @@ async def test_an_api_on_this_machine_is_called_only_where_that_is_allowed(
 ) -> None:
     outbound = Outbound(guard.agent_policy(()))
     source = GitHubSource(outbound, hub.url, None)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         await source.resolve(source.parse("github://acme/demo"))
     assert refused.value.code == "fetch-failed"
     assert hub.asked == []
@@ -226,11 +226,11 @@ async def test_a_source_that_takes_too_long_is_given_up(shelf: Shelf, tmp_path: 
     outbound = Outbound(guard.agent_policy(("loopback",)))
     with serving(silent) as url:
         source = GitHubSource(outbound, url, None)
-        stock = stocks.Stock(tmp_path / "slow", shelf.local, (source,), shelf.stock._limits, 0.2)  # pyright: ignore[reportPrivateUsage]
-        with pytest.raises(Refusal) as at_first:
+        stock = stocks.PluginTreeCache(tmp_path / "slow", shelf.local, (source,), shelf.stock._limits, 0.2)  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(ApiError) as at_first:
             await stock.resolve(stock.parse("github://acme/demo"))
         exact = await stock.resolve(stock.parse(f"github://acme/demo#{'1' * 40}"))
-        with pytest.raises(Refusal) as later:
+        with pytest.raises(ApiError) as later:
             await stock.staged(exact)
         await outbound.close()
     assert {at_first.value.code, later.value.code} == {"deadline-exceeded"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.plugin_sources import StagedPlugin
 from molecule_plugin import placing
 
@@ -27,8 +27,8 @@ async def staged(shelf: Shelf, source: str) -> StagedPlugin:
     return await stock.staged(await stock.resolve(stock.parse(source)))
 
 
-async def refused(shelf: Shelf, source: str, code: str) -> Refusal:
-    with pytest.raises(Refusal) as refusal:
+async def refused(shelf: Shelf, source: str, code: str) -> ApiError:
+    with pytest.raises(ApiError) as refusal:
         await staged(shelf, source)
     assert refusal.value.code == code, refusal.value.sentence
     assert shelf.leftovers() == []
@@ -178,7 +178,7 @@ async def test_each_digest_of_a_plugin_is_known_as_what_it_is(
     found = await staged(shelf, "demo")
     assert await shelf.stock.matched(found, getattr(found, form)) == which
     assert await shelf.stock.matched(found, "0" * 64) is None
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         await shelf.stock.matched(found, "no digest")
 
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from molecule_platform.domain.delegations import Delegation, Evidence
-from molecule_platform.domain.messages import InWork, Outcome
+from molecule_platform.domain.messages import ActiveMessage, MessageOutcome
 
 if TYPE_CHECKING:
     from molecule_platform.ports.storage import Transaction
@@ -153,10 +153,10 @@ async def test_what_a_workspace_works_on_is_what_it_holds_and_can_still_answer(
         for name in ("held", "ended", "late", "plain"):
             deadline = now if name == "late" else until
             tx.mailbox.lease(name, kind="inbox", at=now, deadline_at=deadline, expires_at=until)
-        tx.mailbox.settle("ended", Outcome("answered"), now)
+        tx.mailbox.settle("ended", MessageOutcome("answered"), now)
         return [tx.mailbox.in_work(who, now) for who in (bob, store.ada.id)]
 
-    held = [InWork("held", {"id": "held", "chain": [bob]}), InWork("plain", None)]
+    held = [ActiveMessage("held", {"id": "held", "chain": [bob]}), ActiveMessage("plain", None)]
     assert await store.storage.write(work) == [held, []]
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from molecule_platform.domain.credentials import StreamTicket
 from molecule_platform.domain.events import Event
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage import tables
 from molecule_platform.storage.transaction import SqlTransaction
@@ -94,7 +94,7 @@ def end_one(tx: Transaction, store: Store, make_message: MakeMessage, **more: An
     """A message that has just ended, and the number of the step by which it did."""
     leased = make_message(target_id=store.ada.id, status="leased", lease_epoch=1, **more)
     tx.mailbox.insert(leased)
-    failed = Outcome("failed", error={"code": "internal", "message": "no"}, dead_letter=True)
+    failed = MessageOutcome("failed", error={"code": "internal", "message": "no"}, dead_letter=True)
     ended = tx.mailbox.settle(leased.id, failed, store.ada.created_at, 1)
     assert ended is not None
     return tx.mailbox.transitions(leased.id, 0)[-1].event_id, ended
@@ -185,7 +185,9 @@ async def test_what_a_dead_letter_told_stays_told_when_it_begins_anew(
         tx.mailbox.redeliver(dead.id, store.ada.created_at, store.ada.created_at + HOUR, dead.id)
         after = responses_in(tx, end)
         tx.mailbox.settle(
-            dead.id, Outcome("expired", error={"code": "long-gone", "message": "late"}), store.ada.created_at
+            dead.id,
+            MessageOutcome("expired", error={"code": "long-gone", "message": "late"}),
+            store.ada.created_at,
         )
         return [before, after, [told for _, told in responses_in(tx, end)]]
 
@@ -270,7 +272,7 @@ async def test_pruning_forgets_the_beginning_of_the_log_and_says_how_far(
         start = tx.events.last_id()
         first = happen(tx, store, 0)
         tx.mailbox.insert(make_message(id="m1", target_id=store.ada.id, seq=10**9))
-        tx.mailbox.settle("m1", Outcome("answered"), at + HOUR)
+        tx.mailbox.settle("m1", MessageOutcome("answered"), at + HOUR)
         kept = happen(tx, store, 5)
         late = happen(tx, store, 0)
         before = tx.events.oldest_kept()

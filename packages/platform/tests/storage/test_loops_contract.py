@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from molecule_platform.ports.repeats import Attempt
+from molecule_platform.ports.repeats import IdempotentRequest
 
 if TYPE_CHECKING:
     from .conftest import Store  # noqa: TID252
@@ -44,7 +44,7 @@ async def test_a_replica_that_stops_lets_go_at_once(store: Store) -> None:
     assert await write(lambda tx: tx.loops.claim("sweep", "two", MINUTE)) == 2
 
 
-def attempt(store: Store, **changes: object) -> Attempt:
+def attempt(store: Store, **changes: object) -> IdempotentRequest:
     now = store.ada.created_at
     facts: dict[str, object] = {
         "scope": "ann POST /workspaces",
@@ -54,7 +54,7 @@ def attempt(store: Store, **changes: object) -> Attempt:
         "created_at": now,
         "expires_at": now + MINUTE,
     }
-    return Attempt(**facts | changes)  # pyright: ignore[reportArgumentType]
+    return IdempotentRequest(**facts | changes)  # pyright: ignore[reportArgumentType]
 
 
 async def test_an_attempt_is_found_by_scope_and_key_with_its_outcome(store: Store) -> None:

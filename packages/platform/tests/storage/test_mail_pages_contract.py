@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.ports.mailbox import InboxFilter, MailFilter
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage import page_sizes
@@ -38,7 +38,7 @@ class Box:
 
         return await self.store.storage.write(work)
 
-    async def settle(self, message: Message, outcome: Outcome) -> Message:
+    async def settle(self, message: Message, outcome: MessageOutcome) -> Message:
         at = message.created_at + MINUTE
         ended = await self.store.storage.write(lambda tx: tx.mailbox.settle(message.id, outcome, at))
         assert ended is not None
@@ -90,7 +90,7 @@ async def test_a_page_leaves_bodies_out_and_is_shorter_where_results_are_large(
 ) -> None:
     monkeypatch.setattr(page_sizes, "PAGE_MAX_BYTES", 100)
     for _ in range(3):
-        await box.settle(await box.put(), Outcome("answered", b'"' + b"x" * 60 + b'"', "completed"))
+        await box.settle(await box.put(), MessageOutcome("answered", b'"' + b"x" * 60 + b'"', "completed"))
     asked = MailFilter(box.store.ada.id)
     found, more = await box.store.storage.read(lambda tx: tx.mailbox.page(asked, 10))
     assert (len(found), more) == (1, True)
@@ -101,7 +101,7 @@ async def test_an_inbox_shows_what_is_open_or_what_is_dead(box: Box) -> None:
     low = await box.put(priority=10)
     high = await box.put(priority=100, kind="delegation", context_id="talk", caller=box.from_bob)
     dead = [await box.settle(await box.put(), BROKEN) for _ in range(2)]
-    await box.settle(await box.put(), Outcome("expired", error={"code": "x", "message": "y"}))
+    await box.settle(await box.put(), MessageOutcome("expired", error={"code": "x", "message": "y"}))
     assert await box.inbox() == [high.id, low.id]
     assert await box.inbox(status="dead") == [dead[1].id, dead[0].id]
     assert await box.inbox(kind="delegation") == [high.id]
@@ -148,6 +148,6 @@ async def test_a_dead_letter_begins_anew_with_a_clean_row(box: Box) -> None:
 
 @pytest.mark.parametrize("status", ["answered", "expired", "cancelled"])
 async def test_what_ended_otherwise_stays_ended(box: Box, status: str) -> None:
-    ended = await box.settle(await box.put(), Outcome(status))
+    ended = await box.settle(await box.put(), MessageOutcome(status))
     at = ended.created_at
     assert await box.store.storage.write(lambda tx: tx.mailbox.redeliver(ended.id, at, at, "t")) is None

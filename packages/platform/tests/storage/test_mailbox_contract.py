@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.messages import Held, Message, Outcome, Waiting
+from molecule_platform.domain.messages import HeldMessage, Message, MessageOutcome, QueuedMessage
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.mailbox import Usage
 from molecule_platform.ports.storage import Transaction
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
     from packages.platform.tests.storage.conftest import Store
 
-ANSWER = Outcome("answered", b'{"x":1}', "completed")
+ANSWER = MessageOutcome("answered", b'{"x":1}', "completed")
 MINUTE = timedelta(minutes=1)
 
 
@@ -239,7 +239,7 @@ async def test_an_open_message_ends_once_with_its_whole_outcome(
 ) -> None:
     message = make_message(target_id=store.ada.id)
     error = {"code": "skill-failed", "message": "no", "retryable": False}
-    outcome = Outcome("failed", b"{}", "failed", error, dead_letter=True, agent_task_id="theirs")
+    outcome = MessageOutcome("failed", b"{}", "failed", error, dead_letter=True, agent_task_id="theirs")
     at = message.created_at + MINUTE
 
     def work(tx: Transaction) -> list[Message | None]:
@@ -301,7 +301,7 @@ async def test_the_first_that_wait_come_in_the_order_in_which_they_are_handed_ou
     now = store.ada.created_at + timedelta(hours=1)
     ages = [messages.RAISED_AFTER - MINUTE, messages.RAISED_AFTER, messages.RAISED_AFTER * 2]
 
-    def work(tx: Transaction) -> tuple[list[Waiting], list[Waiting]]:
+    def work(tx: Transaction) -> tuple[list[QueuedMessage], list[QueuedMessage]]:
         for number, priority in enumerate((5, 10, 20, 50, 60, 100, 100, 50, 20, 10, 5)):
             at = now - ages[number % len(ages)]
             put(tx, make_message(target_id=store.ada.id, priority=priority, created_at=at))
@@ -348,7 +348,7 @@ async def test_what_each_sender_holds_of_a_mailbox_and_an_organisation_is_known(
         for number, (caller, body) in enumerate((("user:a", b"12345"), ("user:a", b"123"), ("user:b", b"1"))):
             put(tx, make_message(id=f"m{number}", caller=caller, body=body, **here))
         before = tx.mailbox.usage(store.ada.id), tx.mailbox.open_bytes(store.ada.org_id)
-        tx.mailbox.settle("m0", Outcome("cancelled"), at)
+        tx.mailbox.settle("m0", MessageOutcome("cancelled"), at)
         return [*before, tx.mailbox.usage(store.ada.id), tx.mailbox.open_bytes(store.ada.org_id)]
 
     held, size, held_then, size_then = await store.storage.write(work)
@@ -429,7 +429,7 @@ async def test_what_time_has_done_is_found(store: Store, make_message: MakeMessa
                 name, kind=kind, at=now, deadline_at=now + 10 * MINUTE, expires_at=until, owner="r1"
             )
         box = tx.mailbox
-        found: list[Sequence[Message | Held]] = [
+        found: list[Sequence[Message | HeldMessage]] = [
             box.overdue(now + 9 * MINUTE, 10),
             box.overdue(now + 10 * MINUTE, 10),
             box.overdue(now + 10 * MINUTE, 2),

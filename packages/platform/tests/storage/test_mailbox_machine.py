@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from molecule_platform.domain.messages import STATUSES, Outcome
+from molecule_platform.domain.messages import STATUSES, MessageOutcome
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage.postgres import PostgresStorage
@@ -193,7 +193,7 @@ class Mailbox(RuleBasedStateMachine):
         name, row = self.pick(which)
         epoch = None if off is None else row.epoch + off
         may = row.status in ("accepted", "leased") if epoch is None else row.is_held_under(epoch)
-        outcome = Outcome(status, dead_letter=status == "failed")
+        outcome = MessageOutcome(status, dead_letter=status == "failed")
         ended = self.ground.write(lambda tx: tx.mailbox.settle(name, outcome, self.now, epoch))
         assert (ended is not None) == may
         if ended is not None:
@@ -207,7 +207,7 @@ class Mailbox(RuleBasedStateMachine):
         name, _row = self.pick(which)
 
         def work(tx: Transaction) -> None:
-            tx.mailbox.settle(name, Outcome(status), self.now)
+            tx.mailbox.settle(name, MessageOutcome(status), self.now)
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import insert, update
 
-from molecule_platform.domain.access import Member
+from molecule_platform.domain.access import TreeMember
 from molecule_platform.domain.credentials import EnrolmentToken, Token
 from molecule_platform.domain.events import Event
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import MessageOutcome
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
 from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import Transaction
@@ -50,7 +50,7 @@ async def test_the_access_rule_reads_of_a_workspace_what_the_workspace_says(
     alone = make_workspace(parent_id=store.ada.id, isolated=True)
     gone = make_workspace(status="removed")
 
-    def work(tx: Transaction) -> list[Member | None]:
+    def work(tx: Transaction) -> list[TreeMember | None]:
         for workspace in (alone, gone):
             tx.workspaces.insert(workspace)
         return [tx.workspaces.member(one) for one in (store.ada.id, alone.id, gone.id, "unknown")]
@@ -292,7 +292,7 @@ async def test_an_activity_row_comes_back_as_kept_with_its_message(
 
 async def test_an_activity_row_tells_how_its_message_ended(store: Store, make_message: MakeMessage) -> None:
     message = make_message(target_id=store.ada.id, seq=10**9)
-    problem = Outcome("failed", error={"code": "internal", "message": "it broke"})
+    problem = MessageOutcome("failed", error={"code": "internal", "message": "it broke"})
 
     def work(tx: Transaction) -> list[ActivityRow]:
         tx.mailbox.insert(message)
@@ -311,7 +311,7 @@ async def test_each_filter_of_the_activity_log_narrows_it(store: Store, make_mes
         for number, (name, row) in enumerate((("open", "1"), ("done", "2"))):
             message = make_message(id=name, target_id=store.ada.id, seq=10**9 + number, activity_id=row)
             tx.mailbox.insert(message)
-        tx.mailbox.settle("done", Outcome("answered"), now)
+        tx.mailbox.settle("done", MessageOutcome("answered"), now)
         first = logged(tx, store, "1", message_id="open", source_id=store.bob.id)
         logged(tx, store, "2", message_id="done", created_at=now + MINUTE)
         logged(tx, store, "3", activity_type="agent_message", created_at=now + MINUTE)
@@ -363,7 +363,7 @@ async def test_events_and_steps_of_messages_are_one_log(store: Store, make_messa
         tx.events.append(Event("WORKSPACE_ONLINE", org, store.bob.id, {"n": 1}, at))
         tx.mailbox.insert(make_message(id="m1", target_id=store.ada.id, seq=10**9))
         tx.events.append(Event("AGENT_MESSAGE", org, store.ada.id, {}, at))
-        tx.mailbox.settle("m1", Outcome("answered"), at)
+        tx.mailbox.settle("m1", MessageOutcome("answered"), at)
         log = tx.events
         lists = [
             log.after(start, 10),

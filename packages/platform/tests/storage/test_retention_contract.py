@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import Table, func, insert, select
 
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import MessageOutcome
 from molecule_platform.domain.tasks import Task
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
-from molecule_platform.ports.audit import Deed
+from molecule_platform.ports.audit import AuditEntry
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage import tables
 from molecule_platform.storage.transaction import SqlTransaction
@@ -59,7 +59,7 @@ async def test_old_activity_is_forgotten_but_not_that_of_open_messages(
     def work(tx: Transaction) -> list[Any]:
         for number, name in enumerate(("open", "done")):
             tx.mailbox.insert(make_message(id=name, target_id=store.ada.id, seq=10**9 + number))
-        tx.mailbox.settle("done", Outcome("answered"), NOW)
+        tx.mailbox.settle("done", MessageOutcome("answered"), NOW)
         of_open = log(tx, store, LONG_AGO, "open")
         log(tx, store, LONG_AGO, "done")
         log(tx, store, LONG_AGO)
@@ -80,7 +80,7 @@ async def test_an_activity_row_that_outlives_its_message_keeps_what_became_of_it
         tx.mailbox.insert(
             make_message(id=name, target_id=store.ada.id, seq=10**9, activity_id=row_id, created_at=NOW)
         )
-        tx.mailbox.settle(name, Outcome("expired", error={"code": "x", "message": "late"}), NOW)
+        tx.mailbox.settle(name, MessageOutcome("expired", error={"code": "x", "message": "late"}), NOW)
         forgotten = tx.retention.messages(LATER, 10)
         return forgotten, tx.activity.rows(store.ada.id, ActivityFilter())
 
@@ -98,7 +98,7 @@ async def test_messages_are_forgotten_some_time_after_they_ended(
         for number, (name, at) in enumerate(ended.items()):
             tx.mailbox.insert(make_message(id=made[name], target_id=store.ada.id, seq=10**9 + number))
             if at is not None:
-                tx.mailbox.settle(made[name], Outcome("answered"), at)
+                tx.mailbox.settle(made[name], MessageOutcome("answered"), at)
         batches = [tx.retention.messages(NOW + timedelta(hours=5), 1) for _ in range(3)]
         return [batches, [name for name in made if tx.mailbox.get(made[name]) is not None]]
 
@@ -263,7 +263,7 @@ async def test_ended_grants_and_old_deeds_are_forgotten(store: Store) -> None:
         for name, ends in (("old", LONG_AGO), ("new", LATER)):
             more = {"expires_at": ends, "reason": "", "created_by": "x", "created_at": LONG_AGO}
             add(tx, tables.access_grants, id=name, **same, **more)
-        tx.audit.note(Deed(store.org.id, "user:ann", "secret.read", "x", "r", NOW))
+        tx.audit.note(AuditEntry(store.org.id, "user:ann", "secret.read", "x", "r", NOW))
         kept = tx.retention.security_log(NOW - timedelta(minutes=5), 10)
         return [tx.retention.grants(NOW, 10), kept, tx.retention.security_log(LATER, 10)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert
 
-from molecule_platform.ports.audit import Deed
+from molecule_platform.ports.audit import AuditEntry
 from molecule_platform.ports.secrets import SealedLine, SealedSecret
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage.tables import idempotency
@@ -123,11 +123,13 @@ async def test_every_key_that_something_is_sealed_with_is_known(store: Store) ->
 async def test_deeds_are_kept_in_order_and_by_organisation(store: Store) -> None:
     at = store.ada.created_at
     deeds = [
-        Deed(store.org.id, "user:ann", f"secret.{verb}", "org:one/KEY", "request", at + timedelta(seconds=n))
+        AuditEntry(
+            store.org.id, "user:ann", f"secret.{verb}", "org:one/KEY", "request", at + timedelta(seconds=n)
+        )
         for n, verb in enumerate(("write", "read", "delete"))
     ]
 
-    def work(tx: Transaction) -> list[list[Deed]]:
+    def work(tx: Transaction) -> list[list[AuditEntry]]:
         for deed in deeds:
             tx.audit.note(deed)
         return [tx.audit.newest(store.org.id, 2), tx.audit.newest("another", 2)]

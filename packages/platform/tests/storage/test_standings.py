@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage import standings
@@ -49,9 +49,9 @@ async def test_a_change_that_was_undone_is_not_remembered(store: Store) -> None:
     def work(tx: Transaction) -> None:
         tx.workspaces.touch(store.ada.id, status="paused")
         tx.workspaces.standing(store.ada)
-        raise Refusal("conflict", "not so")
+        raise ApiError("conflict", "not so")
 
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         await store.storage.write(work)
     assert await standing(store) == store.ada.status
 

@@ -18,7 +18,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.grants import AccessGrant
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.ports.workspaces import Found, Place, Profile, Wanted
+from molecule_platform.ports.workspaces import PageCursor, Profile, WorkspaceFilter, WorkspaceMatch
 from molecule_platform.storage.tables import lineage
 from molecule_platform.storage.transaction import SqlTransaction
 
@@ -254,10 +254,10 @@ def allowed(tx: Transaction, caller: Workspace, forest: Forest) -> dict[str, Rel
 
 def all_pages(
     tx: Transaction, caller: Workspace, limit: int, relations: tuple[Relation, ...], **more: Any
-) -> list[Found]:
-    found: list[Found] = []
+) -> list[WorkspaceMatch]:
+    found: list[WorkspaceMatch] = []
     while True:
-        wanted = Wanted(limit, found[-1].place if found else None, **more)
+        wanted = WorkspaceFilter(limit, found[-1].place if found else None, **more)
         page = tx.workspaces.in_reach(caller, wanted, relations, caller.updated_at)
         assert len(page) <= limit
         found += page
@@ -294,11 +294,13 @@ async def test_the_pages_of_an_organisation_neither_repeat_nor_skip(
 ) -> None:
     def work(tx: Transaction) -> None:
         forest = planted(tx, make_workspace, seeds)
-        found: list[Found] = []
-        while page := tx.workspaces.in_org(forest.org.id, Wanted(limit, found[-1].place if found else None)):
+        found: list[WorkspaceMatch] = []
+        while page := tx.workspaces.in_org(
+            forest.org.id, WorkspaceFilter(limit, found[-1].place if found else None)
+        ):
             found += page
         assert [one.place for one in found] == sorted(
-            Place(member.created_at, member.id) for member in forest.members.values()
+            PageCursor(member.created_at, member.id) for member in forest.members.values()
         )
 
     await store.storage.write(work)
@@ -307,18 +309,18 @@ async def test_the_pages_of_an_organisation_neither_repeat_nor_skip(
 @pytest.mark.parametrize(
     ("wanted", "names"),
     [
-        (Wanted(9), ["Ada", "Bob", "Leaf"]),
-        (Wanted(9, statuses=("paused", "removed")), ["Leaf"]),
-        (Wanted(9, include_removed=True), ["Ada", "Bob", "Leaf", "Gone"]),
-        (Wanted(9, statuses=("removed",), include_removed=True), ["Gone"]),
-        (Wanted(2), ["Ada", "Bob"]),
-        (Wanted(9, parent_id=PARENT), ["Leaf"]),
-        (Wanted(9, parent_id=PARENT, include_removed=True), ["Leaf", "Gone"]),
-        (Wanted(1, parent_id=PARENT, include_removed=True), ["Leaf"]),
+        (WorkspaceFilter(9), ["Ada", "Bob", "Leaf"]),
+        (WorkspaceFilter(9, statuses=("paused", "removed")), ["Leaf"]),
+        (WorkspaceFilter(9, include_removed=True), ["Ada", "Bob", "Leaf", "Gone"]),
+        (WorkspaceFilter(9, statuses=("removed",), include_removed=True), ["Gone"]),
+        (WorkspaceFilter(2), ["Ada", "Bob"]),
+        (WorkspaceFilter(9, parent_id=PARENT), ["Leaf"]),
+        (WorkspaceFilter(9, parent_id=PARENT, include_removed=True), ["Leaf", "Gone"]),
+        (WorkspaceFilter(1, parent_id=PARENT, include_removed=True), ["Leaf"]),
     ],
 )
 async def test_a_page_of_an_organisation_is_narrowed_by_what_is_wanted(
-    store: Store, make_workspace: MakeWorkspace, wanted: Wanted, names: list[str]
+    store: Store, make_workspace: MakeWorkspace, wanted: WorkspaceFilter, names: list[str]
 ) -> None:
     wanted = replace(wanted, parent_id=store.ada.id) if wanted.parent_id else wanted
 

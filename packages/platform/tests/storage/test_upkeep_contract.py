@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from molecule_platform.domain.events import Event
-from molecule_platform.domain.messages import Outcome
+from molecule_platform.domain.messages import MessageOutcome
 from molecule_platform.ports.secrets import SealedSecret
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def test_the_last_end_of_a_message_is_known(store: Store, make_message: Ma
             tx.mailbox.insert(message)
         before = tx.upkeep.last_settled(store.ada.id)
         for n, message in enumerate(several[:2]):
-            tx.mailbox.settle(message.id, Outcome("answered"), now + timedelta(seconds=n))
+            tx.mailbox.settle(message.id, MessageOutcome("answered"), now + timedelta(seconds=n))
         return [before, tx.upkeep.last_settled(store.ada.id), tx.upkeep.last_settled(store.bob.id)]
 
     assert await store.storage.write(work) == [None, now + timedelta(seconds=1), None]

@@ -7,19 +7,19 @@ import pytest
 import requests
 
 from molecule_platform.testing import rude_agent
-from molecule_platform.testing.rude_agent import RudeAgent
+from molecule_platform.testing.rude_agent import MisbehavingAgent
 
 SECONDS = 30
 
 
 def send(
-    agent: RudeAgent, words: str, method: str = "SendMessage", seconds: float = SECONDS
+    agent: MisbehavingAgent, words: str, method: str = "SendMessage", seconds: float = SECONDS
 ) -> requests.Response:
     message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": words}]}
     return call(agent, method, seconds, message=message)
 
 
-def call(agent: RudeAgent, method: str, seconds: float = SECONDS, **params: Any) -> requests.Response:
+def call(agent: MisbehavingAgent, method: str, seconds: float = SECONDS, **params: Any) -> requests.Response:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     headers = {"A2A-Version": "1.0"}
     return requests.post(agent.url, json=body, headers=headers, timeout=seconds, allow_redirects=False)

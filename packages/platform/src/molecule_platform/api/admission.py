@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from molecule_platform.api.arrival import Arrival
-from molecule_platform.api.keyed import Keyed
-from molecule_platform.api.limits import FAILED_LOGIN_COSTS, Budget, Limits
-from molecule_platform.api.open_requests import RETRY_AFTER_SECONDS, OpenRequest, OpenRequests
+from molecule_platform.api.arrival import Request
+from molecule_platform.api.keyed import IdempotentHandler
+from molecule_platform.api.limits import FAILED_LOGIN_COSTS, RateBudget, RateLimiter
+from molecule_platform.api.open_requests import RETRY_AFTER_SECONDS, ConcurrencyLimiter, ConcurrencySlot
 from molecule_platform.api.route import Route
 from molecule_platform.domain import credentials
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
-from molecule_platform.services.authority import Authority
-from molecule_platform.services.identity import Identity, Presented
+from molecule_platform.domain.refusals import ApiError
+from molecule_platform.services.authority import Authorizer
+from molecule_platform.services.identity import AuthenticationService, PresentedCredential
 
 LIVE = "/ws"
 _ORG = "x-molecule-org-id"
@@ -22,61 +22,63 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True)
-class Gate:
+class AdmissionControl:
     """Who decides whether a request may come in."""
 
-    identity: Identity
-    authority: Authority
-    limits: Limits
-    keyed: Keyed
-    open_requests: OpenRequests
+    identity: AuthenticationService
+    authority: Authorizer
+    limits: RateLimiter
+    keyed: IdempotentHandler
+    open_requests: ConcurrencyLimiter
 
 
 @dataclass(slots=True)
-class Visit:
+class AuthContext:
     """What is learnt of one request, or one socket, on its way in."""
 
-    arrival: Arrival
+    request: Request
     route: Route | None = None
     caller: Principal | None = None
-    budget: Budget | None = None
+    budget: RateBudget | None = None
     # Counts its connection for a verified principal; False if the principal has too many.
     identify: Callable[[str], bool] = lambda _principal: True
     # Its place among the open requests, which it leaves when it is over.
-    place: OpenRequest | None = None
+    slot: ConcurrencySlot | None = None
 
-    def over(self) -> None:
+    def close(self) -> None:
         """It is answered, or its stream or socket has ended."""
-        if self.place is not None:
-            self.place.leave()
+        if self.slot is not None:
+            self.slot.release()
 
 
-class Doorkeeper:
+class Authenticator:
     """Lets in whoever shows a credential, within their limits."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: AdmissionControl) -> None:
         self._gate = gate
 
-    async def know(self, visit: Visit, route: Route, stranger_cost: int = FAILED_LOGIN_COSTS) -> Principal:
+    async def authenticate(
+        self, visit: AuthContext, route: Route, stranger_cost: int = FAILED_LOGIN_COSTS
+    ) -> Principal:
         """Return the caller, in its organisation and role. A wrong credential costs the address it came from.
 
         A visit is counted for the owner of the credential before anything is written down for it.
         """
-        presented = presented_by(visit.arrival, route)
+        presented = presented_credential(visit.request, route)
         try:
             caller = visit.caller = await self._gate.identity.authenticate(presented)
-        except Refusal as refusal:
+        except ApiError as refusal:
             if refusal.status == 401 and stranger_cost:
-                self.count_stranger(visit, stranger_cost)
+                self.count_anonymous(visit, stranger_cost)
             raise
         self._count(visit, route, caller)
         if presented.is_cookie:
-            self._check_page(visit.arrival, route)
-        if not _ROLES.isdisjoint(visit.arrival.headers):
-            caller = visit.caller = await self._in_the_role(visit.arrival, caller)
+            self._check_page(visit.request, route)
+        if not _ROLES.isdisjoint(visit.request.headers):
+            caller = visit.caller = await self._in_the_role(visit.request, caller)
         return caller
 
-    async def _in_the_role(self, arrival: Arrival, principal: Principal) -> Principal:
+    async def _in_the_role(self, arrival: Request, principal: Principal) -> Principal:
         authority = self._gate.authority
         org = arrival.headers.get(_ORG)
         if org is not None:
@@ -87,19 +89,19 @@ class Doorkeeper:
                 principal = await authority.acting_as(principal, named, arrival.request_id)
         return principal
 
-    def _check_page(self, arrival: Arrival, route: Route) -> None:
+    def _check_page(self, arrival: Request, route: Route) -> None:
         """A browser sends its cookie for any page: a change, or a socket, comes from our own."""
         if route.path != LIVE and route.method in _SAFE_METHODS:
             return
         if not arrival.is_from_own_page:
-            raise Refusal("csrf", "a browser may do this from our own page only")
+            raise ApiError("csrf", "a browser may do this from our own page only")
         expected = credentials.csrf_token(arrival.session or "")
         if route.path != LIVE and not credentials.same(arrival.headers.get("x-csrf-token", ""), expected):
-            raise Refusal("csrf", "a change from the browser needs X-CSRF-Token, from GET /auth/session")
+            raise ApiError("csrf", "a change from the browser needs X-CSRF-Token, from GET /auth/session")
 
     # How often
 
-    def _count(self, visit: Visit, route: Route, caller: Principal) -> None:
+    def _count(self, visit: AuthContext, route: Route, caller: Principal) -> None:
         """One more visit of a known caller."""
         if route.unlimited:
             return
@@ -109,25 +111,25 @@ class Doorkeeper:
             visit.budget.check()
         if not visit.identify(caller.text):
             text = "you have too many connections: close some of them first"
-            raise Refusal("rate-limited", text, retry_after=RETRY_AFTER_SECONDS, limit="connections")
-        arrival = visit.arrival
+            raise ApiError("rate-limited", text, retry_after=RETRY_AFTER_SECONDS, limit="connections")
+        arrival = visit.request
         # The server counts the connections of every address but those of a trusted proxy.
         by_address = (f"address {arrival.address}",) if arrival.is_proxied else ()
-        visit.place = self._gate.open_requests.enter(caller.text, *by_address)
+        visit.slot = self._gate.open_requests.acquire(caller.text, *by_address)
 
-    def count_stranger(self, visit: Visit, cost: int = 1) -> None:
+    def count_anonymous(self, visit: AuthContext, cost: int = 1) -> None:
         """One more visit that shows no credential, or a wrong one, or finds nothing."""
         route = visit.route
         if route is not None and route.unlimited:
             return
         rate = None if route is None else route.rate
-        key = f"address {visit.arrival.address}" + (f" {route.name}" if route and rate else "")
+        key = f"address {visit.request.address}" + (f" {route.name}" if route and rate else "")
         visit.budget = self._gate.limits.take(key, known=False, cost=1 if rate else cost, own=rate)
         if visit.budget is not None:
             visit.budget.check()
 
 
-def presented_by(arrival: Arrival, route: Route) -> Presented:
+def presented_credential(arrival: Request, route: Route) -> PresentedCredential:
     """The credentials that a visit shows; a ticket only where a stream is opened."""
     ticket = arrival.first("ticket") if route.stream else None
-    return Presented(arrival.bearer, arrival.session, ticket)
+    return PresentedCredential(arrival.bearer, arrival.session, ticket)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
-from molecule_platform.api.exchange import Incoming
-from molecule_platform.api.hosts import KnownHosts
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.api.exchange import HttpInput
+from molecule_platform.api.hosts import AllowedHosts
+from molecule_platform.domain.refusals import ApiError
 from molecule_wire import ids
 from molecule_wire.ids import random_word
 from molecule_wire.jsonlimits import DEFAULT_LIMITS, JSONLimits
@@ -21,14 +21,14 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PROCESS, _NUMBERS = ids.uuid7(), itertools.count(1)
 
 _NO_QUERY: dict[str, list[str]] = {}
-_NOTHING = Incoming("", "", b"", {})
+_NOTHING = HttpInput("", "", b"", {})
 SESSION_COOKIE = "molecule_session"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
 
 
 @dataclass(frozen=True)
-class Edge:
+class EdgeSettings:
     """What the operator says about the outer wall."""
 
     max_body_bytes: int = 1024 * 1024
@@ -40,7 +40,7 @@ class Edge:
     external_url: str | None = None
     cors_origins: frozenset[str] = frozenset()
     trusted_proxies: tuple[Network, ...] = ()
-    hosts: KnownHosts = field(default_factory=KnownHosts)
+    hosts: AllowedHosts = field(default_factory=AllowedHosts)
     # Of one address, and requests of one principal or address that are not answered yet; 0 means no cap.
     max_connections: int = 2000
     max_open_requests: int = 1000
@@ -51,19 +51,19 @@ class Edge:
         """Whether what comes from there comes from many."""
         return _is_trusted(address, self.trusted_proxies)
 
-    def most_bytes(self, limit: Literal["api", "a2a", "plugin"]) -> int:
+    def max_bytes(self, limit: Literal["api", "a2a", "plugin"]) -> int:
         """The largest body of a kind of route."""
         if limit == "api":
             return self.max_body_bytes
         return self.a2a_max_body_bytes if limit == "a2a" else self.plugin_max_body_bytes
 
 
-class Arrival:
+class Request:
     """One request, before its route is known. What few requests need is worked out when it is asked for."""
 
     __slots__ = ("_edge", "_incoming", "_traceparent", "headers", "method", "path", "query", "request_id")
 
-    def __init__(self, incoming: Incoming, edge: Edge) -> None:
+    def __init__(self, incoming: HttpInput, edge: EdgeSettings) -> None:
         self.method = incoming.method
         self.path = incoming.path
         self.headers = incoming.headers
@@ -75,7 +75,7 @@ class Arrival:
         self._edge = edge
         self._traceparent = ""
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Keep what names the request and let the rest go: the answer may take hours."""
         assert self.traceparent
         self._incoming = _NOTHING
@@ -108,11 +108,11 @@ class Arrival:
         if self._edge.external_url and self.is_proxied:
             return
         host = authority(self._incoming, proxied=self.is_proxied)
-        if not self._edge.hosts.knows(host, self._incoming.server):
+        if not self._edge.hosts.allows(host, self._incoming.server):
             sentence = (
                 f"{host[:100]!r} is not a name of this platform: use its own address, or let its operator"
             )
-            raise Refusal("misdirected-request", f"{sentence} add the name to MOLECULE_ALLOWED_HOSTS")
+            raise ApiError("misdirected-request", f"{sentence} add the name to MOLECULE_ALLOWED_HOSTS")
 
     @property
     def is_secure(self) -> bool:
@@ -175,10 +175,10 @@ class Arrival:
         """No database keeps a NUL in a text, and no honest request has one."""
         path, query = self.path, self.query
         if "%00" in path or "\0" in path or (query and "\0" in "".join(itertools.chain(*query.values()))):
-            raise Refusal("invalid-request", "no path and no query may contain NUL", field="path")
+            raise ApiError("invalid-request", "no path and no query may contain NUL", field="path")
 
 
-def base_url(incoming: Incoming, *, proxied: bool = False) -> str:
+def base_url(incoming: HttpInput, *, proxied: bool = False) -> str:
     """The origin that the caller used; what a proxy says of it counts only when the proxy is trusted."""
     scheme = incoming.scheme.replace("ws", "http")
     if proxied:
@@ -186,7 +186,7 @@ def base_url(incoming: Incoming, *, proxied: bool = False) -> str:
     return f"{scheme}://{authority(incoming, proxied=proxied)}"
 
 
-def authority(incoming: Incoming, *, proxied: bool = False) -> str:
+def authority(incoming: HttpInput, *, proxied: bool = False) -> str:
     """The host, with its port, that the caller named."""
     host = incoming.headers.get("host") or incoming.server
     return incoming.headers.get("x-forwarded-host", host).split(",")[0].strip() if proxied else host

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar, cast
 
-from molecule_platform.api.arrival import Edge
-from molecule_platform.api.exchange import Exchange, Gone, Overloaded, TooLarge
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.api.arrival import EdgeSettings
+from molecule_platform.api.exchange import ClientDisconnected, HttpExchange, Overloaded, TooLarge
+from molecule_platform.domain.refusals import ApiError
 from molecule_wire.jsonlimits import JSONLimits, TooMuch
 
 LARGE_BYTES = 256 * 1024
@@ -23,19 +23,19 @@ Result = TypeVar("Result")
 _LANE = ThreadPoolExecutor(1, "large-bodies")
 
 
-async def aside(size: int, work: Callable[[], Result]) -> Result:
+async def run_in_thread_if_large(size: int, work: Callable[[], Result]) -> Result:
     """Do work that takes its time by the size of a text: where it is large, beside the event loop."""
     if size <= LARGE_BYTES:
         return work()
     return await asyncio.get_running_loop().run_in_executor(_LANE, work)
 
 
-class WorkAccount:
+class BodyBudget:
     """The bytes of one request in work. Closing it gives them back; harmless when repeated."""
 
     __slots__ = ("_bodies", "_principal", "_size")
 
-    def __init__(self, bodies: "Bodies", principal: str) -> None:
+    def __init__(self, bodies: "BodyReader", principal: str) -> None:
         self._bodies = bodies
         self._principal = principal
         self._size = 0
@@ -51,22 +51,22 @@ class WorkAccount:
         if size:
             self._bodies.add(self._principal, -size)
 
-    def refusal(self) -> Refusal:
+    def refusal(self) -> ApiError:
         """Why there is no room."""
         return self._bodies.refusal(self._principal)
 
 
-class Bodies:
+class BodyReader:
     """Receives and checks the bodies of all requests of this process."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: EdgeSettings) -> None:
         self._edge = edge
         self._in_work = 0
         self._by_principal: Counter[str] = Counter()
 
-    def account(self, principal: str) -> WorkAccount:
+    def account(self, principal: str) -> BodyBudget:
         """An account for one request of a principal, or of the address of a stranger."""
-        return WorkAccount(self, principal)
+        return BodyBudget(self, principal)
 
     def add(self, principal: str, size: int) -> bool:
         """Count bytes of a principal, or take them off; whether all of them are within the bounds."""
@@ -79,18 +79,18 @@ class Bodies:
             and self._by_principal[principal] <= self._edge.principal_work_max_bytes
         )
 
-    def refusal(self, principal: str) -> Refusal:
+    def refusal(self, principal: str) -> ApiError:
         """The refusal of a body for which there is no room now."""
         own = self._edge.principal_work_max_bytes
         is_own = self._by_principal[principal] > own
         limit, most = ("principal-work", own) if is_own else ("process-work", self._edge.work_max_bytes)
         whose = "you have" if is_own else "the platform has"
         sentence = f"{whose} more than {most} bytes of large requests in work: try again in a moment"
-        return Refusal(
+        return ApiError(
             "platform-unavailable", sentence, retry_after=RETRY_AFTER_SECONDS, limit=limit, maximum=most
         )
 
-    async def received(self, exchange: Exchange, most: int, account: WorkAccount) -> bytes:
+    async def read(self, exchange: HttpExchange, most: int, account: BodyBudget) -> bytes:
         """A body that was not whole when somebody first looked."""
         try:
             return await exchange.body(most, account.add)
@@ -98,20 +98,20 @@ class Bodies:
             raise too_large(most) from problem
         except Overloaded as problem:
             raise account.refusal() from problem
-        except Gone as problem:
-            raise Refusal("invalid-request", "the connection closed before the body was whole") from problem
+        except ClientDisconnected as problem:
+            raise ApiError("invalid-request", "the connection closed before the body was whole") from problem
 
     async def scan(self, raw: bytes) -> None:
         """Refuse a JSON text with more values or levels than one may have."""
         try:
-            await aside(len(raw), partial(self._edge.json.scan, raw))
+            await run_in_thread_if_large(len(raw), partial(self._edge.json.scan, raw))
         except TooMuch as problem:
             raise _too_much(problem) from problem
 
 
-def too_large(most: int) -> Refusal:
+def too_large(most: int) -> ApiError:
     """The body is over its limit of bytes."""
-    return Refusal("payload-too-large", f"the body is larger than {most} bytes", limit_bytes=most)
+    return ApiError("payload-too-large", f"the body is larger than {most} bytes", limit_bytes=most)
 
 
 def check_parts(parts: object, limits: JSONLimits) -> None:
@@ -122,5 +122,5 @@ def check_parts(parts: object, limits: JSONLimits) -> None:
         raise _too_much(problem) from problem
 
 
-def _too_much(problem: TooMuch) -> Refusal:
-    return Refusal("payload-too-large", str(problem), limit=problem.limit, maximum=problem.maximum)
+def _too_much(problem: TooMuch) -> ApiError:
+    return ApiError("payload-too-large", str(problem), limit=problem.limit, maximum=problem.maximum)

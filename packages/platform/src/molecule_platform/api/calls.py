@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from molecule_platform.api.arrival import Arrival
-from molecule_platform.api.exchange import Exchange, Stream
-from molecule_platform.api.open_requests import OpenRequest
+from molecule_platform.api.arrival import Request
+from molecule_platform.api.exchange import EventStream, HttpExchange
+from molecule_platform.api.open_requests import ConcurrencySlot
 from molecule_platform.api.route import Route
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services.authority import Admission
+from molecule_platform.services.authority import AccessDecision
 from molecule_wire.values import value
 
 
@@ -23,53 +23,53 @@ class Call:
 
     route: Route
     path: dict[str, str]
-    arrival: Arrival
-    exchange: Exchange
+    request: Request
+    exchange: HttpExchange
     raw: bytes = b""
-    asked: Any = None
+    query_params: Any = None
     body: Any = None
     caller: Principal | None = None
-    admission: Admission | None = None
-    place: OpenRequest | None = None
+    access: AccessDecision | None = None
+    slot: ConcurrencySlot | None = None
 
     def open_stream(self, agent_id: str) -> None:
         """Count the reply among the caller's streams to an agent. Raises 429 when there are too many."""
-        if self.place is not None:
-            self.place.open_stream(self.principal.text, agent_id, self.arrival.max_agent_streams)
+        if self.slot is not None:
+            self.slot.open_stream(self.principal.text, agent_id, self.request.max_agent_streams)
 
     @property
     def query(self) -> Mapping[str, list[str]]:
         """The parameters of the query as they came; those that the route declares are in `asked`."""
-        return self.arrival.query
+        return self.request.query
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers by their names in small letters."""
-        return self.arrival.headers
+        return self.request.headers
 
     @property
     def request_id(self) -> str:
         """The name of this request in replies and logs."""
-        return self.arrival.request_id
+        return self.request.request_id
 
     @property
     def base_url(self) -> str:
         """Where the caller found us."""
-        return self.arrival.base_url
+        return self.request.base_url
 
     @property
     def session_token(self) -> str | None:
         """The browser's session, if the request brings one."""
-        return self.arrival.session
+        return self.request.session
 
     async def disconnected(self) -> None:
         """Ends when the caller has hung up."""
-        await self.exchange.gone()
+        await self.exchange.disconnected()
 
     def watch_caller(self) -> Callable[[], bool]:
         """Watch the connection; return a function that tells whether the caller has disconnected."""
         self.exchange.watch()
-        return lambda: self.exchange.is_gone
+        return lambda: self.exchange.is_disconnected
 
     @property
     def principal(self) -> Principal:
@@ -80,20 +80,20 @@ class Call:
     @property
     def workspace(self) -> Workspace:
         """The workspace of the path; only routes that name one may ask."""
-        assert self.admission is not None
-        assert self.admission.workspace is not None
-        return self.admission.workspace
+        assert self.access is not None
+        assert self.access.workspace is not None
+        return self.access.workspace
 
 
 @value
-class Reply:
+class Response:
     """What a handler answers."""
 
     body: Any = None
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     content_type: str = "application/json"
-    stream: AsyncGenerator[bytes] | Stream | None = None
+    stream: AsyncGenerator[bytes] | EventStream | None = None
     # How many bytes the stream has, where that is known.
     length: int | None = None
 
@@ -104,7 +104,7 @@ class Reply:
         return b"" if self.body is None else msgspec.json.encode(self.body)
 
 
-Handler = Callable[[Call], Awaitable[Reply]]
+Handler = Callable[[Call], Awaitable[Response]]
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
@@ -117,9 +117,9 @@ def decode(shape: type, raw: bytes) -> Any:
         return decoder.decode(raw or b"{}")
     except msgspec.ValidationError as problem:
         detail = str(problem)
-        raise Refusal("invalid-request", detail, field=_field_in(detail), detail=detail) from problem
+        raise ApiError("invalid-request", detail, field=_field_in(detail), detail=detail) from problem
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise Refusal("invalid-json", f"the body is not JSON: {problem}") from problem
+        raise ApiError("invalid-json", f"the body is not JSON: {problem}") from problem
 
 
 def _field_in(detail: str) -> str:

@@ -2,6 +2,6 @@
 
 from contextvars import ContextVar
 
-from molecule_platform.api.arrival import Arrival
+from molecule_platform.api.arrival import Request
 
-REQUEST: ContextVar[Arrival | None] = ContextVar("request", default=None)
+REQUEST: ContextVar[Request | None] = ContextVar("request", default=None)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from molecule_platform.api.calls import Reply
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.api.calls import Response
+from molecule_platform.domain.refusals import ApiError
 from molecule_wire import JSON, errors, jsontext
 from molecule_wire.a2a import envelopes
 from molecule_wire.a2a import errors as a2a_errors
@@ -11,33 +11,33 @@ from molecule_wire.a2a import errors as a2a_errors
 _SIDE_KEYS = ("busy", "retry_after", "waking", "restarting", "status", "native_session", "delivery_confirmed")
 
 
-def rest(refusal: Refusal, request_id: str) -> Reply:
+def rest(refusal: ApiError, request_id: str) -> Response:
     """A refusal as the REST routes answer it."""
     body = errors.body(refusal.code, refusal.sentence, request_id, **refusal.extras)
-    return Reply(body, refusal.status, headers_of(refusal))
+    return Response(body, refusal.status, headers_of(refusal))
 
 
-def jsonrpc(refusal: Refusal, request_id: str, rpc_id: JSON = None) -> Reply:
+def jsonrpc(refusal: ApiError, request_id: str, rpc_id: JSON = None) -> Response:
     """A refusal as the platform's A2A path answers it: an error object, its facts repeated at the top."""
     metadata = {"request_id": request_id, **refusal.extras}
     error = a2a_errors.gateway_error(refusal.code, refusal.sentence, **metadata)
     side = {key: refusal.extras[key] for key in _SIDE_KEYS if key in refusal.extras}
     body = envelopes.error_envelope(rpc_id, error) | {"code": refusal.code, "request_id": request_id} | side
-    return Reply(body, refusal.status, headers_of(refusal))
+    return Response(body, refusal.status, headers_of(refusal))
 
 
-def a2a(refusal: Refusal, request_id: str) -> Reply:
+def a2a(refusal: ApiError, request_id: str) -> Response:
     """A refusal as A2A answers it over HTTP+JSON."""
-    return Reply(_standard(refusal, request_id).to_rest(), refusal.status, headers_of(refusal))
+    return Response(_standard(refusal, request_id).to_rest(), refusal.status, headers_of(refusal))
 
 
-def a2a_rpc(refusal: Refusal, request_id: str, rpc_id: JSON = None) -> Reply:
+def a2a_rpc(refusal: ApiError, request_id: str, rpc_id: JSON = None) -> Response:
     """A refusal as A2A answers it over JSON-RPC, with nothing beside the error."""
     error = _standard(refusal, request_id)
-    return Reply(envelopes.error_envelope(rpc_id, error), refusal.status, headers_of(refusal))
+    return Response(envelopes.error_envelope(rpc_id, error), refusal.status, headers_of(refusal))
 
 
-def _standard(refusal: Refusal, request_id: str) -> a2a_errors.A2AError:
+def _standard(refusal: ApiError, request_id: str) -> a2a_errors.A2AError:
     """The protocol's details hold texts only."""
     facts = {"request_id": request_id, **refusal.extras}
     return a2a_errors.gateway_error(
@@ -49,7 +49,7 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else jsontext.encode(value).decode()
 
 
-def headers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
+def headers_of(refusal: ApiError) -> tuple[tuple[str, str], ...]:
     """The headers that go with a refusal."""
     headers: list[tuple[str, str]] = []
     if refusal.status == 401:
@@ -63,13 +63,13 @@ def headers_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
-def unavailable() -> Refusal:
+def unavailable() -> ApiError:
     """The database does not answer."""
-    return Refusal(
+    return ApiError(
         "platform-unavailable", "the platform cannot reach its database: try again soon", retry_after=2
     )
 
 
-def internal() -> Refusal:
+def internal() -> ApiError:
     """A fault of ours; the log has the rest under the same request id."""
-    return Refusal("internal", "something went wrong here: the log has it under this request id")
+    return ApiError("internal", "something went wrong here: the log has it under this request id")

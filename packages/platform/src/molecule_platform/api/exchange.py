@@ -15,7 +15,7 @@ PIECE_BYTES = 256 * 1024
 _NO_HEADERS: dict[str, str] = {}
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client disconnected before its request was complete."""
 
 
@@ -27,7 +27,7 @@ class Overloaded(Exception):
     """There is no room for more of the body now."""
 
 
-class Incoming:
+class HttpInput:
     """Head of a request: its line, its headers, and the addresses of both ends."""
 
     __slots__ = ("headers", "method", "path", "peer", "query", "scheme", "server")
@@ -53,11 +53,11 @@ class Incoming:
         self.server = server
 
 
-def read_head(scope: Scope) -> Incoming:
+def read_head(scope: Scope) -> HttpInput:
     """Return the head of the request in an ASGI scope, of HTTP or of a WebSocket."""
     client, server = scope.get("client"), scope.get("server")
     raw_path: bytes | None = scope.get("raw_path")
-    return Incoming(
+    return HttpInput(
         scope.get("method", "GET"),
         quote(scope["path"]) if raw_path is None else raw_path.decode("latin-1"),
         scope["query_string"],
@@ -68,7 +68,7 @@ def read_head(scope: Scope) -> Incoming:
     )
 
 
-class Stream(Protocol):
+class EventStream(Protocol):
     """Response of unknown length whose source calls when it has more."""
 
     def begin(self, call: Callable[[], None]) -> None:
@@ -88,7 +88,7 @@ class Stream(Protocol):
         ...
 
 
-async def pieces(stream: Stream) -> AsyncGenerator[bytes]:
+async def pieces(stream: EventStream) -> AsyncGenerator[bytes]:
     """Iterate over the chunks of a stream."""
     called = asyncio.Event()
     stream.begin(called.set)
@@ -108,7 +108,7 @@ async def pieces(stream: Stream) -> AsyncGenerator[bytes]:
         stream.close()
 
 
-class Exchange:
+class HttpExchange:
     """One request and its response."""
 
     __slots__ = ("_receive", "_scope", "_send", "_watched_gone", "_watcher", "head")
@@ -120,7 +120,7 @@ class Exchange:
         self._watcher: asyncio.Task[None] | None = None
 
     @property
-    def is_gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """True if the client has disconnected. Under another ASGI server only `gone` and `watch` see it."""
         return self._watched_gone or asgi.is_disconnected(self._scope)
 
@@ -128,7 +128,7 @@ class Exchange:
         """Count the connection for a verified principal; return False if the principal has too many."""
         return asgi.count_connection(self._scope, principal)
 
-    async def gone(self) -> None:
+    async def disconnected(self) -> None:
         """Return when the client has disconnected. Only for a request whose body was read."""
         await asgi.wait_for_disconnect(self._receive)
         self._watched_gone = True
@@ -136,7 +136,7 @@ class Exchange:
     def watch(self) -> None:
         """Keep `is_gone` true to life until the response is sent."""
         if self._watcher is None:
-            self._watcher = asyncio.get_running_loop().create_task(self.gone())
+            self._watcher = asyncio.get_running_loop().create_task(self.disconnected())
 
     async def body(self, most: int, count: Callable[[int], bool]) -> bytes:
         """Return the whole body; `count` is given the size of each piece and returns False if none fits.
@@ -147,7 +147,7 @@ class Exchange:
         while True:
             event = await self._receive()
             if event["type"] == "http.disconnect":
-                raise Gone
+                raise ClientDisconnected
             piece: bytes = event.get("body", b"")
             more: bool = event.get("more_body", False)
             size += len(piece)

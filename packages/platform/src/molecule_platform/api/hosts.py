@@ -12,7 +12,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HERE = frozenset({"localhost", "host.docker.internal"})
 
 
-class KnownHosts:
+class AllowedHosts:
     """An allow-list of host names, each with one port or with any (None)."""
 
     def __init__(self, urls: Iterable[str] = (), named: Iterable[str] = ()) -> None:
@@ -25,7 +25,7 @@ class KnownHosts:
             host, port = _split(name) or ("", None)
             self._ports.setdefault(host, set()).add(port)
 
-    def knows(self, authority: str, server: str) -> bool:
+    def allows(self, authority: str, server: str) -> bool:
         """Whether a `Host` is ours. `server` is the address, with its port, where the connection came in."""
         split = _split(authority)
         if split is None:

@@ -3,24 +3,24 @@
 import contextlib
 import re
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import repeats
-from molecule_platform.services.repeats import Repeats
+from molecule_platform.services.repeats import IdempotencyService
 
 _PRINTABLE = re.compile(r"[\x20-\x7e]{1,255}")
 
 
-class Keyed:
+class IdempotentHandler:
     """Runs a handler once for each key."""
 
-    def __init__(self, repeats: Repeats) -> None:
+    def __init__(self, repeats: IdempotencyService) -> None:
         self._repeats = repeats
 
-    async def once(self, call: Call, handler: Handler) -> Reply:
+    async def run_once(self, call: Call, handler: Handler) -> Response:
         """The handler's reply; the first one's when the key was used before."""
         key = call.headers.get("idempotency-key")
         if key is None:
@@ -31,13 +31,13 @@ class Keyed:
         scope = f"{_owner(call.principal)} {call.route.method} {path}"
         first = await self._repeats.begin(scope, key, repeats.body_hash(call.raw))
         if first is not None:
-            return Reply(first.body.encode(), first.status, (("idempotency-replayed", "true"),))
+            return Response(first.body.encode(), first.status, (("idempotency-replayed", "true"),))
         return await self._first(call, handler, scope, key)
 
-    async def _first(self, call: Call, handler: Handler, scope: str, key: str) -> Reply:
+    async def _first(self, call: Call, handler: Handler, scope: str, key: str) -> Response:
         try:
             reply = await handler(call)
-        except Refusal:
+        except ApiError:
             await self._repeats.forget(scope, key)
             raise
         except Exception:

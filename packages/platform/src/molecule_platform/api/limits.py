@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 FAILED_LOGIN_COSTS = 5
 MOST_BUCKETS = 50_000
 
 
 @dataclass(frozen=True)
-class Rate:
+class RateLimit:
     """So many requests in so many seconds, of which `burst` may come at once."""
 
     count: float
@@ -21,7 +21,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Budget:
+class RateBudget:
     """What is left after a request; `retry_after` is None while there is something."""
 
     limit: int
@@ -41,10 +41,10 @@ class Budget:
         """Refuse what is over the limit."""
         if self.retry_after is not None:
             sentence = f"too many requests: try again in {self.retry_after} s"
-            raise Refusal("rate-limited", sentence, retry_after=self.retry_after)
+            raise ApiError("rate-limited", sentence, retry_after=self.retry_after)
 
 
-class Limits:
+class RateLimiter:
     """Token buckets of this process. Each replica gives its share of the limit."""
 
     def __init__(
@@ -59,14 +59,16 @@ class Limits:
         self._now = now
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def take(self, key: str, *, known: bool, cost: float = 1, own: Rate | None = None) -> Budget | None:
+    def take(
+        self, key: str, *, known: bool, cost: float = 1, own: RateLimit | None = None
+    ) -> RateBudget | None:
         """Spend from a bucket; None when this kind of caller is not limited."""
         general = self._rates[known]
         if general is None:
             return None
         return self._spend(key, own or general, cost)
 
-    def _spend(self, key: str, rate: Rate, cost: float) -> Budget:
+    def _spend(self, key: str, rate: RateLimit, cost: float) -> RateBudget:
         share = max(self._replicas(), 1)
         count, burst = max(rate.count / share, 1.0), max(rate.burst / share, 1.0)
         per_second = count / rate.seconds
@@ -78,7 +80,7 @@ class Limits:
         left = level if missing > 0 else max(level - cost, 0.0)
         self._keep(key, left, now, burst)
         reset = ceil(now + (burst - left) / per_second)
-        return Budget(int(count), int(left), reset, retry_after)
+        return RateBudget(int(count), int(left), reset, retry_after)
 
     def _keep(self, key: str, level: float, now: float, burst: float) -> None:
         if len(self._buckets) >= MOST_BUCKETS and key not in self._buckets:
@@ -92,5 +94,5 @@ class Limits:
         self._buckets = dict(newest)
 
 
-def _per_minute(count: int) -> Rate | None:
-    return Rate(count, 60.0, count / 4) if count > 0 else None
+def _per_minute(count: int) -> RateLimit | None:
+    return RateLimit(count, 60.0, count / 4) if count > 0 else None

@@ -3,17 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 RETRY_AFTER_SECONDS = 5
 
 
-class OpenRequest:
+class ConcurrencySlot:
     """A place among the open requests. Harmless when it is left twice."""
 
     __slots__ = ("_keys", "_open")
 
-    def __init__(self, open_requests: "OpenRequests", keys: tuple[str, ...]) -> None:
+    def __init__(self, open_requests: "ConcurrencyLimiter", keys: tuple[str, ...]) -> None:
         self._open = open_requests
         self._keys = keys
 
@@ -23,25 +23,25 @@ class OpenRequest:
         sentence = f"you have {maximum} open streams to this agent: let some of them end first"
         self._keys += self._open.count((f"{caller} streams {agent_id}",), maximum, sentence, facts)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """The request is answered, or its stream is over."""
         keys, self._keys = self._keys, ()
         for key in keys:
-            self._open.leave(key)
+            self._open.release(key)
 
 
-class OpenRequests:
+class ConcurrencyLimiter:
     """Counts the open requests of this process."""
 
     def __init__(self, maximum: int) -> None:
         self._maximum = maximum
         self._counts: Counter[str] = Counter()
 
-    def enter(self, *keys: str) -> OpenRequest:
+    def acquire(self, *keys: str) -> ConcurrencySlot:
         """One more, of each of these. Raises 429 when one of them has too many."""
         sentence = f"you have {self._maximum} open requests: let some of them end first"
         facts = {"limit": "open-requests", "maximum": self._maximum}
-        return OpenRequest(self, self.count(keys, self._maximum, sentence, facts))
+        return ConcurrencySlot(self, self.count(keys, self._maximum, sentence, facts))
 
     def count(
         self, keys: tuple[str, ...], maximum: int, sentence: str, facts: Mapping[str, str | int]
@@ -50,12 +50,12 @@ class OpenRequests:
         counts = self._counts
         for key in keys:
             if 0 < maximum <= counts[key]:
-                raise Refusal("rate-limited", sentence, retry_after=RETRY_AFTER_SECONDS, **facts)
+                raise ApiError("rate-limited", sentence, retry_after=RETRY_AFTER_SECONDS, **facts)
         for key in keys:
             counts[key] += 1
         return keys
 
-    def leave(self, key: str) -> None:
+    def release(self, key: str) -> None:
         """One less."""
         self._counts[key] -= 1
         if self._counts[key] <= 0:

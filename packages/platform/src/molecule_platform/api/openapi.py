@@ -71,7 +71,7 @@ def codes_of(route: Route) -> list[str]:
 
 def _types(table: Iterable[Route]) -> list[Any]:
     used: dict[str, Any] = {
-        str(kind): kind for kind in (shapes.Problem, shapes.RpcEnvelope, shapes.A2aProblem)
+        str(kind): kind for kind in (shapes.ErrorBody, shapes.RpcEnvelope, shapes.A2AErrorBody)
     }
     for route in table:
         for kind in (route.body, route.query, route.reply):
@@ -158,9 +158,9 @@ def _success(route: Route, status: int, known: dict[str, Any]) -> dict[str, Any]
 
 
 def _refusal(route: Route, status: int, codes: list[str], known: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = known[str(shapes.A2aProblem if route.errors == "a2a" else shapes.RpcEnvelope)]
+    schema: dict[str, Any] = known[str(shapes.A2AErrorBody if route.errors == "a2a" else shapes.RpcEnvelope)]
     if route.errors == "rest":
-        schema = {"allOf": [known[str(shapes.Problem)]], "properties": {"code": {"enum": codes}}}
+        schema = {"allOf": [known[str(shapes.ErrorBody)]], "properties": {"code": {"enum": codes}}}
     return {
         "description": f"{HTTPStatus(status).phrase}: {', '.join(codes)}",
         "content": {JSON: {"schema": schema}},

@@ -7,26 +7,26 @@ from functools import partial
 from typing import Any, Protocol
 
 from molecule_platform.api import errors, queries, replies
-from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit
-from molecule_platform.api.arrival import Arrival, Edge
-from molecule_platform.api.bodies import Bodies, WorkAccount, aside, too_large
-from molecule_platform.api.calls import Call, Handler, Reply, decode
+from molecule_platform.api.admission import LIVE, AdmissionControl, AuthContext, Authenticator
+from molecule_platform.api.arrival import EdgeSettings, Request
+from molecule_platform.api.bodies import BodyBudget, BodyReader, run_in_thread_if_large, too_large
+from molecule_platform.api.calls import Call, Handler, Response, decode
 from molecule_platform.api.context import REQUEST
-from molecule_platform.api.exchange import Exchange, pieces
+from molecule_platform.api.exchange import HttpExchange, pieces
 from molecule_platform.api.log_sampling import LogSampler
 from molecule_platform.api.router import Match, Router
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import refusals
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services.identity import EndedWithWorkspace
 from molecule_wire import ids, times
 
-Fallback = Callable[[str, str], Reply | None]
+Fallback = Callable[[str, str], Response | None]
 
 _NO_HEADERS: dict[str, str] = {}
-_SHAPES: dict[str, Callable[[Refusal, str], Reply]] = {
+_SHAPES: dict[str, Callable[[ApiError, str], Response]] = {
     "rest": errors.rest,
     "jsonrpc": errors.jsonrpc,
     "a2a": errors.a2a,
@@ -45,11 +45,11 @@ class Observer(Protocol):
 
 
 @dataclass(slots=True)
-class _Passage(Visit):
+class _RequestContext(AuthContext):
     """A visit over HTTP; its body is still to be received."""
 
-    exchange: Exchange = field(kw_only=True)
-    work: WorkAccount | None = None
+    exchange: HttpExchange = field(kw_only=True)
+    work: BodyBudget | None = None
     # The outage that the request met, if any.
     outage: str | None = None
 
@@ -59,7 +59,7 @@ class _Passage(Visit):
         return self.route.path if self.route else "(none)"
 
 
-class _Seen:
+class AccessLogEntry:
     """What is told of a request once it is answered. An answer may take hours, so it holds little."""
 
     __slots__ = (
@@ -74,21 +74,21 @@ class _Seen:
         "status",
     )
 
-    def __init__(self, pipeline: "Pipeline", passage: _Passage, status: int, began: float) -> None:
+    def __init__(self, pipeline: "Pipeline", passage: _RequestContext, status: int, began: float) -> None:
         self._pipeline = pipeline
-        self.arrival = passage.arrival
+        self.arrival = passage.request
         self.path = passage.path
-        self.place = passage.place
+        self.place = passage.slot
         self.status = status
         self.principal = passage.caller.text if passage.caller else ""
         self.is_quiet = status < 400 and (passage.route is None or passage.route.quiet)
         self.began = began
         self.outage = passage.outage
 
-    def over(self) -> None:
+    def close(self) -> None:
         """A stream has ended, which has no duration."""
         if self.place is not None:
-            self.place.leave()
+            self.place.release()
         self._pipeline.observe(self, None)
 
 
@@ -98,9 +98,9 @@ class Pipeline:
     def __init__(
         self,
         handlers: Mapping[str, Handler],
-        gate: Gate,
+        gate: AdmissionControl,
         log: Log,
-        edge: Edge,
+        edge: EdgeSettings,
         fallback: Fallback,
         observer: Observer,
     ) -> None:
@@ -109,38 +109,38 @@ class Pipeline:
             raise RuntimeError(f"routes and handlers differ: {sorted(named ^ set(handlers))}")
         self._handlers = handlers
         self._gate = gate
-        self._door = Doorkeeper(gate)
+        self._door = Authenticator(gate)
         self._log = log
         self._edge = edge
-        self._bodies = Bodies(edge)
+        self._bodies = BodyReader(edge)
         self._refusals = LogSampler()
         self._fallback = fallback
         self._observer = observer
         self._router = Router([route for route in TABLE if route.path != LIVE])
 
-    async def __call__(self, exchange: Exchange) -> None:
+    async def __call__(self, exchange: HttpExchange) -> None:
         """Answer one HTTP request."""
         began = time.perf_counter()
-        arrival = Arrival(exchange.head, self._edge)
-        passage = _Passage(arrival, identify=exchange.identify, exchange=exchange)
+        arrival = Request(exchange.head, self._edge)
+        passage = _RequestContext(arrival, identify=exchange.identify, exchange=exchange)
         REQUEST.set(arrival)
         try:
             reply = await self._answer(passage)
         except BaseException:
-            passage.over()
+            passage.close()
             raise
         finally:
             if passage.work is not None:
                 passage.work.close()
         headers = self._headers(passage, reply)
-        seen = _Seen(self, passage, reply.status, began)
+        seen = AccessLogEntry(self, passage, reply.status, began)
         stream = reply.stream
         if stream is None:
-            passage.over()
+            passage.close()
             await exchange.respond(reply.status, headers, reply.encoded())
             self.observe(seen, time.perf_counter() - began)
             return
-        arrival.forget()
+        arrival.release()
         del passage
         if reply.length is not None:
             headers.append((b"content-length", b"%d" % reply.length))
@@ -148,16 +148,16 @@ class Pipeline:
         try:
             await exchange.stream(reply.status, headers, chunks)
         finally:
-            seen.over()
+            seen.close()
 
-    def _headers(self, passage: _Passage, reply: Reply) -> list[tuple[bytes, bytes]]:
-        arrival = passage.arrival
+    def _headers(self, passage: _RequestContext, reply: Response) -> list[tuple[bytes, bytes]]:
+        arrival = passage.request
         extra = replies.cors(arrival, self._edge) if "origin" in arrival.headers else _NO_HEADERS
         if passage.budget is not None:
             extra = {**extra, **passage.budget.headers()}
         return replies.headers(reply, arrival, extra)
 
-    def observe(self, seen: "_Seen", seconds: float | None) -> None:
+    def observe(self, seen: "AccessLogEntry", seconds: float | None) -> None:
         """Count a request that was answered, and log it unless that is routine."""
         method = seen.arrival.method
         self._observer.request(method, seen.path, seen.status, seconds)
@@ -179,8 +179,8 @@ class Pipeline:
         self._log.info("request", **facts, ms=round(took * 1000, 1))
         REQUEST.reset(token)
 
-    async def _answer(self, passage: _Passage) -> Reply:
-        arrival = passage.arrival
+    async def _answer(self, passage: _RequestContext) -> Response:
+        arrival = passage.request
         try:
             if arrival.method == "OPTIONS":
                 return replies.preflight()
@@ -189,7 +189,7 @@ class Pipeline:
             if match is None or not match.route.unlimited:
                 self._check_host(passage)
             return self._other(passage) if match is None else await self._serve(passage, match)
-        except Refusal as refusal:
+        except ApiError as refusal:
             return _refused(passage, refusal)
         except StorageDown as problem:
             passage.outage = str(problem)
@@ -198,72 +198,72 @@ class Pipeline:
             self._log.error("request failed", path=passage.path, exc_info=problem)
             return _refused(passage, errors.internal())
 
-    def _matched(self, passage: _Passage) -> Match | None:
+    def _matched(self, passage: _RequestContext) -> Match | None:
         try:
-            match = self._router.match(passage.arrival.method, passage.arrival.path)
-        except Refusal:
-            self._door.count_stranger(passage)
+            match = self._router.match(passage.request.method, passage.request.path)
+        except ApiError:
+            self._door.count_anonymous(passage)
             raise
         passage.route = None if match is None else match.route
         return match
 
-    def _check_host(self, passage: _Passage) -> None:
+    def _check_host(self, passage: _RequestContext) -> None:
         try:
-            passage.arrival.check_host()
-        except Refusal:
-            self._door.count_stranger(passage)
+            passage.request.check_host()
+        except ApiError:
+            self._door.count_anonymous(passage)
             raise
 
-    def _other(self, passage: _Passage) -> Reply:
-        page = self._fallback(passage.arrival.method, passage.arrival.path)
+    def _other(self, passage: _RequestContext) -> Response:
+        page = self._fallback(passage.request.method, passage.request.path)
         if page is None:
-            self._door.count_stranger(passage)
-            if passage.arrival.path.rstrip("/") == LIVE:
-                raise Refusal("invalid-request", f"{LIVE} is a WebSocket: connect with an upgrade")
-            raise Refusal("not-found", f"nothing is served at {passage.arrival.path[:200]}")
+            self._door.count_anonymous(passage)
+            if passage.request.path.rstrip("/") == LIVE:
+                raise ApiError("invalid-request", f"{LIVE} is a WebSocket: connect with an upgrade")
+            raise ApiError("not-found", f"nothing is served at {passage.request.path[:200]}")
         return page
 
-    async def _serve(self, passage: _Passage, match: Match) -> Reply:
-        arrival, exchange, route = passage.arrival, passage.exchange, match.route
-        most = self._edge.most_bytes(route.limit)
+    async def _serve(self, passage: _RequestContext, match: Match) -> Response:
+        arrival, exchange, route = passage.request, passage.exchange, match.route
+        most = self._edge.max_bytes(route.limit)
         arrival.check_text()
         _check_announced(arrival, most)
         call = Call(route, match.path, arrival, exchange)
-        await (self._know_of_gone if route.gone_first else self._know)(passage, call)
-        call.place = passage.place
+        await (self._authenticate_removed if route.gone_first else self._authenticate)(passage, call)
+        call.slot = passage.slot
         call.path = match.values
         if not (route.is_public or route.admits_itself):
-            await self._admit(call, match)
+            await self._authorize(call, match)
         if route.query is not None:
-            call.asked = queries.read(route.query, arrival.query)
+            call.query_params = queries.read(route.query, arrival.query)
         if route.takes_body:
             call.raw = await self._received(passage, most)
             if self._edge.json.needs_scan(call.raw):
                 await self._bodies.scan(call.raw)
             if route.body is not None:
-                call.body = await aside(len(call.raw), partial(decode, route.body, call.raw))
-        if exchange.is_gone:
-            raise Refusal("invalid-request", "the caller closed the connection before its turn came")
+                call.body = await run_in_thread_if_large(len(call.raw), partial(decode, route.body, call.raw))
+        if exchange.is_disconnected:
+            raise ApiError("invalid-request", "the caller closed the connection before its turn came")
         handler = self._handlers[route.name]
-        return await (self._gate.keyed.once(call, handler) if route.creates else handler(call))
+        return await (self._gate.keyed.run_once(call, handler) if route.creates else handler(call))
 
-    async def _received(self, passage: _Passage, most: int) -> bytes:
+    async def _received(self, passage: _RequestContext, most: int) -> bytes:
         caller = passage.caller
-        passage.work = self._bodies.account(caller.text if caller else f"address {passage.arrival.address}")
-        return await self._bodies.received(passage.exchange, most, passage.work)
+        passage.work = self._bodies.account(caller.text if caller else f"address {passage.request.address}")
+        return await self._bodies.read(passage.exchange, most, passage.work)
 
     # Who calls, and whether they may
 
-    async def _know_of_gone(self, passage: _Passage, call: Call) -> None:
+    async def _authenticate_removed(self, passage: _RequestContext, call: Call) -> None:
         """Tell everyone of a workspace that it is gone, and strangers the same of one that is unclaimed."""
         named = call.path["id"].lower()
         presence = await self._gate.authority.presence(named) if ids.is_uuid(named) else "gone"
         if presence == "known":
-            return await self._know(passage, call)
+            return await self._authenticate(passage, call)
         try:
             # At no cost to a stranger: many agents behind one address may be removed at once.
-            call.caller = await self._door.know(passage, call.route, stranger_cost=0)
-        except Refusal as refusal:
+            call.caller = await self._door.authenticate(passage, call.route, stranger_cost=0)
+        except ApiError as refusal:
             if refusal.code == "rate-limited":
                 raise
             raise _deleted(named) from refusal
@@ -271,49 +271,49 @@ class Pipeline:
             raise _deleted(named)
         return None
 
-    async def _know(self, passage: _Passage, call: Call) -> None:
+    async def _authenticate(self, passage: _RequestContext, call: Call) -> None:
         route = call.route
-        if route.is_public and (route.is_for_all or not _shows_credential(passage.arrival)):
-            self._door.count_stranger(passage)
+        if route.is_public and (route.is_for_all or not _shows_credential(passage.request)):
+            self._door.count_anonymous(passage)
             return
         try:
-            call.caller = await self._door.know(passage, route)
+            call.caller = await self._door.authenticate(passage, route)
         except EndedWithWorkspace as ended:
             if not route.tells_removed:
                 raise
             at = None if ended.at is None else times.format_time(ended.at)
             raise refusals.workspace_removed(ended.workspace_id, at) from ended
 
-    async def _admit(self, call: Call, match: Match) -> None:
+    async def _authorize(self, call: Call, match: Match) -> None:
         route = call.route
         try:
-            call.admission = await self._gate.authority.admit(
+            call.access = await self._gate.authority.authorize(
                 call.principal, route.who, match.workspace_id, removed_too=route.removed_too
             )
-        except Refusal as refusal:
+        except ApiError as refusal:
             if route.gone_first and refusal.code == "workspace-not-found":
                 raise _deleted(match.workspace_id or "") from refusal
             raise
 
 
-def _deleted(named: str) -> Refusal:
+def _deleted(named: str) -> ApiError:
     """What a route that tells of ends says of an id that is unknown, removed, or unknown to who asks."""
     extras: dict[str, Any] = {"workspace_id": named[:64], "deleted": True, "status": "removed"}
-    return Refusal("workspace-not-found", f"there is no workspace {named[:64]} here", **extras)
+    return ApiError("workspace-not-found", f"there is no workspace {named[:64]} here", **extras)
 
 
-def _check_announced(arrival: Arrival, most: int) -> None:
+def _check_announced(arrival: Request, most: int) -> None:
     announced = arrival.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > most:
         raise too_large(most)
 
 
-def _shows_credential(arrival: Arrival) -> bool:
+def _shows_credential(arrival: Request) -> bool:
     """Whether a visit to a route that needs no credential shows one; a cookie counts for reading alone."""
     return arrival.bearer is not None or (arrival.method in ("GET", "HEAD") and arrival.session is not None)
 
 
-def _refused(passage: _Passage, refusal: Refusal) -> Reply:
-    unserved = "a2a" if passage.arrival.path.startswith(_A2A_BASE) else "rest"
+def _refused(passage: _RequestContext, refusal: ApiError) -> Response:
+    unserved = "a2a" if passage.request.path.startswith(_A2A_BASE) else "rest"
     shape = unserved if passage.route is None else passage.route.errors
-    return _SHAPES[shape](refusal, passage.arrival.request_id)
+    return _SHAPES[shape](refusal, passage.request.request_id)

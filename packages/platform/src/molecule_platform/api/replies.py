@@ -2,8 +2,8 @@
 
 import re
 
-from molecule_platform.api.arrival import Arrival, Edge
-from molecule_platform.api.calls import Reply
+from molecule_platform.api.arrival import EdgeSettings, Request
+from molecule_platform.api.calls import Response
 
 _SECURITY = (
     (b"x-content-type-options", b"nosniff"),
@@ -36,7 +36,7 @@ _EXPOSED_HEADERS = (
 )
 
 
-def cors(arrival: Arrival, edge: Edge) -> dict[str, str]:
+def cors(arrival: Request, edge: EdgeSettings) -> dict[str, str]:
     """What a browser is told about reading this reply from another page: nothing, unless it is listed."""
     origin = arrival.headers.get("origin")
     if origin is None:
@@ -51,17 +51,17 @@ def cors(arrival: Arrival, edge: Edge) -> dict[str, str]:
     }
 
 
-def preflight() -> Reply:
+def preflight() -> Response:
     """The answer to a browser that asks before it sends."""
     allowed = (
         ("access-control-allow-methods", _METHODS),
         ("access-control-allow-headers", _REQUEST_HEADERS),
         ("access-control-max-age", "600"),
     )
-    return Reply(None, 204, allowed)
+    return Response(None, 204, allowed)
 
 
-def headers(reply: Reply, arrival: Arrival, extra: dict[str, str]) -> list[tuple[bytes, bytes]]:
+def headers(reply: Response, arrival: Request, extra: dict[str, str]) -> list[tuple[bytes, bytes]]:
     """Return the headers of a response. Raises `ValueError` for a value that would begin another header."""
     request_id = (b"x-request-id", arrival.request_id.encode())
     is_plain = reply.status == 200 and reply.content_type == "application/json"

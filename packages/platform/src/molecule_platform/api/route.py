@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from molecule_platform.api import shapes
-from molecule_platform.api.limits import Rate
+from molecule_platform.api.limits import RateLimit
 from molecule_platform.domain.authorisation import PUBLIC, Who
 
 JSON = "application/json"
@@ -48,7 +48,7 @@ class Route:
     # Never limited in its rate: whoever watches the house must always be let in.
     unlimited: bool = False
     # A limit of its own, instead of the general one.
-    rate: Rate | None = None
+    rate: RateLimit | None = None
     # Its success is routine and not worth a line in the log.
     quiet: bool = False
     # It can be asked for its headers alone, although it is not for all.

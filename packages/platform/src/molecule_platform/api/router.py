@@ -6,7 +6,7 @@ from functools import cached_property
 from urllib.parse import unquote
 
 from molecule_platform.api.route import Route
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_wire import ids
 from molecule_wire.a2a import tenants
 
@@ -27,7 +27,7 @@ class Match:
         if given is None:
             return None
         if not ids.is_uuid(given):
-            raise Refusal("invalid-id", f"{given[:64]} is not a workspace id: it is a UUID")
+            raise ApiError("invalid-id", f"{given[:64]} is not a workspace id: it is a UUID")
         return given.lower()
 
     @cached_property
@@ -96,7 +96,7 @@ class Router:
         if not allowed:
             return None
         listed = ", ".join(sorted(allowed))
-        raise Refusal("method-not-allowed", f"{method} is not served here: use {listed}", allow=listed)
+        raise ApiError("method-not-allowed", f"{method} is not served here: use {listed}", allow=listed)
 
 
 def _segments(path: str) -> list[str]:

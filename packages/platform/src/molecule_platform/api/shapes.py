@@ -13,7 +13,7 @@ class NewBody(Body, forbid_unknown_fields=True):
     """A request body of a route that no old client knows; unknown fields are refused."""
 
 
-class Nothing(NewBody):
+class EmptyBody(NewBody):
     """No field at all."""
 
 
@@ -21,11 +21,11 @@ class Query(Struct, kw_only=True):
     """The parameters after the question mark. Numbers beyond their bounds are brought to the bound."""
 
 
-class Shape(Struct, kw_only=True):
+class Schema(Struct, kw_only=True):
     """The body of a reply. A field that may be missing has the default UNSET."""
 
 
-class Problem(Shape):
+class ErrorBody(Schema):
     """Every refusal of a plain route: a sentence, a code of the table, and the extras of that code."""
 
     error: str
@@ -33,13 +33,13 @@ class Problem(Shape):
     request_id: str
 
 
-class A2aProblem(Shape):
+class A2AErrorBody(Schema):
     """Every refusal over the HTTP+JSON binding of A2A; the code of the table is in the details."""
 
     error: dict[str, Any]
 
 
-class RpcEnvelope(Shape):
+class RpcEnvelope(Schema):
     """A JSON-RPC answer; a refusal repeats its facts beside the error."""
 
     jsonrpc: str

@@ -17,7 +17,7 @@ from molecule_platform.keys.sealing import Keyring
 from molecule_platform.ports.bus import Bus
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.bells import Signals
 from molecule_platform.settings import Settings
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_wire import ids
@@ -44,12 +44,12 @@ class SystemClock:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Resources:
     """What everything stands on."""
 
     settings: Settings
     storage: Storage
-    bells: Bells
+    bells: Signals
     clock: SystemClock
     keychain: Keychain
     org_id: str
@@ -78,7 +78,7 @@ def issuer(settings: Settings) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-async def lay(settings: Settings, exits: AsyncExitStack) -> Ground:
+async def open_resources(settings: Settings, exits: AsyncExitStack) -> Resources:
     """Open keys, bus and database; `exits` closes them."""
     _make_data_dir(settings.data_dir)
     keychain = load_keychain(settings.data_dir, settings.secrets_encryption_key)
@@ -86,14 +86,14 @@ async def lay(settings: Settings, exits: AsyncExitStack) -> Ground:
     bus = _bus(settings)
     await bus.start()
     exits.push_async_callback(bus.close)
-    bells = Bells(bus)
+    bells = Signals(bus)
     await bells.start()
     storage = await _open_storage(settings, bells)
     exits.push_async_callback(storage.close)
     clock = SystemClock()
     org_id = await storage.write(lambda tx: _first_org(tx, settings.org_slug, clock.now()))
     log = logs.to_stderr(settings.environment)
-    return Ground(settings, storage, bells, clock, keychain, org_id, admin_token, ids.uuid7(), log)
+    return Resources(settings, storage, bells, clock, keychain, org_id, admin_token, ids.uuid7(), log)
 
 
 # The clients of NATS and PostgreSQL take half a second to import; the embedded default does without them.
@@ -107,14 +107,14 @@ def _bus(settings: Settings) -> Bus:
     return NatsBus(settings.nats_url)
 
 
-async def _open_storage(settings: Settings, bells: Bells) -> Storage:
+async def _open_storage(settings: Settings, bells: Signals) -> Storage:
     url = settings.database_url
     if url is not None and url.startswith("postgresql"):
         from molecule_platform.storage.postgres import PostgresStorage
 
-        return await PostgresStorage.open(url, bells.ring)
+        return await PostgresStorage.open(url, bells.notify)
     path = settings.data_dir / "molecule.db" if url is None else Path(url.removeprefix("sqlite:///"))
-    return await SqliteStorage.open(path, bells.ring)
+    return await SqliteStorage.open(path, bells.notify)
 
 
 def _first_org(tx: Transaction, slug: str, now: datetime) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from urllib.parse import urlsplit
 
-from molecule_platform.app.ground import Ground, StartProblem
+from molecule_platform.app.ground import Resources, StartProblem
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.ports.plugin_sources import PluginSource
@@ -16,9 +16,9 @@ from molecule_platform.services.plugins import WorkspacePlugins
 from molecule_platform.services.restarts import Restarts
 from molecule_platform.settings import Settings, parsers
 from molecule_platform.sources.github import GitHubSource
-from molecule_platform.sources.homes import ConfigFolders
+from molecule_platform.sources.homes import WorkspacePluginFolders
 from molecule_platform.sources.local import LocalSource
-from molecule_platform.sources.stock import Stock
+from molecule_platform.sources.stock import PluginTreeCache
 from molecule_plugin.limits import LIMITS, Limits
 from molecule_plugin.trust import parse_policy
 
@@ -26,24 +26,24 @@ ENTRY_POINTS = "molecule.plugin_sources"
 
 
 @dataclass(frozen=True)
-class PluginStaff:
+class PluginServices:
     """Everyone who looks after plugins."""
 
-    stock: Stock
+    stock: PluginTreeCache
     supply: PluginSupply
     rules: PluginRules
     workspaces: WorkspacePlugins
 
 
-def hire(
-    ground: Ground, to_sources: Outbound, restarts: Restarts, provisioner: Provisioner | None
-) -> PluginStaff:
+def build_plugin_services(
+    ground: Resources, to_sources: Outbound, restarts: Restarts, provisioner: Provisioner | None
+) -> PluginServices:
     """Bring them together."""
     settings = ground.settings
     limits = _limits(settings)
     local = LocalSource(settings.plugins_dir or settings.data_dir / "plugins", limits)
     github = GitHubSource(to_sources, settings.github_api_url, settings.github_token)
-    stock = Stock(
+    stock = PluginTreeCache(
         settings.data_dir / "plugin-stock",
         local,
         (*registered_sources(), github),
@@ -52,9 +52,9 @@ def hire(
     )
     policy = PluginPolicy(settings.unpinned_policy, parse_policy(settings.plugin_signatures))
     supply = PluginSupply(ground.storage, ground.clock, stock, policy)
-    homes = None if provisioner is None else ConfigFolders(provisioner.config_dir)
+    homes = None if provisioner is None else WorkspacePluginFolders(provisioner.config_dir)
     workspaces = WorkspacePlugins(ground.storage, ground.clock, stock, supply, homes, restarts)
-    return PluginStaff(stock, supply, PluginRules(ground.storage, ground.clock), workspaces)
+    return PluginServices(stock, supply, PluginRules(ground.storage, ground.clock), workspaces)
 
 
 def source_policy(settings: Settings) -> guard.Policy:

@@ -44,7 +44,7 @@ def patterns_matching(subject: str) -> Iterator[str]:
         end = subject.rfind(".", 0, end)
 
 
-class Seat:
+class Subscriber:
     """One handler under one pattern."""
 
     def __init__(self, pattern: str, handler: bus.Handler) -> None:
@@ -57,20 +57,20 @@ class Fanout:
     """The handlers of this process by pattern."""
 
     def __init__(self) -> None:
-        self._seats: dict[str, list[Seat]] = {}
+        self._seats: dict[str, list[Subscriber]] = {}
 
     @property
     def patterns(self) -> list[str]:
         """Every pattern with at least one handler."""
         return list(self._seats)
 
-    def add(self, pattern: str, handler: bus.Handler) -> Seat:
+    def add(self, pattern: str, handler: bus.Handler) -> Subscriber:
         """Seat a handler."""
-        seat = Seat(pattern, handler)
+        seat = Subscriber(pattern, handler)
         self._seats.setdefault(pattern, []).append(seat)
         return seat
 
-    def remove(self, seat: Seat) -> bool:
+    def remove(self, seat: Subscriber) -> bool:
         """Free a seat; whether it was the last one of its pattern."""
         if not seat.taken:
             return False
@@ -101,7 +101,7 @@ class Fanout:
                 _call(seat, subject, payload)
 
 
-def _call(seat: Seat, subject: str, payload: bytes) -> None:
+def _call(seat: Subscriber, subject: str, payload: bytes) -> None:
     try:
         seat.handler(subject, payload)
     except Exception:

@@ -40,11 +40,11 @@ class MemoryBus:
     async def subscribe(self, subject: str, handler: bus.Handler) -> bus.Subscription:
         """Call `handler` for what is published from now on."""
         fanout.check_pattern(subject)
-        return _Subscription(self._handlers, self._handlers.add(subject, handler))
+        return _MemorySubscription(self._handlers, self._handlers.add(subject, handler))
 
 
-class _Subscription:
-    def __init__(self, handlers: fanout.Fanout, seat: fanout.Seat) -> None:
+class _MemorySubscription:
+    def __init__(self, handlers: fanout.Fanout, seat: fanout.Subscriber) -> None:
         self._handlers = handlers
         self._seat = seat
 

@@ -84,9 +84,9 @@ class NatsBus:
         fanout.check_pattern(subject)
         seat = self._handlers.add(subject, handler)
         await self._attach(subject)
-        return _Subscription(self, seat)
+        return _NatsSubscription(self, seat)
 
-    async def release(self, seat: fanout.Seat) -> None:
+    async def release(self, seat: fanout.Subscriber) -> None:
         """Free one seat, and NATS's subscription with the last of its pattern."""
         task = self._attached.pop(seat.pattern, None) if self._handlers.remove(seat) else None
         if task is None:
@@ -200,8 +200,8 @@ class NatsBus:
             log.warning("NATS is not reachable: other replicas get no wake-ups and re-read storage instead.")
 
 
-class _Subscription:
-    def __init__(self, owner: NatsBus, seat: fanout.Seat) -> None:
+class _NatsSubscription:
+    def __init__(self, owner: NatsBus, seat: fanout.Subscriber) -> None:
         self._owner = owner
         self._seat = seat
 

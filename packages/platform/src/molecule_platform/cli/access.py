@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import typer
 
 from molecule_platform.cli import client, hints, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 from molecule_wire import times
 
 access = typer.Typer(no_args_is_help=True, help="Who may call whom, and why not.")
@@ -19,7 +19,7 @@ _PEOPLE = ("user:", "org-token:")
 
 
 @command(access, "check", serves=("access.check",))
-def check(session: Session, caller: Caller, target: Target) -> None:
+def check(session: ApiSession, caller: Caller, target: Target) -> None:
     """Tell whether one may call the other."""
     body = {"caller_id": _named(session, caller), "target_id": _named(session, target)}
     verdict = session.client.post("/registry/check-access", body).object()
@@ -27,7 +27,7 @@ def check(session: Session, caller: Caller, target: Target) -> None:
 
 
 @command(access, "explain", serves=("access.explain",))
-def explain(session: Session, caller: Caller, target: Target) -> None:
+def explain(session: ApiSession, caller: Caller, target: Target) -> None:
     """Tell why one may, or may not, call the other, rule by rule."""
     query = urlencode({"caller": _named(session, caller), "target": _named(session, target)})
     explained = session.client.get(f"/access/explain?{query}").object()
@@ -40,7 +40,7 @@ def explain(session: Session, caller: Caller, target: Target) -> None:
 
 @command(grants, "create", serves=("grant.create",))
 def create(
-    session: Session,
+    session: ApiSession,
     caller: Caller,
     target: Target,
     reason: Annotated[str, typer.Option(help="Why; whoever reads the list later will ask.")],
@@ -64,7 +64,7 @@ def create(
 
 
 @command(grants, "list", serves=("grant.list",))
-def list_grants(session: Session) -> None:
+def list_grants(session: ApiSession) -> None:
     """List the grants that hold."""
     rows = session.client.get("/access/grants").rows()
     names = {row["id"]: row["name"] for row in session.client.every_row("/workspaces", {})}
@@ -86,13 +86,15 @@ def list_grants(session: Session) -> None:
 
 
 @command(grants, "delete", serves=("grant.delete",))
-def delete(session: Session, grant: Annotated[str, typer.Argument(metavar="GRANT", help="Its id.")]) -> None:
+def delete(
+    session: ApiSession, grant: Annotated[str, typer.Argument(metavar="GRANT", help="Its id.")]
+) -> None:
     """End a grant; calls under way are not cut."""
     done = session.client.delete(f"/access/grants/{client.segment(grant)}").object()
     session.answer(done, "The grant has ended. The tree alone decides again.")
 
 
-def _named(session: Session, wanted: str) -> str:
+def _named(session: ApiSession, wanted: str) -> str:
     return wanted if wanted.startswith(_PEOPLE) else str(tree.find(session.client, wanted)["id"])
 
 
@@ -108,7 +110,7 @@ def _sentence(explained: dict[str, Any]) -> str:
     return f"{caller} → {target}: {_word(explained)}. {explained['reason'].capitalize()}."
 
 
-def _remedy(session: Session, explained: dict[str, Any]) -> list[str]:
+def _remedy(session: ApiSession, explained: dict[str, Any]) -> list[str]:
     if not any(remedy["kind"] == "grant" for remedy in explained["remedies"]):
         return []
     caller, target = (hints.word(explained[side]["name"]) for side in ("caller", "target"))

@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from molecule_platform.cli import client, problems, screen, tree
-from molecule_platform.cli.patience import Patience
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.patience import ReconnectPolicy
+from molecule_platform.cli.session import ApiSession, command
 
 activity = typer.Typer(no_args_is_help=True, help="What a workspace did and received.")
 
@@ -20,7 +20,7 @@ LOOK_AGAIN_SECONDS = 2.0
 
 @command(activity, "list", serves=("activity.list",))
 def list_rows(
-    session: Session,
+    session: ApiSession,
     workspace: Annotated[str, typer.Argument(metavar="WORKSPACE", help="Id or name of the workspace.")],
     kind: Annotated[
         str | None, typer.Option("--type", help="Only of this type, such as a2a_receive.")
@@ -61,7 +61,7 @@ def list_rows(
     session.answer(rows, table if rows else f"Nothing of {row['name']} is in the log.")
 
 
-def _follow(session: Session, path: str, query: dict[str, str]) -> None:
+def _follow(session: ApiSession, path: str, query: dict[str, str]) -> None:
     if "before_ts" in query:
         raise problems.usage("give --before or --follow, not both")
     try:
@@ -71,9 +71,9 @@ def _follow(session: Session, path: str, query: dict[str, str]) -> None:
         return
 
 
-def _rows(session: Session, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
+def _rows(session: ApiSession, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
     """What is there, then what comes. The platform holds the call once there is a row to go on from."""
-    patience = Patience(session)
+    patience = ReconnectPolicy(session)
     while True:
         try:
             rows = _page(session.client, path, query)

@@ -9,8 +9,8 @@ from uuid import uuid4
 import typer
 
 from molecule_platform.cli import following, hints, messaging, problems, screen, tree
-from molecule_platform.cli.following import Waiting
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.following import WaitingForReply
+from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 from molecule_wire.a2a import text as a2a_text
 
@@ -21,7 +21,7 @@ POST_SECONDS = 30.0
 
 @command(chatting, "chat", serves=("a2a", "message.events", "message.show", "message.cancel"))
 def chat(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     context: Annotated[
         str | None, typer.Option(help="Go on with this conversation.", show_default="a new one")
@@ -50,7 +50,7 @@ def chat(
 class Conversation:
     """Messages of one context, one after the other; a question of the agent is answered by the next."""
 
-    def __init__(self, session: Session, row: tree.Row, context: str) -> None:
+    def __init__(self, session: ApiSession, row: tree.Row, context: str) -> None:
         self._session = session
         self._row = row
         self.context = context
@@ -94,7 +94,7 @@ class Conversation:
         is_stopped = False
         with following.talk(session, name, introduces=self.is_typed) as heard:
             try:
-                messaging.listen(session, message_id, heard, Waiting(None))
+                messaging.listen(session, message_id, heard, WaitingForReply(None))
             except KeyboardInterrupt:
                 is_stopped = True
                 self._call_off(message_id)

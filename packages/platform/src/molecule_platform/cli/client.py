@@ -28,7 +28,7 @@ Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Answer:
+class ApiResponse:
     """What came back: the names of headers in small letters, the body as JSON (None if there is none)."""
 
     url: str
@@ -62,7 +62,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Request:
+class ApiRequest:
     """One call: `path` has its segments quoted already."""
 
     method: str
@@ -79,21 +79,21 @@ class Client:
         self.target = target
         self._remark = remark
 
-    def get(self, path: str, query: Query | None = None, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
+    def get(self, path: str, query: Query | None = None, *, timeout: float = TIMEOUT_SECONDS) -> ApiResponse:
         """Read something."""
-        return self.send(Request("GET", with_query(path, query), timeout=timeout))
+        return self.send(ApiRequest("GET", with_query(path, query), timeout=timeout))
 
-    def post(self, path: str, body: Any = None) -> Answer:
+    def post(self, path: str, body: Any = None) -> ApiResponse:
         """Make or change something."""
-        return self.send(Request("POST", path, {} if body is None else body))
+        return self.send(ApiRequest("POST", path, {} if body is None else body))
 
-    def patch(self, path: str, body: Any) -> Answer:
+    def patch(self, path: str, body: Any) -> ApiResponse:
         """Change parts of something."""
-        return self.send(Request("PATCH", path, body))
+        return self.send(ApiRequest("PATCH", path, body))
 
-    def delete(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+    def delete(self, path: str, query: Mapping[str, str] | None = None) -> ApiResponse:
         """Remove something."""
-        return self.send(Request("DELETE", with_query(path, query)))
+        return self.send(ApiRequest("DELETE", with_query(path, query)))
 
     def every_row(self, path: str, query: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         """All pages of a list."""
@@ -108,7 +108,7 @@ class Client:
             wanted["cursor"] = cursor
         return found
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: ApiRequest) -> ApiResponse:
         """Send a request; whatever is not a success is raised as a `Problem`.
 
         Who is asked for a little patience has it, once.
@@ -122,12 +122,12 @@ class Client:
             return answer
         raise self._refusal(answer)
 
-    def exchange(self, request: Request) -> Answer:
+    def exchange(self, request: ApiRequest) -> ApiResponse:
         """Send a request; an answer of any status comes back."""
         with self._asked(request) as response:
             return _answer(self.target.url, response)
 
-    def pieces(self, request: Request) -> Iterator[bytes]:
+    def pieces(self, request: ApiRequest) -> Iterator[bytes]:
         """Yield the bytes of a stream as they come, until it ends; `timeout` is the longest silence."""
         with self._asked(request) as response:
             if response.status != 200:
@@ -136,7 +136,7 @@ class Client:
                 yield piece
 
     @contextmanager
-    def _asked(self, request: Request) -> Generator[http.client.HTTPResponse]:
+    def _asked(self, request: ApiRequest) -> Generator[http.client.HTTPResponse]:
         url = self.target.url
         connection = self._connection(request.timeout)
         try:
@@ -161,7 +161,7 @@ class Client:
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         return kind(parts.hostname or "", parts.port, timeout=timeout)
 
-    def _headers(self, request: Request) -> dict[str, str]:
+    def _headers(self, request: ApiRequest) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": f"molecule-ai-cli/{__version__}"}
         if request.body is not None:
             headers["Content-Type"] = "application/json"
@@ -171,7 +171,7 @@ class Client:
             headers["X-Molecule-Org-Id"] = self.target.org
         return headers | dict(request.headers)
 
-    def _refusal(self, answer: Answer) -> problems.Problem:
+    def _refusal(self, answer: ApiResponse) -> problems.Problem:
         body = answer.object()
         sentence, code = _told(body)
         if answer.status == 401:
@@ -212,17 +212,17 @@ def with_query(path: str, query: Query | None) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _encoded(request: Request) -> bytes | None:
+def _encoded(request: ApiRequest) -> bytes | None:
     return None if request.body is None else json.dumps(request.body).encode()
 
 
-def _answer(url: str, response: http.client.HTTPResponse) -> Answer:
+def _answer(url: str, response: http.client.HTTPResponse) -> ApiResponse:
     raw = response.read(LARGEST_ANSWER + 1)
     if len(raw) > LARGEST_ANSWER:
         raise problems.Problem(f"{url} sent more than {LARGEST_ANSWER} bytes", "answer-too-large")
     headers = {name.lower(): value for name, value in response.getheaders()}
     try:
-        return Answer(url, response.status, headers, _decoded(raw, headers.get("content-type", "")))
+        return ApiResponse(url, response.status, headers, _decoded(raw, headers.get("content-type", "")))
     except ValueError:
         raise not_a_platform(url) from None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import IO
 
 from molecule_platform.cli import problems, screen
-from molecule_platform.cli.demo import SCRIPTS, Demo, Member
+from molecule_platform.cli.demo import SCRIPTS, Demo, DemoAgent
 
 CHILD = (sys.executable, "-P", "-m", "molecule_platform.cli.child")
 LOOK_SECONDS = 1.0
@@ -20,12 +20,12 @@ GRACE_SECONDS = 5.0
 LARGEST_LOG = 1024 * 1024
 
 
-class Crew:
+class DemoProcesses:
     """The running agents of a demo organisation."""
 
     def __init__(self, demo: Demo) -> None:
         self._demo = demo
-        self._members: list[Member] = []
+        self._members: list[DemoAgent] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._processes: dict[str, subprocess.Process] = {}
         # Each agent reads its end of this pipe: when our process dies, however suddenly, the agents end too.
@@ -66,7 +66,7 @@ class Crew:
             if process.returncode is None:
                 _signal(process.kill)
 
-    async def _keep(self, member: Member) -> None:
+    async def _keep(self, member: DemoAgent) -> None:
         """Run a member until it is removed: again after a crash, later after a pause."""
         pause = PAUSE_FIRST_SECONDS
         while (status := await self._status(member)) != "removed":
@@ -79,13 +79,13 @@ class Crew:
             pause = PAUSE_FIRST_SECONDS if steady else min(pause * 2, PAUSE_MOST_SECONDS)
             await asyncio.sleep(0 if await self._status(member) in ("paused", "removed") else pause)
 
-    async def _status(self, member: Member) -> str:
+    async def _status(self, member: DemoAgent) -> str:
         try:
             return await asyncio.to_thread(self._demo.status, member)
         except problems.Problem:
             return "unknown"
 
-    async def _run(self, member: Member) -> None:
+    async def _run(self, member: DemoAgent) -> None:
         try:
             environment = await asyncio.to_thread(self._demo.environment, member, os.environ)
             with await asyncio.to_thread(self._open_log, member) as log:
@@ -104,7 +104,7 @@ class Crew:
         self._processes[member.name] = process
         await process.wait()
 
-    def _open_log(self, member: Member) -> IO[bytes]:
+    def _open_log(self, member: DemoAgent) -> IO[bytes]:
         path = self._demo.log_file(member)
         if path.exists() and path.stat().st_size > LARGEST_LOG:
             path.replace(path.with_suffix(".log.1"))

@@ -8,14 +8,14 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from molecule_platform.cli import client, events, problems, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 dead_letters = typer.Typer(no_args_is_help=True, help="Messages that nobody tries again.")
 
 
 @command(dead_letters, "list", serves=("message.list", "event.list", "message.show"))
 def list_letters(
-    session: Session,
+    session: ApiSession,
     workspace: Annotated[
         str | None, typer.Argument(help="Only of this one, by id, path or name.", show_default="all")
     ] = None,
@@ -31,7 +31,7 @@ def list_letters(
 
 @command(dead_letters, "redrive", serves=("message.list", "message.show", "inbox.redeliver"))
 def redrive(
-    session: Session,
+    session: ApiSession,
     messages: Annotated[
         list[str] | None, typer.Argument(metavar="[MESSAGE]...", help="Their ids.", show_default=False)
     ] = None,
@@ -50,18 +50,18 @@ def redrive(
     session.answer(redriven, functools.partial(_done, session, redriven))
 
 
-def _redriven(session: Session, letter: dict[str, Any]) -> dict[str, Any]:
+def _redriven(session: ApiSession, letter: dict[str, Any]) -> dict[str, Any]:
     path = tree.path(letter["target_id"], f"/inbox/{client.segment(letter['id'])}/redeliver")
     return session.client.post(path).object()
 
 
-def _of_one(session: Session, workspace_id: str, limit: int) -> list[dict[str, Any]]:
+def _of_one(session: ApiSession, workspace_id: str, limit: int) -> list[dict[str, Any]]:
     query = {"direction": "in", "status": "failed", "limit": str(limit)}
     found = session.client.get(tree.path(workspace_id, "/messages"), query).object()
     return [row for row in found["messages"] if row["dead_letter"]]
 
 
-def _of_all(session: Session, limit: int) -> list[dict[str, Any]]:
+def _of_all(session: ApiSession, limit: int) -> list[dict[str, Any]]:
     """Those among the newest failures of the organisation that are still dead."""
     query = {"type": "MESSAGE_FAILED", "limit": str(limit)}
     failures = session.client.get("/events", query).rows()
@@ -70,7 +70,7 @@ def _of_all(session: Session, limit: int) -> list[dict[str, Any]]:
     return [row for row in found if row is not None and row["dead_letter"]]
 
 
-def _kept(session: Session, name: str) -> dict[str, Any] | None:
+def _kept(session: ApiSession, name: str) -> dict[str, Any] | None:
     """The message, unless it is forgotten by now."""
     try:
         return _look(session, name)
@@ -80,17 +80,17 @@ def _kept(session: Session, name: str) -> dict[str, Any] | None:
         raise
 
 
-def _look(session: Session, name: str) -> dict[str, Any]:
+def _look(session: ApiSession, name: str) -> dict[str, Any]:
     return session.client.get(f"/messages/{client.segment(name)}").object()
 
 
-def _shown(session: Session, letters: list[dict[str, Any]]) -> RenderableType:
+def _shown(session: ApiSession, letters: list[dict[str, Any]]) -> RenderableType:
     if not letters:
         return "No dead letters: every message was answered, or is still being tried."
     return _table(session, letters)
 
 
-def _table(session: Session, letters: list[dict[str, Any]]) -> Table:
+def _table(session: ApiSession, letters: list[dict[str, Any]]) -> Table:
     names = events.Names(session)
     names.learn(letter["target_id"] for letter in letters)
     lines = [
@@ -109,7 +109,7 @@ def _table(session: Session, letters: list[dict[str, Any]]) -> Table:
     return screen.table(("when", "from", "to", "attempts", "id", "details"), lines)
 
 
-def _done(session: Session, redriven: list[dict[str, Any]]) -> str:
+def _done(session: ApiSession, redriven: list[dict[str, Any]]) -> str:
     if not redriven:
         return "There was nothing to try again."
     steps = [(session.hint(f"message watch {one['id']}"), "tells how it goes") for one in redriven[:3]]

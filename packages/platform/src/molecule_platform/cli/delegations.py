@@ -6,7 +6,7 @@ import typer
 from rich.console import RenderableType
 
 from molecule_platform.cli import client, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 
 delegations = typer.Typer(no_args_is_help=True, help="Work that one workspace asked of another.")
@@ -19,7 +19,7 @@ Id = Annotated[str, typer.Argument(metavar="DELEGATION", help="Its id.")]
 
 @command(delegations, "create", serves=("delegation.create",))
 def create(
-    session: Session,
+    session: ApiSession,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Id or name of the workspace that asks.")],
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="Id or name of the workspace that is asked.")
@@ -40,7 +40,7 @@ def create(
 
 @command(delegations, "list", serves=("delegation.list",))
 def list_delegations(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     role: Annotated[str, typer.Option(help="source, target or any: who asked, or who was asked.")] = "any",
     status: Annotated[
@@ -71,7 +71,7 @@ def _line(row: dict[str, Any], names: dict[str, str]) -> tuple[Any, ...]:
 
 @command(delegations, "show", serves=("delegation.show",))
 def show(
-    session: Session,
+    session: ApiSession,
     delegation: Id,
     wait: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, max=LONGEST_WAIT, help="How long to wait for its end.")
@@ -86,7 +86,7 @@ def show(
 
 @command(delegations, "cancel", serves=("delegation.cancel",))
 def cancel(
-    session: Session,
+    session: ApiSession,
     delegation: Id,
     reason: Annotated[str | None, typer.Option(help="Why; both sides are told.")] = None,
 ) -> None:
@@ -96,7 +96,7 @@ def cancel(
     session.answer(done, "The delegation is called off, with all that came of it.")
 
 
-def _told(session: Session, found: dict[str, Any]) -> list[RenderableType]:
+def _told(session: ApiSession, found: dict[str, Any]) -> list[RenderableType]:
     error: dict[str, Any] = found["error"] or {}
     facts = screen.facts(
         [

@@ -34,7 +34,7 @@ ROLES = (
 
 
 @dataclass
-class Member:
+class DemoAgent:
     """One agent of the demo: its workspace, and a token that has not reached it yet."""
 
     name: str
@@ -52,15 +52,15 @@ class Demo:
         self._memory = settings.data_dir / "demo.json"
         self._folder = settings.data_dir / "demo"
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[DemoAgent]:
         """The members that live: those of an earlier start, or new ones if none of them is left."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         remembered = self._remembered()
-        known = [Member(role.name, remembered[role.name]) for role in ROLES if role.name in remembered]
+        known = [DemoAgent(role.name, remembered[role.name]) for role in ROLES if role.name in remembered]
         left = [member for member in known if self.status(member) != "removed"]
         return left or self._create_all()
 
-    def status(self, member: Member) -> str:
+    def status(self, member: DemoAgent) -> str:
         """What the platform says of a member; a removed one is gone for good."""
         try:
             state = self._client.get(f"/workspaces/{client.segment(member.id)}/state").object()
@@ -70,7 +70,7 @@ class Demo:
             raise
         return str(state["status"])
 
-    def environment(self, member: Member, environ: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, member: DemoAgent, environ: Mapping[str, str]) -> dict[str, str]:
         """The variables of the agent's process: its own credential, and none of the platform's settings."""
         kept = {name: value for name, value in environ.items() if not _is_ours(name)}
         folder = self._token_folder(member)
@@ -84,19 +84,19 @@ class Demo:
             }
         )
 
-    def log_file(self, member: Member) -> Path:
+    def log_file(self, member: DemoAgent) -> Path:
         """Where the words of an agent go."""
         return self._folder / f"{member.name}.log"
 
-    def _create_all(self) -> list[Member]:
-        made: dict[str, Member] = {}
+    def _create_all(self) -> list[DemoAgent]:
+        made: dict[str, DemoAgent] = {}
         for role in ROLES:
             parent = None if role.parent is None else made[role.parent].id
             made[role.name] = self._create(role, parent)
             self._remember(made)
         return list(made.values())
 
-    def _create(self, role: Role, parent_id: str | None) -> Member:
+    def _create(self, role: Role, parent_id: str | None) -> DemoAgent:
         body: dict[str, Any] = {
             "name": role.name,
             "role": role.role,
@@ -105,12 +105,12 @@ class Demo:
             "canvas": {"x": role.x, "y": role.y},
         }
         made = self._client.post("/workspaces", body).object()
-        member = Member(role.name, made["id"], made["connection"]["auth_token"])
+        member = DemoAgent(role.name, made["id"], made["connection"]["auth_token"])
         for name in (TOKEN_FILE, ".recovery"):
             (self._token_folder(member) / name).unlink(missing_ok=True)
         return member
 
-    def _credential(self, member: Member, folder: Path) -> dict[str, str]:
+    def _credential(self, member: DemoAgent, folder: Path) -> dict[str, str]:
         """An agent that has a token keeps it; a new one gets its first, a forgetful one may enrol again."""
         if (folder / TOKEN_FILE).exists():
             return {}
@@ -119,7 +119,7 @@ class Demo:
         path = f"/workspaces/{client.segment(member.id)}/enrolment-tokens"
         return {"MOLECULE_ENROLMENT_TOKEN": self._client.post(path).object()["enrolment_token"]}
 
-    def _token_folder(self, member: Member) -> Path:
+    def _token_folder(self, member: DemoAgent) -> Path:
         folder = self._folder / member.name
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
@@ -132,7 +132,7 @@ class Demo:
         ids = cast(dict[Any, Any], found) if isinstance(found, dict) else {}
         return {str(name): str(workspace_id) for name, workspace_id in ids.items()}
 
-    def _remember(self, members: Mapping[str, Member]) -> None:
+    def _remember(self, members: Mapping[str, DemoAgent]) -> None:
         text = json.dumps({name: member.id for name, member in members.items()}, indent=2)
         scratch = self._memory.with_suffix(".new")
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -14,7 +14,7 @@ import typer
 
 from molecule_platform import __version__
 from molecule_platform.cli import client, house, problems, screen
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.target import Target
 
 doctor = typer.Typer()
@@ -35,7 +35,7 @@ class Check:
 
 
 @command(doctor, "doctor", serves=("health", "ready", "login.session", "liveness"))
-def examine(session: Session) -> None:
+def examine(session: ApiSession) -> None:
     """Look for trouble and say what to do.
 
     The exit code is 1 if anything fails; a warning alone does not count.
@@ -53,7 +53,7 @@ def examine(session: Session) -> None:
         raise typer.Exit(1)
 
 
-def _of_platform(session: Session) -> Iterator[Check]:
+def _of_platform(session: ApiSession) -> Iterator[Check]:
     try:
         health = session.client.get("/health")
         version = house.running_version(health)
@@ -94,7 +94,7 @@ def _ready(platform: client.Client) -> Check:
     return Check("ready", "ok", "storage, keys and migrations are fine")
 
 
-def _clock(health: client.Answer) -> Check:
+def _clock(health: client.ApiResponse) -> Check:
     told = health.headers.get("date")
     if not told:
         return Check("clock", "warn", "the platform told no time: compare the clocks yourself")
@@ -106,7 +106,7 @@ def _clock(health: client.Answer) -> Check:
     return Check("clock", result, f"{sentence}: set them by NTP, or tokens and deadlines go wrong")
 
 
-def _token(session: Session) -> Check:
+def _token(session: ApiSession) -> Check:
     who = session.client.get("/auth/session").object()
     return Check("token", "ok", f"{who['principal']}, from {session.target.token_from}")
 
@@ -121,7 +121,7 @@ def _loops(platform: client.Client) -> Check:
     return Check("loops", "ok", f"all {len(loops)} do their work")
 
 
-def _agents(session: Session) -> Check:
+def _agents(session: ApiSession) -> Check:
     rows = session.client.every_row("/workspaces")
     troubled = [f"{row['name']} is {row['status']}" for row in rows if row["status"] in TROUBLED]
     if not rows:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from molecule_platform.cli import client, problems, screen, sse, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 events = typer.Typer(no_args_is_help=True, help="What happened, and what happens.")
 
@@ -27,7 +27,7 @@ ONE_BY_ONE = 10
 
 @command(events, "list", serves=("event.list",))
 def list_events(
-    session: Session,
+    session: ApiSession,
     workspace: Of = None,
     types: Types = None,
     since: Annotated[
@@ -46,7 +46,7 @@ def list_events(
 
 @command(events, "watch", serves=("event.stream",))
 def watch(
-    session: Session,
+    session: ApiSession,
     workspace: Of = None,
     types: Types = None,
     since: Annotated[str | None, typer.Option(metavar="EVENT", help="Begin after this one.")] = None,
@@ -59,10 +59,10 @@ def watch(
     found = None if workspace is None else tree.find(session.client, workspace)["id"]
     asked = {"types": ",".join(types or ()) or None, "workspace_id": found}
     query = {name: value for name, value in asked.items() if value is not None}
-    _print(session, sse.Follower(session, "/events/stream", query, since), count)
+    _print(session, sse.EventFollower(session, "/events/stream", query, since), count)
 
 
-def _print(session: Session, followed: Iterable[dict[str, Any]], count: int | None) -> None:
+def _print(session: ApiSession, followed: Iterable[dict[str, Any]], count: int | None) -> None:
     names = Names(session)
     try:
         for number, event in enumerate(followed, start=1):
@@ -76,7 +76,7 @@ def _print(session: Session, followed: Iterable[dict[str, Any]], count: int | No
 class Names:
     """What workspaces are called; each is asked for once."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._client = session.client
         self._known: dict[str, str] = {"": ""}
 

@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from molecule_platform.cli import screen, sse
-from molecule_platform.cli.session import Session
+from molecule_platform.cli.session import ApiSession
 from molecule_wire.a2a import tasks as machine
 from molecule_wire.a2a import text as a2a_text
 
@@ -32,7 +32,7 @@ _STEPS = {
 }
 
 
-class Waiting:
+class WaitingForReply:
     """How long a reader still waits: so long in all, or without an end."""
 
     def __init__(self, seconds: float | None, *, renews: bool = False) -> None:
@@ -52,16 +52,16 @@ class Waiting:
             self._began = time.monotonic()
 
 
-class Busy:
+class AgentBusy:
     """A line on the terminal that says what is going on, as long as nothing else is said."""
 
-    def __init__(self, session: Session, sentence: str) -> None:
+    def __init__(self, session: ApiSession, sentence: str) -> None:
         shown = not session.as_json and sys.stderr.isatty()
         self._console = Console(stderr=True) if shown else None
         self._status: Status | None = None
         self._sentence = sentence
 
-    def __enter__(self) -> "Busy":
+    def __enter__(self) -> "AgentBusy":
         self.say(self._sentence)
         return self
 
@@ -89,13 +89,13 @@ class Busy:
             self._status = None
 
 
-class Talk:
+class AnswerPrinter:
     """The words of one message or task: one text on standard output that grows, each word once.
 
     What the agent says about its work is shown beside it, the newest in the place of the one before.
     """
 
-    def __init__(self, session: Session, name: str, busy: Busy, *, introduces: bool = False) -> None:
+    def __init__(self, session: ApiSession, name: str, busy: AgentBusy, *, introduces: bool = False) -> None:
         self._as_json = session.as_json
         self._name = name
         self._busy = busy
@@ -184,10 +184,10 @@ class Talk:
 
 
 @contextlib.contextmanager
-def talk(session: Session, name: str, *, introduces: bool = False) -> Generator[Talk]:
+def talk(session: ApiSession, name: str, *, introduces: bool = False) -> Generator[AnswerPrinter]:
     """Inside, what is heard is told; the terminal is left in order however it ends."""
-    with Busy(session, f"waiting for {name} …") as busy:
-        heard = Talk(session, name, busy, introduces=introduces)
+    with AgentBusy(session, f"waiting for {name} …") as busy:
+        heard = AnswerPrinter(session, name, busy, introduces=introduces)
         try:
             yield heard
         finally:
@@ -195,7 +195,9 @@ def talk(session: Session, name: str, *, introduces: bool = False) -> Generator[
             heard.finish()
 
 
-def follow(session: Session, path: str, heard: Talk, waiting: Waiting, count: int | None = None) -> None:
+def follow(
+    session: ApiSession, path: str, heard: AnswerPrinter, waiting: WaitingForReply, count: int | None = None
+) -> None:
     """Tell what a stream tells until it is over, the time is, or so many things were told."""
     for number, (event, data) in enumerate(happenings(session, path, heard, waiting), start=1):
         heard.hear(event, data)
@@ -203,10 +205,10 @@ def follow(session: Session, path: str, heard: Talk, waiting: Waiting, count: in
             return
 
 
-def print_lines(session: Session, path: str, count: int | None) -> Talk:
+def print_lines(session: ApiSession, path: str, count: int | None) -> AnswerPrinter:
     """The same for a machine: each thing as one line. What was heard by then."""
-    heard = Talk(session, "", Busy(session, ""))
-    for number, (event, data) in enumerate(happenings(session, path, heard, Waiting(None)), start=1):
+    heard = AnswerPrinter(session, "", AgentBusy(session, ""))
+    for number, (event, data) in enumerate(happenings(session, path, heard, WaitingForReply(None)), start=1):
         heard.hear(event, data)
         screen.show_json({"event": event, "data": data}, indent=None)
         if number == count:
@@ -215,11 +217,11 @@ def print_lines(session: Session, path: str, count: int | None) -> Talk:
 
 
 def happenings(
-    session: Session, path: str, heard: Talk, waiting: Waiting
+    session: ApiSession, path: str, heard: AnswerPrinter, waiting: WaitingForReply
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a stream tells, each thing once, until it is over or nobody waits any longer."""
     told: set[tuple[str, bytes]] = set()
-    follower = sse.Follower(
+    follower = sse.EventFollower(
         session, path, {}, None, left=waiting.left, is_over=lambda: heard.is_over, met=True
     )
     for event in follower.events():

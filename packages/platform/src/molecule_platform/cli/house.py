@@ -7,7 +7,7 @@ import typer
 
 from molecule_platform import __version__
 from molecule_platform.cli import client, problems, screen
-from molecule_platform.cli.session import JsonFlag, Session, command
+from molecule_platform.cli.session import ApiSession, JsonFlag, command
 
 house = typer.Typer()
 
@@ -22,14 +22,14 @@ def version(as_json: JsonFlag = False) -> None:
 
 
 @command(house, "login-url", serves=("login.code",))
-def login_url(session: Session) -> None:
+def login_url(session: ApiSession) -> None:
     """Make a one-time link to the canvas."""
     made = session.client.post("/auth/login-codes", {"user": "admin", "role": "owner"}).object()
     session.answer(made, made["url"], f"\nIt works once, until {screen.moment(made['expires_at'])}.")
 
 
 @command(house, "whoami", serves=("login.session",))
-def whoami(session: Session) -> None:
+def whoami(session: ApiSession) -> None:
     """Tell whom the platform takes you for."""
     who = session.client.get("/auth/session").object()
     lines = [
@@ -44,7 +44,7 @@ def whoami(session: Session) -> None:
 
 
 @command(house, "status", serves=("health", "ready", "version", "liveness"))
-def status(session: Session) -> None:
+def status(session: ApiSession) -> None:
     """Tell how the platform and its agents are.
 
     The exit code is 1 if it does not serve.
@@ -69,19 +69,19 @@ def status(session: Session) -> None:
 
 
 @command(house, "metrics", serves=("metrics",))
-def metrics(session: Session) -> None:
+def metrics(session: ApiSession) -> None:
     """Print the figures for Prometheus."""
     text = session.client.get("/metrics").text()
     session.answer({"text": text}, text.rstrip("\n"))
 
 
 @command(house, "openapi", serves=("openapi",))
-def openapi(session: Session) -> None:
+def openapi(session: ApiSession) -> None:
     """Print the API as an OpenAPI document, for generators of clients."""
     screen.show_json(session.client.get("/openapi.json").object())
 
 
-def running_version(health: client.Answer) -> str:
+def running_version(health: client.ApiResponse) -> str:
     """The version that /health tells; whoever tells none is no platform."""
     version = health.object().get("version")
     if not isinstance(version, str):
@@ -91,7 +91,7 @@ def running_version(health: client.Answer) -> str:
 
 def readiness(platform: client.Client) -> dict[str, Any]:
     """What /ready says, also when it says no."""
-    answer = platform.exchange(client.Request("GET", "/ready"))
+    answer = platform.exchange(client.ApiRequest("GET", "/ready"))
     ready = answer.object()
     if not isinstance(ready.get("checks"), dict):
         raise client.not_a_platform(answer.url)
@@ -113,7 +113,7 @@ def unwell(loops: dict[str, Any]) -> list[str]:
     return [name for name, loop in loops.items() if not loop["ok"]]
 
 
-def _lines(session: Session, value: dict[str, Any]) -> list[tuple[str, Any]]:
+def _lines(session: ApiSession, value: dict[str, Any]) -> list[tuple[str, Any]]:
     failed = ", ".join(name for name, outcome in value["checks"].items() if outcome != "ok")
     trouble = f"not ready: {failed or 'it is stopping'}"
     stuck = ", ".join(unwell(value["loops"] or {}))

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from molecule_platform.cli import problems, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 
 inbox = typer.Typer(no_args_is_help=True, help="What waits for an agent.")
@@ -18,7 +18,7 @@ MOST = 100
 
 @command(inbox, "list", serves=("inbox.peek",))
 def list_items(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     dead: Annotated[bool, typer.Option("--dead", help="What nobody tries again, instead.")] = False,
     kind: Annotated[
@@ -44,7 +44,7 @@ def list_items(
 
 @command(inbox, "show", serves=("inbox.peek",))
 def show(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="Its id, or that of its activity row.")],
 ) -> None:
@@ -54,7 +54,7 @@ def show(
     session.answer(item, functools.partial(_facts, item), f"\n{item['text'] or 'It has no words.'}")
 
 
-def _found(session: Session, row: tree.Row, name: str) -> dict[str, Any]:
+def _found(session: ApiSession, row: tree.Row, name: str) -> dict[str, Any]:
     for status in ("open", "dead"):
         query = {"limit": str(MOST), "status": status}
         seen = session.client.get(tree.path(row["id"], "/inbox"), query).object()
@@ -67,7 +67,7 @@ def _found(session: Session, row: tree.Row, name: str) -> dict[str, Any]:
     )
 
 
-def _listed(session: Session, row: tree.Row, seen: dict[str, Any], dead: bool) -> RenderableType:
+def _listed(session: ApiSession, row: tree.Row, seen: dict[str, Any], dead: bool) -> RenderableType:
     if seen["messages"]:
         return _table(seen["messages"])
     if dead:

@@ -3,13 +3,13 @@
 import typer
 
 from molecule_platform.cli import screen
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 keys = typer.Typer(no_args_is_help=True, help="The keys with which the platform signs.")
 
 
 @command(keys, "rotate", serves=("key.rotate",))
-def rotate(session: Session) -> None:
+def rotate(session: ApiSession) -> None:
     """Make new keys to sign with.
 
     They sign once every agent can know them; what the ones before signed can be checked for another 30 days.

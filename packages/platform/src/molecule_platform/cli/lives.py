@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from molecule_platform.cli import hints, problems, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 from molecule_wire import ids
 
@@ -14,7 +14,7 @@ lives = typer.Typer()
 
 
 @command(lives, "pause", serves=("workspace.pause",))
-def pause(session: Session, workspace: Reference) -> None:
+def pause(session: ApiSession, workspace: Reference) -> None:
     """Pause a workspace and all below it.
 
     Messages to them are kept and wait.
@@ -29,7 +29,7 @@ def pause(session: Session, workspace: Reference) -> None:
 
 
 @command(lives, "resume", serves=("workspace.resume",))
-def resume(session: Session, workspace: Reference) -> None:
+def resume(session: ApiSession, workspace: Reference) -> None:
     """Undo a pause, for all below it too."""
     row, done = _post(session, workspace, "/resume")
     session.answer(
@@ -40,7 +40,7 @@ def resume(session: Session, workspace: Reference) -> None:
 
 @command(lives, "restart", serves=("workspace.restart",))
 def restart(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     reset: Annotated[bool, typer.Option("--reset", help="Forget its session and begin afresh.")] = False,
 ) -> None:
@@ -53,7 +53,7 @@ def restart(
 
 @command(lives, "hibernate", serves=("workspace.hibernate",))
 def hibernate(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     force: Annotated[
         bool, typer.Option("--force", help="Also while it works; that work waits again.")
@@ -65,7 +65,7 @@ def hibernate(
 
 
 @command(lives, "wake", serves=("workspace.wake",))
-def wake(session: Session, workspace: Reference) -> None:
+def wake(session: ApiSession, workspace: Reference) -> None:
     """Wake its agent if it sleeps."""
     row, done = _post(session, workspace, "/wake")
     wakes = done["status"] == "provisioning"
@@ -73,7 +73,7 @@ def wake(session: Session, workspace: Reference) -> None:
 
 
 @command(lives, "state", serves=("workspace.state",))
-def state(session: Session, workspace: Reference) -> None:
+def state(session: ApiSession, workspace: Reference) -> None:
     """Tell what its agent is told when it asks whether to go on."""
     known = workspace if ids.is_uuid(workspace) else tree.find(session.client, workspace)["id"]
     told = session.client.get(tree.path(known, "/state")).object()
@@ -92,7 +92,7 @@ def state(session: Session, workspace: Reference) -> None:
 
 @command(lives, "enrol", serves=("workspace.enrol",))
 def enrol(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     ttl: Annotated[int, typer.Option(metavar="SECONDS", help="How long the token can be used.")] = 3600,
 ) -> None:
@@ -111,7 +111,7 @@ def enrol(
 
 @command(lives, "delete", serves=("workspace.delete",))
 def delete(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     purge: Annotated[bool, typer.Option("--purge", help="Erase their data too, also later.")] = False,
@@ -129,7 +129,9 @@ def delete(
     )
 
 
-def _post(session: Session, workspace: str, rest: str, body: Any = None) -> tuple[tree.Row, dict[str, Any]]:
+def _post(
+    session: ApiSession, workspace: str, rest: str, body: Any = None
+) -> tuple[tree.Row, dict[str, Any]]:
     """The workspace, and what came of the request, with the id that a name stood for."""
     row = tree.find(session.client, workspace)
     return row, session.client.post(tree.path(row["id"], rest), body).object() | {"id": row["id"]}
@@ -139,7 +141,7 @@ def _along(count: int) -> str:
     return f", and {count - 1} below it" if count > 1 else ""
 
 
-def _ask_before_removal(session: Session, what: str, children: list[tree.Row]) -> None:
+def _ask_before_removal(session: ApiSession, what: str, children: list[tree.Row]) -> None:
     if session.as_json or not sys.stdin.isatty():
         listed = [{"id": child["id"], "name": child["name"]} for child in children]
         raise problems.Problem(

@@ -8,14 +8,14 @@ from rich.tree import Tree
 
 from molecule_platform.cli import client, screen
 from molecule_platform.cli.messages import Id, messages
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 __all__ = ["messages"]
 
 
 @command(messages, "tree", serves=("message.tree",))
 def show_tree(
-    session: Session,
+    session: ApiSession,
     message_id: Id,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many messages at most.")] = 200,
 ) -> None:

@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from molecule_platform.cli import client, events, following, hints, messaging, screen, tree
-from molecule_platform.cli.following import Waiting
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.following import WaitingForReply
+from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 from molecule_wire.a2a import text as a2a_text
 
@@ -28,7 +28,7 @@ Id = Annotated[str, typer.Argument(metavar="MESSAGE", help="The id that `molecul
 
 @command(speaking, "send", serves=("a2a", "message.events", "message.show"))
 def send(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     text: Annotated[str, typer.Argument(help="What to say.")],
     wait: Wait = None,
@@ -66,7 +66,7 @@ def send(
 
 @command(messages, "show", serves=("message.show",))
 def show(
-    session: Session,
+    session: ApiSession,
     message_id: Id,
     wait: Wait = None,
     history: Annotated[bool, typer.Option("--history", help="Show what was said before it, too.")] = False,
@@ -80,7 +80,7 @@ def show(
 
 @command(messages, "list", serves=("message.list",))
 def list_messages(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     sent: Annotated[bool, typer.Option("--sent", help="Only what it sent.")] = False,
     received: Annotated[bool, typer.Option("--received", help="Only what it received.")] = False,
@@ -111,7 +111,7 @@ def list_messages(
 
 
 @command(messages, "watch", serves=("message.events", "message.show"))
-def watch(session: Session, message_id: Id, count: following.Count = None) -> None:
+def watch(session: ApiSession, message_id: Id, count: following.Count = None) -> None:
     """Follow a message until it has ended; Ctrl-C stops only the watching.
 
     With --json, each step and each event is a line.
@@ -124,7 +124,7 @@ def watch(session: Session, message_id: Id, count: following.Count = None) -> No
             following.print_lines(session, path, count)
         else:
             with following.talk(session, name) as heard:
-                messaging.listen(session, message_id, heard, Waiting(None), count)
+                messaging.listen(session, message_id, heard, WaitingForReply(None), count)
             has_said = heard.has_said
     except KeyboardInterrupt:
         return
@@ -137,7 +137,7 @@ def watch(session: Session, message_id: Id, count: following.Count = None) -> No
 
 @command(messages, "cancel", serves=("message.cancel",))
 def cancel(
-    session: Session,
+    session: ApiSession,
     message_id: Id,
     reason: Annotated[str | None, typer.Option(help="Why; both sides are told.")] = None,
 ) -> None:
@@ -146,18 +146,18 @@ def cancel(
     session.answer(done, "The message is called off; its sender and its agent are told.")
 
 
-def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> Waiting | None:
+def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> WaitingForReply | None:
     if no_wait or wait == 0:
         return None
     if wait is not None:
-        return Waiting(wait)
-    return None if receipt.get("workspace_status") else Waiting(PATIENCE_SECONDS, renews=True)
+        return WaitingForReply(wait)
+    return None if receipt.get("workspace_status") else WaitingForReply(PATIENCE_SECONDS, renews=True)
 
 
-def _wait(session: Session, message_id: str, seconds: float, history: bool) -> dict[str, Any]:
+def _wait(session: ApiSession, message_id: str, seconds: float, history: bool) -> dict[str, Any]:
     """The message as soon as it has an outcome, or as it is when the time is over."""
-    waiting = Waiting(seconds)
-    with following.Busy(session, "the agent is working on it …"):
+    waiting = WaitingForReply(seconds)
+    with following.AgentBusy(session, "the agent is working on it …"):
         while True:
             hold = max(0.0, min(POLL_SECONDS, waiting.left()))
             message = messaging.look(session, message_id, hold, history)
@@ -166,7 +166,7 @@ def _wait(session: Session, message_id: str, seconds: float, history: bool) -> d
 
 
 def _tell(
-    session: Session, message: dict[str, Any], name: str, workspace_status: str, has_said: bool
+    session: ApiSession, message: dict[str, Any], name: str, workspace_status: str, has_said: bool
 ) -> None:
     said = a2a_text.text_of(message["result"])
     if message["status"] in OPEN:
@@ -178,14 +178,14 @@ def _tell(
         raise messaging.failure(session, message, name)
 
 
-def _asked_back(session: Session, message: dict[str, Any], name: str) -> list[str]:
+def _asked_back(session: ApiSession, message: dict[str, Any], name: str) -> list[str]:
     if message["task_state"] not in messaging.ASKING:
         return []
     answers = session.hint(f"send {hints.word(name)} 'your answer' --task {message['task_id']}")
     return [f"\n{name} waits for more before it goes on.", screen.steps([(answers, "answers it")])]
 
 
-def _still_open(session: Session, message: dict[str, Any], name: str, workspace_status: str) -> list[str]:
+def _still_open(session: ApiSession, message: dict[str, Any], name: str, workspace_status: str) -> list[str]:
     why = f"{name} is {workspace_status}" if workspace_status else f"{name} has not answered yet"
     return [
         f"The message is kept until {screen.moment(message['deadline_at'])}: {why}.",
@@ -199,7 +199,7 @@ def _still_open(session: Session, message: dict[str, Any], name: str, workspace_
     ]
 
 
-def _table(session: Session, rows: list[dict[str, Any]]) -> Table:
+def _table(session: ApiSession, rows: list[dict[str, Any]]) -> Table:
     names = events.Names(session)
     names.learn(row["target_id"] for row in rows)
     lines = [

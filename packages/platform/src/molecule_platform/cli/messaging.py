@@ -5,8 +5,8 @@ from typing import Any
 from uuid import uuid4
 
 from molecule_platform.cli import client, following, problems, tree
-from molecule_platform.cli.following import Talk, Waiting
-from molecule_platform.cli.session import Session
+from molecule_platform.cli.following import AnswerPrinter, WaitingForReply
+from molecule_platform.cli.session import ApiSession
 
 RETRY_SECONDS = 0.5
 ASKING = ("input-required", "auth-required")
@@ -27,7 +27,7 @@ def compose(text: str, task: str | None = None, context: str | None = None) -> d
     return message
 
 
-def post(session: Session, row: tree.Row, message: dict[str, Any], seconds: float) -> client.Answer:
+def post(session: ApiSession, row: tree.Row, message: dict[str, Any], seconds: float) -> client.ApiResponse:
     """Hand the message over, also when the platform is away for a moment after it was just there.
 
     What comes back is a receipt, or, if an earlier try arrived and was answered by now, the answer itself.
@@ -36,7 +36,7 @@ def post(session: Session, row: tree.Row, message: dict[str, Any], seconds: floa
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": message}}
     path = tree.path(row["id"], "/a2a")
     # The call itself is not held: the id is known at once, so that an interrupted wait loses nothing.
-    request = client.Request("POST", path, body, {"Prefer": "respond-async"})
+    request = client.ApiRequest("POST", path, body, {"Prefer": "respond-async"})
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -50,7 +50,11 @@ def post(session: Session, row: tree.Row, message: dict[str, Any], seconds: floa
 
 
 def listen(
-    session: Session, message_id: str, heard: Talk, waiting: Waiting, count: int | None = None
+    session: ApiSession,
+    message_id: str,
+    heard: AnswerPrinter,
+    waiting: WaitingForReply,
+    count: int | None = None,
 ) -> None:
     """Print what the agent says as it says it."""
     try:
@@ -60,7 +64,7 @@ def listen(
         raise _out_of_sight(session, lost, message_id) from lost
 
 
-def look(session: Session, message_id: str, seconds: float = 0.0, history: bool = False) -> dict[str, Any]:
+def look(session: ApiSession, message_id: str, seconds: float = 0.0, history: bool = False) -> dict[str, Any]:
     """The message as it stands; with `seconds`, as soon as it has an outcome."""
     query = {"wait": f"{seconds:.3f}"} | ({"include": "history"} if history else {})
     path = f"/messages/{client.segment(message_id)}"
@@ -70,18 +74,18 @@ def look(session: Session, message_id: str, seconds: float = 0.0, history: bool 
         raise _out_of_sight(session, lost, message_id) from lost
 
 
-def cancel(session: Session, message_id: str, reason: str | None = None) -> dict[str, Any]:
+def cancel(session: ApiSession, message_id: str, reason: str | None = None) -> dict[str, Any]:
     """Call a message off."""
     body = {} if reason is None else {"reason": reason}
     return session.client.post(f"/messages/{client.segment(message_id)}/cancel", body).object()
 
 
-def left_alone(session: Session, message_id: str) -> problems.Problem:
+def left_alone(session: ApiSession, message_id: str) -> problems.Problem:
     """What to tell somebody who no longer waits."""
     return problems.Problem(_safe(session, message_id), "interrupted", extras={"message_id": message_id})
 
 
-def failure(session: Session, message: dict[str, Any], name: str) -> problems.Problem:
+def failure(session: ApiSession, message: dict[str, Any], name: str) -> problems.Problem:
     """Why a message that has ended was not answered."""
     error: dict[str, Any] = message["error"] or {}
     reason = str(error.get("message") or "no reason was given").rstrip(".")
@@ -94,10 +98,10 @@ def failure(session: Session, message: dict[str, Any], name: str) -> problems.Pr
     )
 
 
-def _safe(session: Session, message_id: str) -> str:
+def _safe(session: ApiSession, message_id: str) -> str:
     return f"the message is safe: `{session.hint(f'message watch {message_id}')}` goes on where this was"
 
 
-def _out_of_sight(session: Session, lost: problems.Unreachable, message_id: str) -> problems.Problem:
+def _out_of_sight(session: ApiSession, lost: problems.Unreachable, message_id: str) -> problems.Problem:
     sentence = f"{lost}; {_safe(session, message_id)}"
     return problems.Problem(sentence, lost.code, extras={"message_id": message_id})

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from molecule_platform.cli import client, problems, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 models = typer.Typer(no_args_is_help=True, help="Which model an agent is to use.")
 
@@ -13,7 +13,7 @@ Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Id or name 
 
 
 @command(models, "show", serves=("model.show",))
-def show(session: Session, workspace: Workspace) -> None:
+def show(session: ApiSession, workspace: Workspace) -> None:
     """Show the model of a workspace."""
     row = tree.find(session.client, workspace)
     found = session.client.get(tree.path(row["id"], "/model")).object()
@@ -22,7 +22,7 @@ def show(session: Session, workspace: Workspace) -> None:
 
 @command(models, "set", serves=("model.choose",))
 def choose(
-    session: Session,
+    session: ApiSession,
     workspace: Workspace,
     model: Annotated[str | None, typer.Argument(metavar="MODEL", help="The name of the model.")] = None,
     default: Annotated[bool, typer.Option("--default", help="Go back to the default.")] = False,
@@ -31,6 +31,6 @@ def choose(
     if default == bool(model):
         raise problems.usage("name a model, or give --default")
     row = tree.find(session.client, workspace)
-    asked = client.Request("PUT", tree.path(row["id"], "/model"), {"model": model or ""})
+    asked = client.ApiRequest("PUT", tree.path(row["id"], "/model"), {"model": model or ""})
     done = session.client.send(asked).object()
     session.answer(done, f"{row['name']} uses {model or 'the default of its runtime'} from now on.")

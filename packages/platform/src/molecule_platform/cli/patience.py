@@ -3,15 +3,15 @@
 import time
 
 from molecule_platform.cli import problems
-from molecule_platform.cli.session import Session
+from molecule_platform.cli.session import ApiSession
 
 PASSING = (429, 502, 503, 504)
 
 
-class Patience:
+class ReconnectPolicy:
     """Bears what passes once the platform has answered; says so once for each time it is away."""
 
-    def __init__(self, session: Session, *, met: bool = False) -> None:
+    def __init__(self, session: ApiSession, *, met: bool = False) -> None:
         self._session = session
         self._met = met
         self._away = False

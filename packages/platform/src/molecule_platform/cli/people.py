@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from molecule_platform.cli import client, problems, screen
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 users = typer.Typer(no_args_is_help=True, help="The people of the organisation.")
 orgs = typer.Typer(no_args_is_help=True, help="Organisations, which do not see each other.")
@@ -16,7 +16,7 @@ _ROLES = "viewer looks, member also talks to agents, admin also manages, owner m
 
 
 @command(users, "list", serves=("user.list",))
-def list_users(session: Session) -> None:
+def list_users(session: ApiSession) -> None:
     """List the people of the organisation."""
     rows = session.client.every_row("/users")
     lines = [
@@ -35,7 +35,7 @@ def list_users(session: Session) -> None:
 
 @command(users, "invite", serves=("login.code",))
 def invite(
-    session: Session,
+    session: ApiSession,
     name: Name,
     role: Annotated[str, typer.Option(help=f"For somebody new: {_ROLES}.")] = "member",
     minutes: Annotated[int, typer.Option(min=1, max=1440, help="How long the link works.")] = 15,
@@ -49,7 +49,7 @@ def invite(
 
 @command(users, "set", serves=("user.change",))
 def change(
-    session: Session,
+    session: ApiSession,
     name: Name,
     role: Annotated[str | None, typer.Option(help=f"Another role: {_ROLES}.")] = None,
     disabled: Annotated[
@@ -76,7 +76,7 @@ def change(
 
 
 @command(users, "delete", serves=("user.delete",))
-def delete(session: Session, name: Name) -> None:
+def delete(session: ApiSession, name: Name) -> None:
     """Take somebody out of the organisation; their sessions and the tokens they made end at once, everywhere.
 
     The tokens that came with workspaces they created stay: they are the agents'.
@@ -87,7 +87,7 @@ def delete(session: Session, name: Name) -> None:
 
 
 @command(orgs, "list", serves=("org.list",))
-def list_orgs(session: Session) -> None:
+def list_orgs(session: ApiSession) -> None:
     """List the organisations; who is not the administrator sees their own."""
     rows = session.client.every_row("/orgs")
     lines = [(row["slug"], row["name"], screen.moment(row["created_at"]), row["id"]) for row in rows]
@@ -96,7 +96,7 @@ def list_orgs(session: Session) -> None:
 
 @command(orgs, "create", serves=("org.create",))
 def create(
-    session: Session,
+    session: ApiSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called.")],
     slug: Annotated[
         str | None, typer.Option(help="Its short name in commands.", show_default="made from the name")
@@ -110,7 +110,7 @@ def create(
 
 
 @command(orgs, "show", serves=("org.show",))
-def show(session: Session, named: NamedOrg) -> None:
+def show(session: ApiSession, named: NamedOrg) -> None:
     """Show one organisation."""
     org = session.client.get(_org(named)).object()
     lines = [("slug", org["slug"]), ("name", org["name"]), ("id", org["id"])]
@@ -119,7 +119,7 @@ def show(session: Session, named: NamedOrg) -> None:
 
 @command(orgs, "rename", serves=("org.change",))
 def rename(
-    session: Session,
+    session: ApiSession,
     named: NamedOrg,
     name: Annotated[str | None, typer.Option(help="What it is called from now on.")] = None,
     slug: Annotated[str | None, typer.Option(help="Its short name from now on.")] = None,

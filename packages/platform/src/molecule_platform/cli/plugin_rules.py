@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from molecule_platform.cli import client, problems, screen
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 rules = typer.Typer()
 
@@ -13,14 +13,14 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="The publisher's key, as
 
 
 @command(rules, "allowlist", serves=("plugin.allowlist", "login.session"))
-def allowlist(session: Session) -> None:
+def allowlist(session: ApiSession) -> None:
     """Show what the organisation allows."""
     session.answer(*_shown(session, session.client.get(_of_org(session, "allowlist")).object()))
 
 
 @command(rules, "allow", serves=("plugin.allow", "login.session"))
 def allow(
-    session: Session,
+    session: ApiSession,
     entries: Annotated[
         list[str] | None,
         typer.Argument(
@@ -32,12 +32,12 @@ def allow(
     """Write anew what the organisation allows."""
     if bool(entries) is everything:
         raise problems.usage("name what is allowed, or give --all.")
-    asked = client.Request("PUT", _of_org(session, "allowlist"), {"plugins": entries or []})
+    asked = client.ApiRequest("PUT", _of_org(session, "allowlist"), {"plugins": entries or []})
     session.answer(*_shown(session, session.client.send(asked).object()))
 
 
 @command(rules, "keys", serves=("plugin.keys", "login.session"))
-def keys(session: Session) -> None:
+def keys(session: ApiSession) -> None:
     """List the publishers' keys that the organisation trusts."""
     found = session.client.get(_of_org(session, "keys")).object()
     lines = [(key["name"], ", ".join(key["allow"]) or "any plugin", key["key"]) for key in found["keys"]]
@@ -48,7 +48,7 @@ def keys(session: Session) -> None:
 
 @command(rules, "trust", serves=("plugin.keys", "plugin.trust", "login.session"))
 def trust(
-    session: Session,
+    session: ApiSession,
     key: Key,
     name: Annotated[str, typer.Option(help="Whose it is.")] = "",
     allowed: Annotated[
@@ -62,7 +62,7 @@ def trust(
 
 
 @command(rules, "distrust", serves=("plugin.keys", "plugin.trust", "login.session"))
-def distrust(session: Session, key: Key) -> None:
+def distrust(session: ApiSession, key: Key) -> None:
     """Trust a publisher's key no longer; what is installed stays."""
     before = _keys(session)
     others = [one for one in before if one["key"] != key]
@@ -73,7 +73,7 @@ def distrust(session: Session, key: Key) -> None:
 
 
 @command(rules, "revocations", serves=("plugin.revocations",))
-def revocations(session: Session) -> None:
+def revocations(session: ApiSession) -> None:
     """Show what nobody may install any more."""
     listed = session.client.get("/plugins/revocations").object()
     lines = [("key", key["key_id"], key["reason"]) for key in listed["keys"]]
@@ -86,7 +86,7 @@ def revocations(session: Session) -> None:
 
 @command(rules, "revoke", serves=("plugin.revocations", "plugin.revoke"))
 def revoke(
-    session: Session,
+    session: ApiSession,
     reason: Annotated[str, typer.Option(help="Why; whoever is refused will read it.")],
     plugin: Annotated[
         str | None, typer.Option(metavar="NAME", help="A plugin, or with @VERSION one version of it.")
@@ -109,26 +109,26 @@ def revoke(
         listed["keys"].append({"key_id": key_id, "reason": reason})
     # As the version after the one that was read: whoever was quicker is not overwritten.
     body = {**listed, "version": listed["version"] + 1}
-    done = session.client.send(client.Request("PUT", "/plugins/revocations", body)).object()
+    done = session.client.send(client.ApiRequest("PUT", "/plugins/revocations", body)).object()
     session.answer(
         done, f"{plugin or digest or key_id} is revoked, with version {done['version']} of the list."
     )
 
 
-def _of_org(session: Session, what: str) -> str:
+def _of_org(session: ApiSession, what: str) -> str:
     org_id = session.client.get("/auth/session").object()["org_id"]
     return f"/orgs/{client.segment(org_id)}/plugins/{what}"
 
 
-def _keys(session: Session) -> list[dict[str, Any]]:
+def _keys(session: ApiSession) -> list[dict[str, Any]]:
     return session.client.get(_of_org(session, "keys")).object()["keys"]
 
 
-def _put_keys(session: Session, found: list[dict[str, Any]]) -> dict[str, Any]:
-    return session.client.send(client.Request("PUT", _of_org(session, "keys"), {"keys": found})).object()
+def _put_keys(session: ApiSession, found: list[dict[str, Any]]) -> dict[str, Any]:
+    return session.client.send(client.ApiRequest("PUT", _of_org(session, "keys"), {"keys": found})).object()
 
 
-def _shown(session: Session, allowed: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def _shown(session: ApiSession, allowed: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     if allowed["allow_all"]:
         narrows = session.hint("plugin allow NAME…")
         return allowed, f"Every plugin is allowed. `{narrows}` allows only some."

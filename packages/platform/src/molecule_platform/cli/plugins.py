@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from molecule_platform.cli import client, hints, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 plugins = typer.Typer(no_args_is_help=True, help="Skills, rules and tools that agents install.")
 
@@ -16,7 +16,7 @@ Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Id or name 
 
 @command(plugins, "list", serves=("plugin.list", "plugin.installed"))
 def list_plugins(
-    session: Session,
+    session: ApiSession,
     workspace: Annotated[
         str | None, typer.Option(metavar="WORKSPACE", help="Those of one workspace; else what is offered.")
     ] = None,
@@ -35,7 +35,7 @@ def list_plugins(
 
 
 @command(plugins, "available", serves=("plugin.available",))
-def available(session: Session, workspace: Workspace) -> None:
+def available(session: ApiSession, workspace: Workspace) -> None:
     """List what a workspace could install."""
     row = tree.find(session.client, workspace)
     rows = session.client.get(tree.path(row["id"], "/plugins/available")).rows()
@@ -44,7 +44,7 @@ def available(session: Session, workspace: Workspace) -> None:
 
 @command(plugins, "check", serves=("plugin.compatibility",))
 def check(
-    session: Session,
+    session: ApiSession,
     workspace: Workspace,
     runtime: Annotated[str, typer.Argument(metavar="RUNTIME", help="The runtime it may move to.")],
 ) -> None:
@@ -57,7 +57,7 @@ def check(
 
 
 @command(plugins, "sources", serves=("plugin.sources",))
-def sources(session: Session) -> None:
+def sources(session: ApiSession) -> None:
     """List where plugins may come from."""
     found = session.client.get("/plugins/sources").object()
     session.answer(found, ", ".join(f"{scheme}://" for scheme in found["schemes"]))
@@ -65,7 +65,7 @@ def sources(session: Session) -> None:
 
 @command(plugins, "install", serves=("plugin.install",))
 def install(
-    session: Session,
+    session: ApiSession,
     workspace: Workspace,
     source: Annotated[
         str,
@@ -86,7 +86,7 @@ def install(
     row = tree.find(session.client, workspace)
     body: dict[str, Any] = {"source": source, "upgrade": upgrade, "allow_signer_change": allow_signer_change}
     body |= {} if sha256 is None else {"sha256": sha256}
-    asked = client.Request("POST", tree.path(row["id"], "/plugins"), body, timeout=FETCH_SECONDS)
+    asked = client.ApiRequest("POST", tree.path(row["id"], "/plugins"), body, timeout=FETCH_SECONDS)
     done = session.client.send(asked).object()
     for warning in done["warnings"]:
         session.remark(warning)
@@ -101,7 +101,7 @@ def install(
 
 @command(plugins, "uninstall", serves=("plugin.uninstall",))
 def uninstall(
-    session: Session,
+    session: ApiSession,
     workspace: Workspace,
     name: Annotated[str, typer.Argument(metavar="PLUGIN", help="The name of the plugin.")],
 ) -> None:

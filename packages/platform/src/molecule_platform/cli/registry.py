@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from molecule_platform.cli import client, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 
 neighbours = typer.Typer()
@@ -15,7 +15,7 @@ agents = typer.Typer(no_args_is_help=True, help="Finding agents by what they can
 
 @command(neighbours, "peers", serves=("registry.peers",))
 def peers(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     query: Annotated[
         str | None, typer.Option("--query", metavar="TEXT", help="Only with this in name, role or skills.")
@@ -35,7 +35,7 @@ def peers(
 
 
 @command(neighbours, "address", serves=("registry.discover",))
-def address(session: Session, workspace: Reference) -> None:
+def address(session: ApiSession, workspace: Reference) -> None:
     """Tell where others reach it: always through the platform."""
     row = tree.find(session.client, workspace)
     found = session.client.get(f"/registry/discover/{client.segment(row['id'])}").object()
@@ -46,7 +46,7 @@ def address(session: Session, workspace: Reference) -> None:
 
 @command(agents, "search", serves=("registry.agents",))
 def search(
-    session: Session,
+    session: ApiSession,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="Words in name, role or card.")] = None,
     skill: Annotated[str | None, typer.Option(help="With this skill.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="With this tag; of several one suffices.")] = None,
@@ -67,7 +67,7 @@ def search(
 
 
 @command(agents, "card", serves=("card.show",))
-def card(session: Session, workspace: Reference) -> None:
+def card(session: ApiSession, workspace: Reference) -> None:
     """Show the card of an agent as others see it, signed by the platform."""
     row = tree.find(session.client, workspace)
     path = f"/agents/{client.segment(row['id'])}/.well-known/agent-card.json"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from molecule_platform.cli import client, hints, problems, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 
 secrets = typer.Typer(no_args_is_help=True, help="Values for agents, never shown again.")
 
@@ -21,7 +21,7 @@ Workspace = Annotated[
 
 @command(secrets, "set", serves=("secret.put", "org-secret.put"))
 def set_value(
-    session: Session,
+    session: ApiSession,
     key: Key,
     workspace: Workspace = None,
     value: Annotated[
@@ -43,7 +43,7 @@ def set_value(
 
 
 @command(secrets, "list", serves=("secret.list", "org-secret.list"))
-def list_keys(session: Session, workspace: Workspace = None) -> None:
+def list_keys(session: ApiSession, workspace: Workspace = None) -> None:
     """List the keys that hold a value."""
     path, owner = _place(session, workspace)
     rows = session.client.get(path).rows()
@@ -57,7 +57,7 @@ def list_keys(session: Session, workspace: Workspace = None) -> None:
 
 
 @command(secrets, "delete", serves=("secret.delete", "org-secret.delete"))
-def delete(session: Session, key: Key, workspace: Workspace = None) -> None:
+def delete(session: ApiSession, key: Key, workspace: Workspace = None) -> None:
     """Forget a value."""
     path, owner = _place(session, workspace)
     done = session.client.delete(f"{path}/{client.segment(key)}").object()
@@ -65,19 +65,19 @@ def delete(session: Session, key: Key, workspace: Workspace = None) -> None:
 
 
 @command(secrets, "rotate-key", serves=("secret.rotate-key",))
-def rotate_key(session: Session) -> None:
+def rotate_key(session: ApiSession) -> None:
     """Seal every secret of the platform with a new key.
 
     Agents notice nothing. The old key stays in the key file until the next rotation.
     """
-    asked = client.Request("POST", "/admin/secrets/rotate-key", {}, timeout=ROTATION_SECONDS)
+    asked = client.ApiRequest("POST", "/admin/secrets/rotate-key", {}, timeout=ROTATION_SECONDS)
     done = session.client.send(asked).object()
     sealed = screen.counted(done["resealed"], "value")
     failed = [f"No key here opens {name}: set it again." for name in done["failed_keys"]]
     session.answer(done, f"{sealed} sealed again, with key {done['key_id']}.", *failed)
 
 
-def _place(session: Session, workspace: str | None) -> tuple[str, str]:
+def _place(session: ApiSession, workspace: str | None) -> tuple[str, str]:
     if workspace is None:
         return "/settings/secrets", "the organisation"
     row = tree.find(session.client, workspace)

@@ -8,7 +8,7 @@ from molecule_a2a import Deadlines, HttpServer, PortTaken, bind
 from molecule_platform.cli import problems
 
 if TYPE_CHECKING:
-    from molecule_platform.app import House
+    from molecule_platform.app import Platform
 
 GRACE_SECONDS = 5
 IDLE_SECONDS = 5
@@ -35,7 +35,7 @@ def base_url(host: str, port: int) -> str:
     return f"http://{f'[{shown}]' if ':' in shown and not shown.startswith('[') else shown}:{port}"
 
 
-def make_server(house: "House", deadlines: Deadlines | None = None) -> HttpServer:
+def make_server(house: "Platform", deadlines: Deadlines | None = None) -> HttpServer:
     """Make the server of a platform, with the limits of its settings."""
     return HttpServer(
         house,

@@ -65,7 +65,7 @@ _COMMON: tuple[Option, ...] = (
 
 
 @dataclass(frozen=True)
-class Session:
+class ApiSession:
     """What a command works with."""
 
     target: target.Target
@@ -117,7 +117,7 @@ def command(
         ) -> None:
             found = target.resolve(url, token, data_dir, os.environ, org)
             remark = functools.partial(screen.warning, as_json=as_json)
-            function(Session(found, client.Client(found, remark), as_json), **own)
+            function(ApiSession(found, client.Client(found, remark), as_json), **own)
 
         _describe(run, function, options)
         cast(Any, run).serves = serves

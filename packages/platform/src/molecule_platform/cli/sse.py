@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from molecule_platform.cli import client, problems
-from molecule_platform.cli.patience import Patience
-from molecule_platform.cli.session import Session
+from molecule_platform.cli.patience import ReconnectPolicy
+from molecule_platform.cli.session import ApiSession
 from molecule_wire.sse_decoder import EventTooLarge, SSEDecoder, SSEEvent
 
 RETRY_SECONDS = 2.0
@@ -26,7 +26,7 @@ def _never() -> bool:
     return False
 
 
-class Follower:
+class EventFollower:
     """What a stream tells, also over cuts: each event once, in order.
 
     `left` is how many seconds the reader still waits; `is_over` whether a stream that ended is complete;
@@ -35,7 +35,7 @@ class Follower:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         path: str,
         query: Mapping[str, str],
         since: str | None,
@@ -48,7 +48,7 @@ class Follower:
         self._path = f"{path}?{urlencode(query)}" if query else path
         self._last_id = since
         self._retry = RETRY_SECONDS
-        self._patience = Patience(session, met=met)
+        self._patience = ReconnectPolicy(session, met=met)
         self._left = left
         self._is_over = is_over
 
@@ -74,7 +74,7 @@ class Follower:
         if self._last_id is not None:
             headers["Last-Event-ID"] = self._last_id
         silence = min(SILENCE_SECONDS, max(self._left(), SHORTEST_SECONDS))
-        request = client.Request("GET", self._path, headers=headers, timeout=silence)
+        request = client.ApiRequest("GET", self._path, headers=headers, timeout=silence)
         decoder = SSEDecoder()
         try:
             for piece in self._session.client.pieces(request):

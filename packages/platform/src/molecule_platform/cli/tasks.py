@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from molecule_platform.cli import client, following, problems, screen, tree
-from molecule_platform.cli.following import Waiting
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.following import WaitingForReply
+from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 from molecule_wire.a2a import tasks as machine
 from molecule_wire.a2a import text as a2a_text
@@ -23,7 +23,7 @@ Id = Annotated[str, typer.Argument(metavar="TASK", help="Its id, or that of a me
 
 @command(tasks, "list", serves=("agent.rest",))
 def list_tasks(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     state: Annotated[
         str | None, typer.Option(help="Only in this state, such as working or input-required.")
@@ -40,7 +40,7 @@ def list_tasks(
 
 
 @command(tasks, "show", serves=("agent.rest",))
-def show(session: Session, workspace: Reference, task: Id) -> None:
+def show(session: ApiSession, workspace: Reference, task: Id) -> None:
     """Show a task as it stands, with everything that was made."""
     row = tree.find(session.client, workspace)
     found = _asked(session, row, "GET", task)
@@ -48,7 +48,7 @@ def show(session: Session, workspace: Reference, task: Id) -> None:
 
 
 @command(tasks, "watch", serves=("agent.rest", "task.events"))
-def watch(session: Session, workspace: Reference, task: Id, count: following.Count = None) -> None:
+def watch(session: ApiSession, workspace: Reference, task: Id, count: following.Count = None) -> None:
     """Follow a task until it has ended; Ctrl-C stops only the watching.
 
     With --json, each event is a line.
@@ -66,27 +66,27 @@ def watch(session: Session, workspace: Reference, task: Id, count: following.Cou
 
 
 @command(tasks, "cancel", serves=("agent.rest",))
-def cancel(session: Session, workspace: Reference, task: Id) -> None:
+def cancel(session: ApiSession, workspace: Reference, task: Id) -> None:
     """Cancel a task: it ends at once, and its agent is told to stop."""
     row = tree.find(session.client, workspace)
     ended = _asked(session, row, "POST", task, ":cancel")
     session.answer(ended, f"The task of {row['name']} is {_word(ended)}.")
 
 
-def _watched(session: Session, path: str, count: int | None, row: tree.Row) -> following.Talk:
+def _watched(session: ApiSession, path: str, count: int | None, row: tree.Row) -> following.AnswerPrinter:
     with following.talk(session, row["name"]) as heard:
-        following.follow(session, path, heard, Waiting(None), count)
+        following.follow(session, path, heard, WaitingForReply(None), count)
     if heard.is_over and not heard.has_said and heard.failure is None:
         screen.show(f"The task of {row['name']} ended without words.")
     return heard
 
 
-def _request(method: str, row: tree.Row, rest: str, query: dict[str, str] | None = None) -> client.Request:
+def _request(method: str, row: tree.Row, rest: str, query: dict[str, str] | None = None) -> client.ApiRequest:
     path = client.with_query(f"/agents/{client.segment(row['id'])}/tasks{rest}", query)
-    return client.Request(method, path, None if method == "GET" else {}, VERSION)
+    return client.ApiRequest(method, path, None if method == "GET" else {}, VERSION)
 
 
-def _asked(session: Session, row: tree.Row, method: str, task: str, verb: str = "") -> dict[str, Any]:
+def _asked(session: ApiSession, row: tree.Row, method: str, task: str, verb: str = "") -> dict[str, Any]:
     try:
         return session.client.send(_request(method, row, f"/{client.segment(task)}{verb}")).object()
     except problems.Refused as refused:
@@ -97,7 +97,7 @@ def _asked(session: Session, row: tree.Row, method: str, task: str, verb: str = 
         raise problems.Problem(sentence, "task-not-found") from refused
 
 
-def _listed(session: Session, row: tree.Row, found: list[dict[str, Any]]) -> RenderableType:
+def _listed(session: ApiSession, row: tree.Row, found: list[dict[str, Any]]) -> RenderableType:
     if found:
         return _table(found)
     step = (session.hint(f"send {row['name']} 'Hello'"), "gives it one")

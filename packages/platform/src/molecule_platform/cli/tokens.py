@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from molecule_platform.cli import client, hints, screen, tree
-from molecule_platform.cli.session import Session, command
+from molecule_platform.cli.session import ApiSession, command
 from molecule_wire import times
 
 tokens = typer.Typer(no_args_is_help=True, help="Credentials, each shown once.")
@@ -19,7 +19,7 @@ Workspace = Annotated[
 
 @command(tokens, "create", serves=("token.create", "org-token.create"))
 def create(
-    session: Session,
+    session: ApiSession,
     workspace: Workspace = None,
     name: Annotated[str, typer.Option(help="What it is for.")] = "",
     scope: Annotated[list[str] | None, typer.Option(help="What it may do; several are allowed.")] = None,
@@ -41,7 +41,7 @@ def create(
 
 
 @command(tokens, "list", serves=("token.list", "org-token.list"))
-def list_tokens(session: Session, workspace: Workspace = None) -> None:
+def list_tokens(session: ApiSession, workspace: Workspace = None) -> None:
     """List the tokens that work."""
     listed = session.client.get(_path(session, workspace)).object()
     lines = [
@@ -63,7 +63,7 @@ def list_tokens(session: Session, workspace: Workspace = None) -> None:
 
 @command(tokens, "delete", serves=("token.delete", "org-token.delete"))
 def delete(
-    session: Session,
+    session: ApiSession,
     token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
     workspace: Workspace = None,
 ) -> None:
@@ -72,7 +72,7 @@ def delete(
     session.answer(done, "The token has ended, everywhere.")
 
 
-def _path(session: Session, workspace: str | None) -> str:
+def _path(session: ApiSession, workspace: str | None) -> str:
     if workspace is None:
         return "/org/tokens"
     return tree.path(tree.find(session.client, workspace)["id"], "/tokens")

@@ -20,7 +20,7 @@ def find(platform: client.Client, wanted: str, *, removed: bool = False) -> Row:
     found = _matching(platform.every_row("/workspaces", {"q": wanted} | query), wanted, _name)
     if not found and "/" in wanted:
         rows = platform.every_row("/workspaces", query)
-        places = Places(rows)
+        places = WorkspaceIndex(rows)
         # A whole path first: it may also be the end of a longer one.
         found = _matching(rows, wanted, places.of) or [
             row for row in rows if places.of(row).casefold().endswith(f"/{wanted}".casefold())
@@ -32,7 +32,7 @@ def find(platform: client.Client, wanted: str, *, removed: bool = False) -> Row:
             f"no workspace is named {wanted!r}: `{platform.target.command('workspace list')}` shows them all",
             "workspace-not-found",
         )
-    places = Places(platform.every_row("/workspaces", query))
+    places = WorkspaceIndex(platform.every_row("/workspaces", query))
     listed = ", ".join(f"{places.of(row)} ({row['id']})" for row in found)
     raise problems.Problem(
         f"{len(found)} workspaces are named {wanted!r}: use a path or an id: {listed}", "ambiguous-name"
@@ -50,7 +50,7 @@ def _matching(rows: Sequence[Row], wanted: str, named: Any) -> list[Row]:
     ]
 
 
-class Places:
+class WorkspaceIndex:
     """Where workspaces are in the tree: their names from the top down."""
 
     def __init__(self, rows: Sequence[Row]) -> None:

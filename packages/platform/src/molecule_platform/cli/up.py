@@ -21,14 +21,14 @@ from molecule_platform.settings import Settings
 
 # What serves is heavy to import; the other commands do not pay for it.
 if TYPE_CHECKING:
-    from molecule_platform.app import House
-    from molecule_platform.cli.crew import Crew
+    from molecule_platform.app import Platform
+    from molecule_platform.cli.crew import DemoProcesses
 
 starting = typer.Typer()
 
 
 @dataclass(frozen=True)
-class Wishes:
+class UpOptions:
     """What the flags of `up` ask for beside the settings."""
 
     demo: bool
@@ -59,7 +59,7 @@ def up(
     settings = _load(host, port, data_dir, as_json=as_json)
     os.umask(0o077)  # whatever is made from here on is for the owner alone
     with lock.hold(settings.data_dir):
-        _run(settings, Wishes(demo, open_browser, as_json))
+        _run(settings, UpOptions(demo, open_browser, as_json))
 
 
 def _load(host: str | None, port: int | None, data_dir: Path | None, *, as_json: bool) -> Settings:
@@ -74,7 +74,7 @@ def _load(host: str | None, port: int | None, data_dir: Path | None, *, as_json:
     return settings
 
 
-def _run(settings: Settings, wishes: Wishes) -> None:
+def _run(settings: Settings, wishes: UpOptions) -> None:
     from molecule_a2a.http_server import new_event_loop
     from molecule_platform.cli import serving
 
@@ -88,12 +88,12 @@ def _run(settings: Settings, wishes: Wishes) -> None:
         raise problems.Problem(str(problem), "start") from problem
 
 
-async def _serve(settings: Settings, wishes: Wishes, listener: socket.socket) -> None:
+async def _serve(settings: Settings, wishes: UpOptions, listener: socket.socket) -> None:
     from molecule_platform import app
     from molecule_platform.cli import serving
     from molecule_platform.logs import LibraryLog
 
-    house = await app.House.open(settings)
+    house = await app.Platform.open(settings)
     logging.getLogger().addHandler(LibraryLog(house.log))
     # What is here now stays: no collection need look at it again.
     gc.collect()
@@ -110,7 +110,7 @@ async def _serve(settings: Settings, wishes: Wishes, listener: socket.socket) ->
         await house.close()
 
 
-async def _live(settings: Settings, wishes: Wishes, house: "House") -> None:
+async def _live(settings: Settings, wishes: UpOptions, house: "Platform") -> None:
     """From the first request to the wish to stop; the demo's agents live a little shorter than that."""
     crew = _crew(settings) if wishes.demo else None
     stop = asyncio.Event()
@@ -128,13 +128,13 @@ async def _live(settings: Settings, wishes: Wishes, house: "House") -> None:
             await crew.stop()
 
 
-def _crew(settings: Settings) -> "Crew":
+def _crew(settings: Settings) -> "DemoProcesses":
     from molecule_platform.cli import crew, demo, serving
 
-    return crew.Crew(demo.Demo(settings, serving.base_url(settings.bind_host, settings.port)))
+    return crew.DemoProcesses(demo.Demo(settings, serving.base_url(settings.bind_host, settings.port)))
 
 
-async def _welcome(settings: Settings, wishes: Wishes, house: "House", members: Sequence[str]) -> None:
+async def _welcome(settings: Settings, wishes: UpOptions, house: "Platform", members: Sequence[str]) -> None:
     from molecule_platform.cli import serving
 
     url = settings.external_platform_url or serving.base_url(settings.bind_host, settings.port)
@@ -147,13 +147,13 @@ async def _welcome(settings: Settings, wishes: Wishes, house: "House", members: 
         await asyncio.to_thread(webbrowser.open, login_url)
 
 
-def _stop_on_signals(stop: asyncio.Event, crew: "Crew | None") -> None:
+def _stop_on_signals(stop: asyncio.Event, crew: "DemoProcesses | None") -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _stopper(stop, crew))
 
 
-def _stopper(stop: asyncio.Event, crew: "Crew | None") -> Callable[[], None]:
+def _stopper(stop: asyncio.Event, crew: "DemoProcesses | None") -> Callable[[], None]:
     def stop_or_force() -> None:
         if stop.is_set():
             if crew is not None:

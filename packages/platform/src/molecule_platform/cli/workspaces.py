@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from molecule_platform.cli import hints, problems, screen, tree
-from molecule_platform.cli.session import Option, Session, command
+from molecule_platform.cli.session import ApiSession, Option, command
 
 workspaces = typer.Typer(no_args_is_help=True, help="The members of the organisation.")
 
@@ -59,7 +59,7 @@ FIELDS: tuple[Option, ...] = (
 
 @command(workspaces, "create", serves=("workspace.create",), options=FIELDS)
 def create(
-    session: Session,
+    session: ApiSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What others call it.")],
     parent: _Parent = None,
     model: Annotated[str | None, typer.Option(help="The model it is to use.")] = None,
@@ -101,7 +101,7 @@ def create(
 
 @command(workspaces, "list", serves=("workspace.list",))
 def list_all(
-    session: Session,
+    session: ApiSession,
     status: Annotated[str | None, typer.Option(help="Only of this status, such as online.")] = None,
     parent: Annotated[
         str | None, typer.Option(metavar="WORKSPACE", help="Only those right below this one.")
@@ -124,7 +124,7 @@ def list_all(
 
 @command(workspaces, "show", serves=("workspace.show",))
 def show(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     removed: Annotated[bool, typer.Option("--removed", help="Also if it is removed.")] = False,
 ) -> None:
@@ -135,7 +135,7 @@ def show(
 
 @command(workspaces, "update", serves=("workspace.change",), options=FIELDS)
 def update(
-    session: Session,
+    session: ApiSession,
     workspace: Reference,
     name: Annotated[str | None, typer.Option(help="What others call it from now on.")] = None,
     parent: _Parent = None,
@@ -165,14 +165,14 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _changed(session: Session, name: str, done: dict[str, Any]) -> list[str]:
+def _changed(session: ApiSession, name: str, done: dict[str, Any]) -> list[str]:
     if not done.get("needs_restart"):
         return [f"{name} is changed."]
     restart = session.hint(f"workspace restart {hints.word(name)}")
     return [f"{name} is changed. Its agent sees some of it when it starts again: `{restart}`"]
 
 
-def _first_steps(session: Session) -> str:
+def _first_steps(session: ApiSession) -> str:
     create = (session.hint("workspace create helper"), "makes the first one and shows how an agent connects")
     demo = (session.target.start("up --demo"), "starts a small organisation to look at")
     return "No workspaces yet.\n\n" + screen.steps([create, demo])
@@ -250,7 +250,7 @@ def _connection_text(connection: dict[str, Any]) -> str:
     return json.dumps({key: connection[key] for key in needed}, indent=2)
 
 
-def _welcome(session: Session, name: str, made: dict[str, Any], output: Path | None) -> list[Any]:
+def _welcome(session: ApiSession, name: str, made: dict[str, Any], output: Path | None) -> list[Any]:
     connection = made.get("connection")
     if connection is None:
         show = session.hint(f"workspace show {hints.word(name)}")

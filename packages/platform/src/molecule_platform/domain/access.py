@@ -12,7 +12,7 @@ Relation = Literal["self", "parent", "sibling", "child", "ancestor", "descendant
 
 
 @value
-class Member:
+class TreeMember:
     """What the access rule needs to know of a workspace."""
 
     id: str
@@ -60,7 +60,7 @@ def subtree(root_id: str, parents: Parents) -> list[str]:
     return list(found)
 
 
-def relation_between(caller: Member, target: Member, parents: Parents) -> Relation:
+def relation_between(caller: TreeMember, target: TreeMember, parents: Parents) -> Relation:
     """What the target is to the caller in the tree."""
     if caller.id == target.id:
         return "self"
@@ -77,8 +77,8 @@ def relation_between(caller: Member, target: Member, parents: Parents) -> Relati
 
 @value
 class _Case:
-    caller: Member
-    target: Member
+    caller: TreeMember
+    target: TreeMember
     parents: Parents
     granted: bool
 
@@ -159,7 +159,7 @@ RULES: tuple[tuple[str, Callable[[_Case], Verdict | None]], ...] = (
 )
 
 
-def judge(caller: Member, target: Member, parents: Parents, granted: bool = False) -> Verdict:
+def judge(caller: TreeMember, target: TreeMember, parents: Parents, granted: bool = False) -> Verdict:
     """Apply the rules in order; the first that matches decides, and nothing matching means no."""
     case = _Case(caller, target, parents, granted)
     for _name, rule in RULES:
@@ -170,7 +170,7 @@ def judge(caller: Member, target: Member, parents: Parents, granted: bool = Fals
 
 
 @dataclass(frozen=True)
-class Step:
+class RuleStep:
     """One rule that was looked at: whether it spoke, and what it said."""
 
     rule: str
@@ -178,16 +178,16 @@ class Step:
     detail: str = ""
 
 
-def steps(caller: Member, target: Member, parents: Parents, granted: bool = False) -> list[Step]:
+def steps(caller: TreeMember, target: TreeMember, parents: Parents, granted: bool = False) -> list[RuleStep]:
     """The rules in order, up to and with the one that decides."""
     case = _Case(caller, target, parents, granted)
-    looked_at: list[Step] = []
+    looked_at: list[RuleStep] = []
     for name, rule in RULES:
         verdict = rule(case)
-        looked_at.append(Step(name, verdict is not None, "" if verdict is None else verdict.reason))
+        looked_at.append(RuleStep(name, verdict is not None, "" if verdict is None else verdict.reason))
         if verdict is not None:
             return looked_at
-    return [*looked_at, Step("denied", True, _denied(case).reason)]
+    return [*looked_at, RuleStep("denied", True, _denied(case).reason)]
 
 
 def common_ancestor(caller_id: str, target_id: str, parents: Parents) -> str | None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from molecule_platform.domain.access import Verdict
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def permit(
         raise scope_required(fitting)
     if verdict is not None and not verdict.allowed:
         raise hierarchy_denied(principal, target_id, verdict)
-    raise Refusal("forbidden", f"{principal.text} may not do this")
+    raise ApiError("forbidden", f"{principal.text} may not do this")
 
 
 def _fits(principal: Principal, who: Who, target_id: str | None, verdict: Verdict | None) -> bool:
@@ -75,16 +75,18 @@ def _fits(principal: Principal, who: Who, target_id: str | None, verdict: Verdic
     return True
 
 
-def scope_required(rules: list[Who]) -> Refusal:
+def scope_required(rules: list[Who]) -> ApiError:
     """The credential is right, its scopes are too few."""
     required = sorted({who.scope for who in rules})
-    return Refusal("scope-required", f"this needs the scope {' or '.join(required)}", required=list(required))
+    return ApiError(
+        "scope-required", f"this needs the scope {' or '.join(required)}", required=list(required)
+    )
 
 
-def hierarchy_denied(principal: Principal, target_id: str | None, verdict: Verdict) -> Refusal:
+def hierarchy_denied(principal: Principal, target_id: str | None, verdict: Verdict) -> ApiError:
     """The tree says no, and why."""
     explain = f"/access/explain?caller={principal.workspace_id}&target={target_id}"
-    return Refusal(
+    return ApiError(
         "hierarchy-denied",
         f"the org tree does not let {principal.workspace_id} reach {target_id}: {verdict.reason}",
         rule=verdict.rule,

@@ -35,7 +35,7 @@ def _turns(message: Message, agent_id: str) -> list[dict[str, Any]]:
     """What was said in one message, and what was answered."""
     by_agent = message.caller == principals.workspace_principal(agent_id)
     asked, answered = ("agent", "user") if by_agent else ("user", "agent")
-    said = inbox.received_message(message).get("parts")
+    said = inbox.a2a_message_of(message).get("parts")
     turns = [_item(asked, {"parts": said}, said, message.created_at)]
     if message.status == "answered" and message.result is not None:
         task = results.snapshot(message, "1.0")

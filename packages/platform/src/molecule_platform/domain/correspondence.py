@@ -3,7 +3,7 @@
 from molecule_platform.domain.authorisation import org_with, workspace_with
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 
 FULL_RETRY_SECONDS = 5
@@ -23,9 +23,9 @@ def may_see(principal: Principal, message: Message) -> bool:
     return mine and (principal.text == message.caller or principal.may("org.read"))
 
 
-def message_not_found(message_id: str) -> Refusal:
+def message_not_found(message_id: str) -> ApiError:
     """The one answer for an unknown message and for somebody else's."""
-    return Refusal("message-not-found", f"there is no message {message_id} here")
+    return ApiError("message-not-found", f"there is no message {message_id} here")
 
 
 _FULL = {
@@ -37,17 +37,17 @@ _FULL = {
 }
 
 
-def mailbox_full(target: Workspace, limit: str, maximum: int) -> Refusal:
+def mailbox_full(target: Workspace, limit: str, maximum: int) -> ApiError:
     """There is no room for one more message; the refusal names which limit is reached, and the figure."""
     sentence = _FULL[limit].format(name=target.name, maximum=maximum)
     facts = {"retry_after": FULL_RETRY_SECONDS, "limit": limit, "maximum": maximum}
-    return Refusal("mailbox-full", f"{sentence}; try again later", **facts)
+    return ApiError("mailbox-full", f"{sentence}; try again later", **facts)
 
 
 def check_budget(target: Workspace) -> None:
     """Refuse work for a workspace that has spent its budget."""
     if target.budget_limit is not None and target.monthly_spend >= target.budget_limit:
-        raise Refusal(
+        raise ApiError(
             "budget-exceeded",
             f"{target.name} has spent its budget of this month",
             budget_limit=target.budget_limit,

@@ -4,7 +4,7 @@ import base64
 import json
 from typing import cast
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import invalid
 
 LONGEST = 8192
@@ -37,6 +37,6 @@ def _text(part: object) -> str:
     return part
 
 
-def unknown() -> Refusal:
+def unknown() -> ApiError:
     """The cursor is none of ours."""
     return invalid("cursor", "cursor is not one that a page gave: begin again without it")

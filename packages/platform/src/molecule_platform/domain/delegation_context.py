@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Context:
     def _path(self) -> str:
         return " → ".join(self.chain)
 
-    def _over(self, detail: str, limit: int, sentence: str) -> Refusal:
-        return Refusal("delegation-limit", sentence, limit=limit, detail=detail, chain=list(self.chain))
+    def _over(self, detail: str, limit: int, sentence: str) -> ApiError:
+        return ApiError("delegation-limit", sentence, limit=limit, detail=detail, chain=list(self.chain))
 
 
 def first(delegation_id: str, caller_id: str | None, target_id: str, limits: ContextLimits) -> Context:

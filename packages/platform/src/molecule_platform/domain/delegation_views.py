@@ -15,7 +15,7 @@ PREVIEW_LONGEST = 300
 PROGRESS_LONGEST = 1000
 
 
-def listed(delegation: Delegation) -> dict[str, Any]:
+def list_view(delegation: Delegation) -> dict[str, Any]:
     """One row of a list."""
     row: dict[str, Any] = {
         "id": delegation.id,
@@ -60,7 +60,7 @@ def progress(event: dict[str, Any]) -> dict[str, Any] | None:
     return {"text": redaction.redact_start(words, PROGRESS_LONGEST, redaction.LOG)}
 
 
-def whole(delegation: Delegation, evidence: Sequence[Evidence]) -> dict[str, Any]:
+def full_view(delegation: Delegation, evidence: Sequence[Evidence]) -> dict[str, Any]:
     """Everything, with the full result."""
     return {
         "delegation_id": delegation.id,
@@ -112,7 +112,7 @@ def _shown(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def told(delegation: Delegation, **more: Any) -> dict[str, Any]:
+def outcome_view(delegation: Delegation, **more: Any) -> dict[str, Any]:
     """What its events say: how it stands, and never what was answered."""
     payload: dict[str, Any] = {
         "delegation_id": delegation.id,

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from molecule_platform.domain.messages import Message
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import invalid
 from molecule_wire.a2a import convert, text
 
@@ -151,7 +151,7 @@ def _object(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def said(words: str) -> dict[str, Any]:
+def result_text(words: str) -> dict[str, Any]:
     """A result that is nothing but words."""
     return {"text": words, "parts": [{"text": words}] if words else [], "artifacts": []}
 
@@ -173,6 +173,6 @@ def check_deliverables(deliverables: Sequence[Mapping[str, Any]]) -> None:
         raise invalid("deliverables", "each deliverable has a name of its own")
 
 
-def not_found(delegation_id: str) -> Refusal:
+def not_found(delegation_id: str) -> ApiError:
     """The one answer for an unknown delegation and for somebody else's."""
-    return Refusal("delegation-not-found", f"there is no delegation {delegation_id[:64]} here")
+    return ApiError("delegation-not-found", f"there is no delegation {delegation_id[:64]} here")

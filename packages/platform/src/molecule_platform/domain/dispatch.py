@@ -3,7 +3,7 @@
 import functools
 
 from molecule_platform.domain import lifecycle
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 
 MOST_AT_ONCE = 1000
@@ -44,17 +44,17 @@ def refuse_to_wait(workspace: Workspace, open_messages: int) -> None:
     """Raise for a sender who would rather be refused than wait in the mailbox."""
     if workspace.status == "hibernated":
         sentence = f"{workspace.name} was asleep and is being woken"
-        raise Refusal("peer-waking", sentence, waking=True, retry_after=WAKING_SECONDS)
+        raise ApiError("peer-waking", sentence, waking=True, retry_after=WAKING_SECONDS)
     if workspace.status not in lifecycle.ALIVE:
         sentence = f"{workspace.name} is {workspace.status}"
         more = {"restarting": True} if workspace.is_restarting else {}
-        raise Refusal(
+        raise ApiError(
             "peer-unavailable", sentence, status=workspace.status, retry_after=COME_BACK_SECONDS, **more
         )
     if is_dispatchable(workspace) and capacity(workspace, open_messages) == 0:
         raise busy(workspace)
 
 
-def busy(workspace: Workspace) -> Refusal:
+def busy(workspace: Workspace) -> ApiError:
     """What a sender is told who would have to wait."""
-    return Refusal("peer-busy", f"{workspace.name} is busy", busy=True, retry_after=COME_BACK_SECONDS)
+    return ApiError("peer-busy", f"{workspace.name} is busy", busy=True, retry_after=COME_BACK_SECONDS)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_wire import jsontext, times
 from molecule_wire.values import value
 
@@ -74,7 +74,7 @@ def parse_id(given: str) -> int:
     """The id of an event as a client names it in `since`."""
     if not _ID.fullmatch(given):
         sentence = "since is the id of an event"
-        raise Refusal("invalid-request", sentence, field="since", detail=sentence)
+        raise ApiError("invalid-request", sentence, field="since", detail=sentence)
     return int(given)
 
 

@@ -11,7 +11,7 @@ _SOURCE_OF = {"workspace": "peer_agent", "user": "canvas_user", "org-token": "ca
 
 
 @dataclass(frozen=True)
-class Peer:
+class Sender:
     """What a receiver is told of a workspace that wrote to it."""
 
     name: str
@@ -27,7 +27,7 @@ def source_of(caller: str, *, original_client: bool = False) -> str:
     return "canvas_user" if original_client and source not in ("peer_agent", "canvas_user") else source
 
 
-def received_message(message: Message) -> dict[str, Any]:
+def a2a_message_of(message: Message) -> dict[str, Any]:
     """The A2A message inside a stored request, in the caller's dialect."""
     envelope = jsontext.decode(message.body)
     params = envelope.get("params") if isinstance(envelope, dict) else None
@@ -35,21 +35,21 @@ def received_message(message: Message) -> dict[str, Any]:
     return dict(inner) if isinstance(inner, dict) else {}
 
 
-class Received(NamedTuple):
+class StoredMessage(NamedTuple):
     """What a stored request holds. A body may be large, so whoever needs more of it reads it once."""
 
     message: dict[str, Any]
     text: str
 
 
-def received(message: Message) -> Received:
+def read_stored(message: Message) -> StoredMessage:
     """The A2A message inside a stored request, and its words."""
-    content = received_message(message)
-    return Received(content, text.text_of_message(content))
+    content = a2a_message_of(message)
+    return StoredMessage(content, text.text_of_message(content))
 
 
-def received_data(
-    message: Message, said: str, activity_id: str, peer: Peer | None, base_url: str, original_client: bool
+def activity_data(
+    message: Message, said: str, activity_id: str, peer: Sender | None, base_url: str, original_client: bool
 ) -> dict[str, Any]:
     """The `data` member of an activity row; `said` are the words of the message."""
     source = source_of(message.caller, original_client=original_client)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import STATUSES, Workspace
 
 ALIVE = frozenset({"online", "degraded"})
@@ -29,7 +29,7 @@ IDLE_TIMEOUT_MOST = 86_400
 
 
 @dataclass(frozen=True)
-class Step:
+class LifecycleChange:
     """One row of the table of statuses: from where a trigger leads where, and the event that tells of it."""
 
     before: frozenset[str]
@@ -37,22 +37,22 @@ class Step:
     event: str = ""
 
 
-STEPS: Mapping[str, Step] = {
-    "register": Step(WAITING_FOR_AGENT | ALIVE, "online", "WORKSPACE_ONLINE"),
-    "beat": Step(WAITING_FOR_AGENT, "online", "WORKSPACE_ONLINE"),
-    "sick": Step(frozenset({"online"}), "degraded", "WORKSPACE_DEGRADED"),
-    "well": Step(frozenset({"degraded"}), "online", "WORKSPACE_ONLINE"),
-    "silence": Step(ALIVE, "offline", "WORKSPACE_OFFLINE"),
-    "start-failed": Step(frozenset({"provisioning"}), "failed", "WORKSPACE_PROVISION_FAILED"),
-    "restart": Step(RUNNING | {"offline", "failed"}, "provisioning", "WORKSPACE_PROVISIONING"),
-    "pause": Step(LIVING - {"paused"}, "paused", "WORKSPACE_PAUSED"),
-    "resume-external": Step(frozenset({"paused"}), "awaiting_agent", "WORKSPACE_RESUMED"),
-    "resume-provisioned": Step(frozenset({"paused"}), "provisioning", "WORKSPACE_RESUMED"),
-    "hibernate": Step(ALIVE, "hibernating"),
-    "asleep": Step(frozenset({"hibernating"}), "hibernated", "WORKSPACE_HIBERNATED"),
-    "stop-failed": Step(frozenset({"hibernating"}), "online", "WORKSPACE_ONLINE"),
-    "wake": Step(frozenset({"hibernated"}), "provisioning", "WORKSPACE_WAKING"),
-    "delete": Step(LIVING, "removed", "WORKSPACE_REMOVED"),
+STEPS: Mapping[str, LifecycleChange] = {
+    "register": LifecycleChange(WAITING_FOR_AGENT | ALIVE, "online", "WORKSPACE_ONLINE"),
+    "beat": LifecycleChange(WAITING_FOR_AGENT, "online", "WORKSPACE_ONLINE"),
+    "sick": LifecycleChange(frozenset({"online"}), "degraded", "WORKSPACE_DEGRADED"),
+    "well": LifecycleChange(frozenset({"degraded"}), "online", "WORKSPACE_ONLINE"),
+    "silence": LifecycleChange(ALIVE, "offline", "WORKSPACE_OFFLINE"),
+    "start-failed": LifecycleChange(frozenset({"provisioning"}), "failed", "WORKSPACE_PROVISION_FAILED"),
+    "restart": LifecycleChange(RUNNING | {"offline", "failed"}, "provisioning", "WORKSPACE_PROVISIONING"),
+    "pause": LifecycleChange(LIVING - {"paused"}, "paused", "WORKSPACE_PAUSED"),
+    "resume-external": LifecycleChange(frozenset({"paused"}), "awaiting_agent", "WORKSPACE_RESUMED"),
+    "resume-provisioned": LifecycleChange(frozenset({"paused"}), "provisioning", "WORKSPACE_RESUMED"),
+    "hibernate": LifecycleChange(ALIVE, "hibernating"),
+    "asleep": LifecycleChange(frozenset({"hibernating"}), "hibernated", "WORKSPACE_HIBERNATED"),
+    "stop-failed": LifecycleChange(frozenset({"hibernating"}), "online", "WORKSPACE_ONLINE"),
+    "wake": LifecycleChange(frozenset({"hibernated"}), "provisioning", "WORKSPACE_WAKING"),
+    "delete": LifecycleChange(LIVING, "removed", "WORKSPACE_REMOVED"),
 }
 
 
@@ -65,7 +65,7 @@ def stepped(workspace: Workspace, trigger: str, now: datetime, **changes: Any) -
     """The workspace one step further. Raises when the trigger does not apply to its status."""
     if not may(workspace, trigger):
         sentence = f"{workspace.name} is {workspace.status}: look at it again before you go on"
-        raise Refusal("state-conflict", sentence)
+        raise ApiError("state-conflict", sentence)
     after = STEPS[trigger].after
     entry = _ENTRIES.get(after, {})
     if after == "provisioning":
@@ -124,7 +124,7 @@ def whole(number: int) -> int:
 
 
 @dataclass(frozen=True)
-class Beat:
+class HeartbeatReport:
     """What an agent reports of itself, clamped to sane bounds."""
 
     error_rate: float = 0.0
@@ -136,9 +136,9 @@ class Beat:
     runtime_state: str = ""
     runtime_metadata: Mapping[str, Any] | None = None
 
-    def clamped(self) -> "Beat":
+    def clamped(self) -> "HeartbeatReport":
         """The same report with every number and text inside its bounds."""
-        return Beat(
+        return HeartbeatReport(
             error_rate=min(max(self.error_rate, 0.0), 1.0),
             sample_error=self.sample_error[:SAMPLE_ERROR_LONGEST],
             active_tasks=whole(self.active_tasks),
@@ -155,7 +155,7 @@ def after_register(workspace: Workspace) -> str:
     return STEPS["register"].after if hears_its_agent(workspace) else workspace.status
 
 
-def after_beat(workspace: Workspace, beat: Beat) -> str:
+def after_beat(workspace: Workspace, beat: HeartbeatReport) -> str:
     """The status after a heartbeat; the first rule that applies decides."""
     status = workspace.status
     if not hears_its_agent(workspace) or beat.runtime_state in PASSING_RUNTIME_STATES:
@@ -169,7 +169,7 @@ def after_beat(workspace: Workspace, beat: Beat) -> str:
     return _judged_by_errors(status, beat)
 
 
-def _judged_by_errors(status: str, beat: Beat) -> str:
+def _judged_by_errors(status: str, beat: HeartbeatReport) -> str:
     if status == "online" and beat.error_rate >= 0.5:
         return STEPS["sick"].after
     if status == "degraded" and beat.error_rate < 0.1 and beat.runtime_state in ("", "ok"):
@@ -177,13 +177,13 @@ def _judged_by_errors(status: str, beat: Beat) -> str:
     return status
 
 
-def capabilities_of(beat: Beat) -> dict[str, Any] | None:
+def capabilities_of(beat: HeartbeatReport) -> dict[str, Any] | None:
     """The capabilities a beat declares; none when it carries no metadata block."""
     declared = (beat.runtime_metadata or {}).get("capabilities")
     return dict(declared) if isinstance(declared, Mapping) else None  # pyright: ignore[reportUnknownArgumentType]
 
 
-def idle_timeout_of(beat: Beat) -> int | None:
+def idle_timeout_of(beat: HeartbeatReport) -> int | None:
     """The idle timeout a beat asks for; anything but a positive whole number clears it."""
     asked = (beat.runtime_metadata or {}).get("idle_timeout_seconds")
     if isinstance(asked, bool) or not isinstance(asked, int) or asked <= 0:
@@ -216,7 +216,7 @@ def is_idle(workspace: Workspace, now: datetime, default_minutes: int) -> bool:
     )
 
 
-def reason_of(status: str, beat: Beat) -> str:
+def reason_of(status: str, beat: HeartbeatReport) -> str:
     """Why a heartbeat led to a status, for whoever looks at it."""
     if status != "degraded":
         return ""
@@ -225,14 +225,14 @@ def reason_of(status: str, beat: Beat) -> str:
     return f"{beat.error_rate:.0%} of its calls fail"
 
 
-def wants_restart(beat: Beat, before: bool) -> bool:
+def wants_restart(beat: HeartbeatReport, before: bool) -> bool:
     """Whether the agent needs a restart; a heartbeat without the block does not say."""
     if beat.runtime_metadata is None:
         return before
     return beat.runtime_metadata.get("restart_required") is True
 
 
-def beaten(workspace: Workspace, beat: Beat, now: datetime, remote_seconds: int) -> Workspace:
+def beaten(workspace: Workspace, beat: HeartbeatReport, now: datetime, remote_seconds: int) -> Workspace:
     """The workspace after a heartbeat: counters, capabilities, liveness and status."""
     beat = beat.clamped()
     capabilities = capabilities_of(beat)

@@ -128,7 +128,7 @@ def new_message(**values: Any) -> Message:
 
 
 @value
-class InWork:
+class ActiveMessage:
     """A message that its agent works on: its id, and the delegation context that it came with."""
 
     id: str
@@ -136,7 +136,7 @@ class InWork:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldMessage:
     """A lease: whose message, and under which epoch."""
 
     id: str
@@ -145,7 +145,7 @@ class Held:
 
 
 @value
-class Outcome:
+class MessageOutcome:
     """How a message ends: with content, or with an error that has a code."""
 
     status: str
@@ -160,26 +160,26 @@ class Outcome:
 
 def failure(
     code: str, sentence: str, *, retryable: bool = False, dead_letter: bool = True, **more: Any
-) -> Outcome:
+) -> MessageOutcome:
     """An outcome that tells the sender what went wrong."""
     error = {"code": code, "message": sentence, "retryable": retryable, **more}
-    return Outcome("failed", task_state="failed", error=error, dead_letter=dead_letter)
+    return MessageOutcome("failed", task_state="failed", error=error, dead_letter=dead_letter)
 
 
-def expiry(message: Message) -> Outcome:
+def expiry(message: Message) -> MessageOutcome:
     """What the deadline makes of a message: a reply needs no answer, anything else has expired."""
     if message.kind == "reply":
-        return Outcome("answered", task_state="completed")
+        return MessageOutcome("answered", task_state="completed")
     if message.lease_kind == "cursor":
         error = {"code": "no-reply", "message": "the agent read the message and did not answer in time"}
     else:
         error = {"code": "deadline-exceeded", "message": "the deadline passed before the agent answered"}
-    return Outcome("expired", task_state="failed", error=error | {"retryable": False})
+    return MessageOutcome("expired", task_state="failed", error=error | {"retryable": False})
 
 
-def cancellation(code: str, sentence: str) -> Outcome:
+def cancellation(code: str, sentence: str) -> MessageOutcome:
     """The outcome of a message that somebody called off."""
-    return Outcome(
+    return MessageOutcome(
         "cancelled", task_state="canceled", error={"code": code, "message": sentence, "retryable": False}
     )
 
@@ -201,7 +201,7 @@ def release_delay(releases: int) -> float:
     return min(RETRY_LONGEST_SECONDS, 2.0 ** min(doublings, 16)) if doublings > 0 else 0.0
 
 
-def released_too_often(releases: int) -> Outcome:
+def released_too_often(releases: int) -> MessageOutcome:
     """The outcome of a message that its agent takes again and again and never settles."""
     sentence = f"the agent took the message {releases} times and gave it back each time without an outcome"
     return failure("released-too-often", sentence)
@@ -235,7 +235,7 @@ def raised_priority(priority: int, waited: timedelta) -> int:
 
 
 @value
-class Waiting:
+class QueuedMessage:
     """What choosing the next message needs to know of an open one."""
 
     id: str
@@ -252,13 +252,13 @@ class Waiting:
     deadline_at: datetime | None = None
 
 
-def in_order(waiting: Iterable[Waiting], now: datetime) -> list[Waiting]:
+def in_order(waiting: Iterable[QueuedMessage], now: datetime) -> list[QueuedMessage]:
     """The next one first: by priority, which a long wait raises, and the oldest first inside it."""
     return sorted(waiting, key=lambda m: (-raised_priority(m.priority, now - m.created_at), m.seq))
 
 
 def choose(
-    open_messages: Iterable[Waiting],
+    open_messages: Iterable[QueuedMessage],
     now: datetime,
     limit: int,
     *,
@@ -286,12 +286,12 @@ def choose(
     return chosen
 
 
-def _is_ready(message: Waiting, now: datetime) -> bool:
+def _is_ready(message: QueuedMessage, now: datetime) -> bool:
     too_early = message.not_before is not None and message.not_before > now
     too_late = message.deadline_at is not None and message.deadline_at <= now
     return not too_early and not too_late
 
 
-def _contexts_in_work(open_messages: Collection[Waiting], worker: str | None) -> set[str]:
+def _contexts_in_work(open_messages: Collection[QueuedMessage], worker: str | None) -> set[str]:
     others = (m for m in open_messages if m.status == "leased" and (not worker or m.worker != worker))
     return {m.context_id for m in others}

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import principals
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import check_text, invalid
 from molecule_wire import ids, times
 
@@ -57,7 +57,7 @@ def check_not_above(person: Person, may: Callable[[str], bool]) -> None:
     """Nobody invites, changes or removes somebody who may do more than themselves."""
     missing = sorted(scope for scope in person.scopes if not may(scope))
     if missing:
-        raise Refusal(
+        raise ApiError(
             "scope-required",
             f"nobody decides over more than they may do: {person.name} as {person.role} "
             f"has {', '.join(missing)}",
@@ -69,7 +69,7 @@ def check_keeps_owner(before: Person, after: Person | None, owners: int) -> None
     """An organisation that has an owner keeps one. `owners` counts them before the change."""
     stays = after is not None and after.is_owner
     if before.is_owner and not stays and owners <= 1:
-        raise Refusal(
+        raise ApiError(
             "conflict",
             f"{before.name} is the last owner of this organisation: make somebody else owner first",
         )

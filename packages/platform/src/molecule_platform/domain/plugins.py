@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import check_text, invalid
 from molecule_plugin import errors
 from molecule_plugin.names import check_name
@@ -45,12 +45,12 @@ _CODES: tuple[tuple[type[errors.PluginError], str], ...] = (
 )
 
 
-def refusal_of(problem: errors.PluginError) -> Refusal:
+def refusal_of(problem: errors.PluginError) -> ApiError:
     """The refusal that says what the plugin SDK found wrong."""
     if isinstance(problem, errors.PluginNameError):
         return invalid("name", str(problem))
     code = next(code for kind, code in _CODES if isinstance(problem, kind))
-    return Refusal(code, str(problem), **_extras(problem))
+    return ApiError(code, str(problem), **_extras(problem))
 
 
 def _extras(problem: errors.PluginError) -> dict[str, JSON]:
@@ -108,7 +108,7 @@ def check_entries(entries: Sequence[str]) -> list[str]:
     return found
 
 
-class NotAllowed(Refusal):
+class NotAllowed(ApiError):
     """The organisation's allowlist does not cover a plugin, which is called `name` as far as is known."""
 
     def __init__(self, name: str, source: str) -> None:
@@ -129,15 +129,15 @@ def check_pin(policy: str, source: str, kind: str | None) -> None:
     `kind` is what the source was resolved to, None while it names nothing at all.
     """
     if policy == "deny" and kind in (None, "branch"):
-        raise Refusal(
+        raise ApiError(
             "plugin-source-unpinned",
             f"{source} follows a branch: name a tag or a commit of 40 hexadecimal digits after #",
         )
 
 
-def pin_mismatch(source: str, problem: errors.LockMismatchError) -> Refusal:
+def pin_mismatch(source: str, problem: errors.LockMismatchError) -> ApiError:
     """The source does not hold any more what it held when the organisation first used it."""
-    return Refusal(
+    return ApiError(
         "plugin-lock-mismatch",
         f"{source} is not what it was when the organisation first used it: if that is right, install it "
         "with upgrade",

@@ -23,7 +23,7 @@ _MEDIA_TYPES: dict[Dialect, str] = {"1.0": rest.A2A_MEDIA, "0.3": rest.JSON_MEDI
 
 
 @dataclass(frozen=True)
-class Wish:
+class PushConfigRequest:
     """A config that was read: its parts as they are kept. `secret` is sealed before anything stores it."""
 
     url: str
@@ -32,14 +32,14 @@ class Wish:
     more: JSONObject
 
 
-def read(given: JSONObject) -> Wish:
+def read(given: JSONObject) -> PushConfigRequest:
     """Read what a client registers. Raises -32602 with every member that is missing or wrong."""
     wrong = tuple(_violations(given))
     if wrong:
         raise errors.invalid_params(*wrong)
     secret = {name: given[name] for name in _SECRET if _is_given(given.get(name))}
     more = {name: value for name, value in given.items() if name not in _OURS and name not in _SECRET}
-    return Wish(str(given["url"]), str(given.get("id") or ""), secret, more)
+    return PushConfigRequest(str(given["url"]), str(given.get("id") or ""), secret, more)
 
 
 def bad_url(sentence: str) -> errors.A2AError:
@@ -47,7 +47,7 @@ def bad_url(sentence: str) -> errors.A2AError:
     return errors.invalid_params(Violation("url", sentence))
 
 
-def shown(config: PushConfig, secret: JSONObject) -> JSONObject:
+def public_row(config: PushConfig, secret: JSONObject) -> JSONObject:
     """The config as its creator registered it."""
     tenant: JSONObject = {"tenant": config.tenant} if config.tenant else {}
     named: JSONObject = {"id": config.config_id, "taskId": config.task_id, "url": config.url}

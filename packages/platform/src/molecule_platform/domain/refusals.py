@@ -3,7 +3,7 @@
 from molecule_wire import JSON, errors
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """A request the house declines, with a code of `molecule_wire.errors.TABLE` and a sentence."""
 
     def __init__(self, code: str, sentence: str, **extras: JSON) -> None:
@@ -18,14 +18,14 @@ class Refusal(Exception):
         return errors.TABLE[self.code].status
 
 
-def workspace_not_found(workspace_id: str) -> Refusal:
+def workspace_not_found(workspace_id: str) -> ApiError:
     """The one answer for an unknown id and for one of another organisation."""
-    return Refusal("workspace-not-found", f"there is no workspace {workspace_id} here")
+    return ApiError("workspace-not-found", f"there is no workspace {workspace_id} here")
 
 
-def workspace_removed(workspace_id: str, removed_at: str | None) -> Refusal:
+def workspace_removed(workspace_id: str, removed_at: str | None) -> ApiError:
     """The answer for a workspace that is gone for good."""
-    return Refusal(
+    return ApiError(
         "workspace-removed",
         f"workspace {workspace_id} was removed",
         id=workspace_id,

@@ -38,7 +38,7 @@ def is_operator(principal: Principal) -> bool:
     return principal.may("org.write")
 
 
-def exists_for(principal: Principal, workspace: Workspace, now: datetime) -> bool:
+def is_visible_to(principal: Principal, workspace: Workspace, now: datetime) -> bool:
     """Whether the principal may know that there is such a workspace."""
     if not (workspace.org_id == principal.org_id or principal.is_admin):
         return False

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from molecule_platform.domain.access import Member
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.access import TreeMember
+from molecule_platform.domain.refusals import ApiError
 from molecule_wire import JSON, registry, times
 
 STATUSES = (
@@ -186,9 +186,9 @@ class Workspace:
         other.__dict__.update(changes)
         return other
 
-    def as_member(self) -> Member:
+    def as_member(self) -> TreeMember:
         """What the access rule needs of it."""
-        return Member(self.id, self.org_id, self.parent_id, self.isolated, self.removed)
+        return TreeMember(self.id, self.org_id, self.parent_id, self.isolated, self.removed)
 
     def changed(self, **changes: Any) -> "Workspace":
         """A copy with other values and the next version."""
@@ -291,6 +291,6 @@ def check_folder(field: str, value: str, roots: Collection[str]) -> str:
     return value
 
 
-def invalid(field: str, detail: str) -> Refusal:
+def invalid(field: str, detail: str) -> ApiError:
     """A request whose field breaks a rule."""
-    return Refusal("invalid-request", detail, field=field, detail=detail)
+    return ApiError("invalid-request", detail, field=field, detail=detail)

@@ -7,7 +7,7 @@ from typing import cast
 
 import httptools
 
-from molecule_platform.egress.faults import NoAnswer
+from molecule_platform.egress.faults import NoResponse
 
 HEAD_MOST_BYTES = 64 * 1024
 UNREAD_MOST_BYTES = 64 * 1024
@@ -17,11 +17,11 @@ _NO_BODY = frozenset({204, 304})
 _NOTHING: list[tuple[bytes, bytes]] = []
 
 
-class _NotAsked(Exception):
+class UnsolicitedData(Exception):
     """Something came that no request asked for, or more of it than is taken."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """Carries one request at a time. Whoever asks reads the answer, then lets it rest or closes it.
 
     The reader is woken for the head of a stream and for each piece of it, and otherwise once: when the answer
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(
-        self, endpoint: socket.socket, loop: asyncio.AbstractEventLoop, open_ones: set["Connection"]
+        self, endpoint: socket.socket, loop: asyncio.AbstractEventLoop, open_ones: set["ClientConnection"]
     ) -> None:
         self._loop = loop
         self._open_ones = open_ones
@@ -86,10 +86,10 @@ class Connection(asyncio.Protocol):
 
     # What the asker does
 
-    def ask(self, request: bytes, deadline: float, most_bytes: int, whom: str) -> None:
+    def send(self, request: bytes, deadline: float, most_bytes: int, whom: str) -> None:
         """Send a request. Raises `NoAnswer` when the connection is gone already."""
         if self._gone or self._transport is None:
-            raise NoAnswer(f"the connection to {whom} broke", sent=False)
+            raise NoResponse(f"the connection to {whom} broke", sent=False)
         self._forget(whom)
         self._enough = min(most_bytes, UNREAD_MOST_BYTES)
         self.complete = False
@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
         """Whether something of the body has come that nobody has taken yet."""
         return bool(self._pieces)
 
-    async def whole(self) -> bytes:
+    async def read_all(self) -> bytes:
         """Wait until the rest of the body is here, and take it; or for the first bytes over the limit."""
         while not self.complete and self._unread <= self._enough:
             await self._news()
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
     def _news(self) -> "asyncio.Future[None]":
         """What to wait for until something comes. Raises `NoAnswer` when nothing will."""
         if self._fault is not None:
-            raise NoAnswer(self._fault, sent=True)
+            raise NoResponse(self._fault, sent=True)
         self._waiter = self._loop.create_future()
         return self._waiter
 
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
 
     # What the pool does
 
-    def rest(self) -> bool:
+    def drain(self) -> bool:
         """Stand ready for another request, if the answer was whole and the other side agrees."""
         clean = self.complete and self._keep and not self._gone and not self._paused
         if not clean or self._transport is None or self._transport.get_write_buffer_size():
@@ -246,13 +246,13 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """An answer begins: one that was asked for, it must be."""
         if self.complete:
-            raise _NotAsked
+            raise UnsolicitedData
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or at the end of a body something like it."""
         self._head_bytes += len(name) + len(value) + 4
         if self._head_bytes > HEAD_MOST_BYTES:
-            raise _NotAsked
+            raise UnsolicitedData
         if not self._has_head:
             self.headers.append((name, value))
 

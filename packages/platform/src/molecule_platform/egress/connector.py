@@ -6,9 +6,9 @@ import socket
 import ssl
 
 from molecule_platform.egress import guard, heads
-from molecule_platform.egress.connection import Connection
-from molecule_platform.egress.faults import NoAnswer
-from molecule_platform.egress.heads import Way
+from molecule_platform.egress.connection import ClientConnection
+from molecule_platform.egress.faults import NoResponse
+from molecule_platform.egress.heads import TargetOrigin
 
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 15.0
@@ -31,14 +31,14 @@ class Outbound:
     def __init__(self, policy: guard.Policy, resolver: guard.Resolver = guard.system_resolver) -> None:
         self._policy = policy
         self._resolver = resolver
-        self._idle: dict[tuple[str, str, int], list[Connection]] = {}
-        self._open: set[Connection] = set()
+        self._idle: dict[tuple[str, str, int], list[ClientConnection]] = {}
+        self._open: set[ClientConnection] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
         self.way = functools.lru_cache(_KNOWN_URLS)(self._way)
         """How a URL is asked. Raises `guard.UnsafeUrl`."""
 
-    async def connection(self, way: Way, deadline: float, whom: str) -> Connection:
+    async def connection(self, way: TargetOrigin, deadline: float, whom: str) -> ClientConnection:
         """One that was kept, or a new one. Raises `guard.UnsafeUrl` or `NoAnswer`."""
         kept = self._kept(way)
         if kept is not None:
@@ -47,14 +47,14 @@ class Outbound:
         connection = await self._connected(way, deadline, whom)
         try:
             self._check_open()
-        except NoAnswer:
+        except NoResponse:
             connection.close()
             raise
         return connection
 
-    def release(self, way: Way, connection: Connection) -> None:
+    def release(self, way: TargetOrigin, connection: ClientConnection) -> None:
         """Keep a connection for the next request, if it can carry one."""
-        if self._closed or not connection.rest():
+        if self._closed or not connection.drain():
             connection.close()
             return
         self._idle.setdefault(way.key, []).append(connection)
@@ -74,12 +74,12 @@ class Outbound:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise NoAnswer("the platform is stopping", sent=False)
+            raise NoResponse("the platform is stopping", sent=False)
 
-    def _way(self, url: str) -> Way:
+    def _way(self, url: str) -> TargetOrigin:
         return heads.way_to(guard.check_url(url, self._policy))
 
-    def _kept(self, way: Way) -> Connection | None:
+    def _kept(self, way: TargetOrigin) -> ClientConnection | None:
         kept = self._idle.get(way.key)
         while kept:
             connection = kept.pop()
@@ -101,19 +101,19 @@ class Outbound:
                 del self._idle[key]
         self._sweep = loop.call_later(SWEEP_SECONDS, self._close_the_rested) if self._idle else None
 
-    async def _connected(self, way: Way, deadline: float, whom: str) -> Connection:
+    async def _connected(self, way: TargetOrigin, deadline: float, whom: str) -> ClientConnection:
         try:
             async with asyncio.timeout_at(deadline):
                 return await self._connect(way)
         except guard.UnresolvedHost as problem:
-            raise NoAnswer(str(problem), sent=False) from problem
+            raise NoResponse(str(problem), sent=False) from problem
         except ssl.SSLError as problem:
             sentence = f"{whom}'s address speaks no TLS, or its certificate does not prove who it is"
-            raise NoAnswer(sentence, sent=False) from problem
+            raise NoResponse(sentence, sent=False) from problem
         except OSError as problem:
-            raise NoAnswer(f"{whom}'s address does not accept connections", sent=False) from problem
+            raise NoResponse(f"{whom}'s address does not accept connections", sent=False) from problem
 
-    async def _connect(self, way: Way) -> Connection:
+    async def _connect(self, way: TargetOrigin) -> ClientConnection:
         place = way.place
         found = [place.host]
         if place.address is None:
@@ -126,7 +126,7 @@ class Outbound:
                 continue
         return await self._reached(way, found[-1], limit)
 
-    async def _reached(self, way: Way, address: str, limit: float) -> Connection:
+    async def _reached(self, way: TargetOrigin, address: str, limit: float) -> ClientConnection:
         endpoint = self._socket(address)
         async with asyncio.timeout_at(limit):
             try:
@@ -146,11 +146,11 @@ class Outbound:
         endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return endpoint
 
-    async def _opened(self, way: Way, endpoint: socket.socket) -> Connection:
+    async def _opened(self, way: TargetOrigin, endpoint: socket.socket) -> ClientConnection:
         loop = asyncio.get_running_loop()
         secure = way.place.scheme == "https"
         _transport, connection = await loop.create_connection(
-            lambda: Connection(endpoint, loop, self._open),
+            lambda: ClientConnection(endpoint, loop, self._open),
             sock=endpoint,
             ssl=self._tls if secure else None,
             server_hostname=way.place.host if secure else None,

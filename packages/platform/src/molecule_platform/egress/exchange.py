@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from molecule_platform.egress import streaming
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.egress.faults import AnswerTooLarge as AnswerTooLarge
-from molecule_platform.egress.faults import NoAnswer as NoAnswer
+from molecule_platform.egress.faults import BodyTooLarge as BodyTooLarge
+from molecule_platform.egress.faults import NoResponse as NoResponse
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class HttpResponse:
     """What the other side answered."""
 
     status: int
@@ -29,7 +29,7 @@ async def exchange(
     seconds: float,
     most_bytes: int,
     whom: str = "the agent",
-) -> Exchanged:
+) -> HttpResponse:
     """Send a request and read its answer. Raises `guard.UnsafeUrl`, `NoAnswer` or `AnswerTooLarge`."""
     async with streaming.opened(
         outbound,
@@ -41,7 +41,7 @@ async def exchange(
         method=method,
         whom=whom,
     ) as answer:
-        return Exchanged(answer.status, answer.headers, await answer.body())
+        return HttpResponse(answer.status, answer.headers, await answer.body())
 
 
 async def tell(
@@ -52,7 +52,7 @@ async def tell(
     data: bytes,
     seconds: float,
     most_bytes: int,
-) -> Exchanged:
+) -> HttpResponse:
     """POST to a webhook, whose status counts and whose words do not. Raises `guard.UnsafeUrl` or `NoAnswer`.
 
     So much of the answer is read and thrown away; a longer one costs the connection and nothing else.
@@ -66,6 +66,6 @@ async def tell(
         most_bytes=most_bytes,
         whom="the webhook",
     ) as answer:
-        with suppress(AnswerTooLarge):
+        with suppress(BodyTooLarge):
             await answer.body()
-        return Exchanged(answer.status, answer.headers, b"")
+        return HttpResponse(answer.status, answer.headers, b"")

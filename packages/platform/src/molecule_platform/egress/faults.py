@@ -1,7 +1,7 @@
 """What can go wrong between a request and its answer."""
 
 
-class NoAnswer(Exception):
+class NoResponse(Exception):
     """No whole answer came. `sent` tells whether the other side may have seen the request."""
 
     def __init__(self, sentence: str, *, sent: bool) -> None:
@@ -9,7 +9,7 @@ class NoAnswer(Exception):
         self.sent = sent
 
 
-class AnswerTooLarge(Exception):
+class BodyTooLarge(Exception):
     """The other side answered with more than allowed."""
 
 

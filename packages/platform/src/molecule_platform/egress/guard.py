@@ -138,7 +138,7 @@ async def system_resolver(host: str, port: int) -> Sequence[str]:
 
 
 def _networks(word: str) -> list[addresses.Network]:
-    if word in (addresses.Reach.LOOPBACK.value, addresses.Reach.PRIVATE.value):
+    if word in (addresses.AddressScope.LOOPBACK.value, addresses.AddressScope.PRIVATE.value):
         return [rule.network for rule in addresses.RULES if rule.reach.value == word]
     return [ipaddress.ip_network(word)]
 
@@ -147,7 +147,7 @@ def _check_form(form: addresses.Address, shown: str, policy: Policy) -> None:
     rule = addresses.rule_for(form)
     if rule is None:
         return
-    if rule.reach is addresses.Reach.NEVER:
+    if rule.reach is addresses.AddressScope.NEVER:
         raise UnsafeUrl(f"{shown} is {rule.what}, which is never called: use a public address.")
     if not any(form in network for network in policy.allowed):
         raise UnsafeUrl(f"{shown} is {rule.what}, which is called only if {policy.setting} allows it.")

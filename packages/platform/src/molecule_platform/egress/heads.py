@@ -15,7 +15,7 @@ _CONTROLS = bytes(code for code in (*range(32), 127) if code != 9)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class TargetOrigin:
     """How a URL is asked: which connections lead there, and what every request to it says first."""
 
     place: CheckedUrl
@@ -24,15 +24,15 @@ class Way:
     first_headers: bytes
 
 
-def way_to(place: CheckedUrl) -> Way:
+def way_to(place: CheckedUrl) -> TargetOrigin:
     """Read from the checked URL alone."""
     authority, _, rest = place.url.removeprefix(f"{place.scheme}://").partition("/")
     first_headers = f" HTTP/1.1\r\nHost: {authority}\r\nAccept-Encoding: identity\r\n"
     key = (place.scheme, place.host, place.port)
-    return Way(place, key, f"/{rest}".encode("ascii"), first_headers.encode("ascii"))
+    return TargetOrigin(place, key, f"/{rest}".encode("ascii"), first_headers.encode("ascii"))
 
 
-def request(way: Way, method: str, headers: Mapping[str, str], data: bytes | None) -> bytes:
+def request(way: TargetOrigin, method: str, headers: Mapping[str, str], data: bytes | None) -> bytes:
     """The whole request, ready for one write. Raises `UnsafeHeader`."""
     said = _encoded(_lines(tuple(headers)) % tuple(headers.values()))
     if len(said) - len(said.translate(None, _CONTROLS)) != 2 * len(headers):

@@ -21,7 +21,7 @@ _ASKED = {"Accept": "application/jwk-set+json, application/json"}
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _CachedKeySet:
     keys: tuple[PublicKey, ...]
     problem: str
     at: float
@@ -34,8 +34,8 @@ class HttpKeySets:
         self._outbound = outbound
         self._now = now
         self._seconds = seconds
-        self._seen: dict[str, _Seen] = {}
-        self._asking: dict[str, asyncio.Task[_Seen]] = {}
+        self._seen: dict[str, _CachedKeySet] = {}
+        self._asking: dict[str, asyncio.Task[_CachedKeySet]] = {}
 
     def origin(self, url: str) -> Origin | None:
         """Where a URL leads, as the connector will read it."""
@@ -53,31 +53,31 @@ class HttpKeySets:
             raise NoKeys(seen.problem)
         return KeySet(seen.keys, is_kept=kept is not None)
 
-    def _kept(self, url: str) -> _Seen | None:
+    def _kept(self, url: str) -> _CachedKeySet | None:
         seen = self._seen.get(url)
         if seen is None or self._now() - seen.at > (AWAY_SECONDS if seen.problem else KEPT_SECONDS):
             return None
         return seen
 
-    async def _asked(self, url: str) -> _Seen:
+    async def _asked(self, url: str) -> _CachedKeySet:
         task = self._asking.get(url)
         if task is None:
             task = self._asking[url] = asyncio.get_running_loop().create_task(self._fetched(url))
             task.add_done_callback(lambda _done: self._asking.pop(url, None))
         return await asyncio.shield(task)
 
-    async def _fetched(self, url: str) -> _Seen:
+    async def _fetched(self, url: str) -> _CachedKeySet:
         try:
             keys, problem = await self._fetch(url), ""
         except NoKeys as why:
             keys, problem = (), str(why)
-        seen = _Seen(keys, problem, self._now())
+        seen = _CachedKeySet(keys, problem, self._now())
         # Keys that are still good outlive a moment in which nobody shows them.
         if not problem or self._kept(url) is None:
             self._keep(url, seen)
         return seen
 
-    def _keep(self, url: str, seen: _Seen) -> None:
+    def _keep(self, url: str, seen: _CachedKeySet) -> None:
         self._seen.pop(url, None)
         while len(self._seen) >= MOST_SETS:
             del self._seen[next(iter(self._seen))]
@@ -95,7 +95,7 @@ class HttpKeySets:
                 most_bytes=MOST_BYTES,
                 whom="the key server",
             )
-        except (guard.UnsafeUrl, exchange.NoAnswer, exchange.AnswerTooLarge) as problem:
+        except (guard.UnsafeUrl, exchange.NoResponse, exchange.BodyTooLarge) as problem:
             raise NoKeys(str(problem)) from problem
         if answer.status != 200:
             raise NoKeys(f"the key server answered HTTP {answer.status}")

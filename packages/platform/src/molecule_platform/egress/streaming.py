@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Self
 
 from molecule_platform.egress import heads
-from molecule_platform.egress.connection import Connection
+from molecule_platform.egress.connection import ClientConnection
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.egress.faults import AnswerTooLarge, NoAnswer
-from molecule_platform.egress.heads import Way
+from molecule_platform.egress.faults import BodyTooLarge, NoResponse
+from molecule_platform.egress.heads import TargetOrigin
 
 
 def opened(
@@ -23,7 +23,7 @@ def opened(
     method: str = "POST",
     whom: str = "the agent",
     head_seconds: float | None = None,
-) -> "Answer":
+) -> "StreamingResponse":
     """Use as `async with opened(...) as answer`: sends, and waits for the head of the answer.
 
     `seconds` are for all of the answer, `head_seconds` for its head alone.
@@ -31,10 +31,10 @@ def opened(
     """
     way = outbound.way(url)
     request = heads.request(way, method, headers, data)
-    return Answer(outbound, way, request, seconds, most_bytes, whom, head_seconds)
+    return StreamingResponse(outbound, way, request, seconds, most_bytes, whom, head_seconds)
 
 
-class Answer:
+class StreamingResponse:
     """What the other side answers: the status and headers that came, and the body that is still to come.
 
     `is_stream` tells whether that body is a stream of events.
@@ -53,14 +53,14 @@ class Answer:
         "status",
     )
 
-    _connection: Connection
+    _connection: ClientConnection
     status: int
     is_stream: bool
 
     def __init__(
         self,
         outbound: Outbound,
-        way: Way,
+        way: TargetOrigin,
         request: bytes,
         seconds: float,
         most_bytes: int,
@@ -79,7 +79,7 @@ class Answer:
         deadline = asyncio.get_running_loop().time() + self._seconds
         connection = await self._outbound.connection(self._way, deadline, self._whom)
         try:
-            connection.ask(self._request, deadline, self._most_bytes, self._whom)
+            connection.send(self._request, deadline, self._most_bytes, self._whom)
             self._request = b""
             if self._head_seconds is None:
                 await connection.head()
@@ -88,7 +88,7 @@ class Answer:
                     await connection.head()
         except TimeoutError as problem:
             connection.close()
-            raise NoAnswer(f"{self._whom} did not begin to answer in time", sent=True) from problem
+            raise NoResponse(f"{self._whom} did not begin to answer in time", sent=True) from problem
         except BaseException:
             connection.close()
             raise
@@ -116,10 +116,10 @@ class Answer:
         parts: list[bytes] = []
         size = 0
         while not parts or not connection.complete:
-            parts.append(await connection.whole())
+            parts.append(await connection.read_all())
             size += len(parts[-1])
             if size > most_bytes:
-                raise AnswerTooLarge(f"{self._whom}'s answer is larger than {most_bytes} bytes")
+                raise BodyTooLarge(f"{self._whom}'s answer is larger than {most_bytes} bytes")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     @property

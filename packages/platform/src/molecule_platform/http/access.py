@@ -1,17 +1,17 @@
 """Who may call whom: checks, explanations, grants."""
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import access as shapes
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import invalid
-from molecule_platform.services.access import Access, Edge, grant_row
+from molecule_platform.services.access import AccessGrants, GrantEdge, grant_row
 from molecule_wire import ids, times
 
 
-class AccessRoutes:
+class AccessHandlers:
     """Serves /access and /registry/check-access."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AccessGrants) -> None:
         self._access = access
 
     def handlers(self) -> dict[str, Handler]:
@@ -24,34 +24,34 @@ class AccessRoutes:
             "grant.delete": self.revoke,
         }
 
-    async def check(self, call: Call) -> Reply:
+    async def check(self, call: Call) -> Response:
         """Whether one may call the other."""
         body: shapes.CheckAccess = call.body
-        return Reply(await self._access.check(call.principal, body.caller_id, body.target_id))
+        return Response(await self._access.check(call.principal, body.caller_id, body.target_id))
 
-    async def explain(self, call: Call) -> Reply:
+    async def explain(self, call: Call) -> Response:
         """Why, or why not, rule by rule."""
-        asked: shapes.Explain = call.asked
-        return Reply(await self._access.explain(call.principal, asked.caller, asked.target))
+        asked: shapes.Explain = call.query_params
+        return Response(await self._access.explain(call.principal, asked.caller, asked.target))
 
-    async def grant(self, call: Call) -> Reply:
+    async def grant(self, call: Call) -> Response:
         """Let one workspace call another for a while."""
         body: shapes.NewGrant = call.body
         for workspace_id in (body.from_, body.to):
             if not ids.is_uuid(workspace_id):
-                raise Refusal("invalid-id", f"{workspace_id[:64]} is not a workspace id: it is a UUID")
+                raise ApiError("invalid-id", f"{workspace_id[:64]} is not a workspace id: it is a UUID")
         try:
             expires_at = times.parse_time(body.expires_at)
         except ValueError as problem:
             raise invalid("expires_at", str(problem)) from problem
-        edge = Edge(body.from_.lower(), body.to.lower(), expires_at, body.reason, body.bidirectional)
-        return Reply(grant_row(await self._access.grant(call.principal, edge)), 201)
+        edge = GrantEdge(body.from_.lower(), body.to.lower(), expires_at, body.reason, body.bidirectional)
+        return Response(grant_row(await self._access.grant(call.principal, edge)), 201)
 
-    async def grants(self, call: Call) -> Reply:
+    async def grants(self, call: Call) -> Response:
         """The grants that hold."""
-        return Reply([grant_row(grant) for grant in await self._access.grants(call.principal)])
+        return Response([grant_row(grant) for grant in await self._access.grants(call.principal)])
 
-    async def revoke(self, call: Call) -> Reply:
+    async def revoke(self, call: Call) -> Response:
         """End a grant."""
         await self._access.revoke(call.principal, call.path["grant_id"])
-        return Reply({"status": "revoked"})
+        return Response({"status": "revoked"})

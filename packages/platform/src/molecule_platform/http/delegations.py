@@ -6,25 +6,25 @@ from typing import Any
 
 import msgspec
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import delegations as shapes
 from molecule_platform.domain import delegation_views as views
 from molecule_platform.domain import delegations as rules
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.http.paging import next_cursor
 from molecule_platform.ports.clock import Clock
-from molecule_platform.services.delegated import DelegationDesk, Shown
-from molecule_platform.services.delegating import Delegated, Delegating, Wish
+from molecule_platform.services.delegated import DelegationService, EvidenceItem
+from molecule_platform.services.delegating import CreatedDelegation, DelegationCreator, DelegationRequest
 from molecule_wire import ids, times
 
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 
 
-class DelegationRoutes:
+class DelegationHandlers:
     """Serves /delegations and /workspaces/{id}/delegations."""
 
-    def __init__(self, delegating: Delegating, desk: DelegationDesk, clock: Clock) -> None:
+    def __init__(self, delegating: DelegationCreator, desk: DelegationService, clock: Clock) -> None:
         self._delegating = delegating
         self._desk = desk
         self._clock = clock
@@ -41,12 +41,12 @@ class DelegationRoutes:
             "delegation.update": self.update,
         }
 
-    async def create(self, call: Call) -> Reply:
+    async def create(self, call: Call) -> Response:
         """Ask for work; once for each key."""
         body: shapes.DelegateTask = call.body
         source_id, target_id = _ends(call, body.target_id)
         done = await self._delegating.delegate(
-            Wish(
+            DelegationRequest(
                 principal=call.principal,
                 source_id=source_id,
                 target_id=target_id,
@@ -62,8 +62,8 @@ class DelegationRoutes:
                 report=body.report,
                 max_attempts=body.max_attempts,
                 request_id=call.request_id,
-                traceparent=call.arrival.traceparent,
-                begins_trace=call.arrival.begins_trace,
+                traceparent=call.request.traceparent,
+                begins_trace=call.request.begins_trace,
             )
         )
         return _accepted(done)
@@ -78,46 +78,48 @@ class DelegationRoutes:
             raise invalid("deadline_seconds", f"deadline_seconds is above 0 and at most {most}")
         return self._clock.now() + timedelta(seconds=body.deadline_seconds)
 
-    async def listing(self, call: Call) -> Reply:
+    async def listing(self, call: Call) -> Response:
         """A page of a workspace's delegations."""
-        asked: shapes.ListDelegations = call.asked
+        asked: shapes.ListDelegations = call.query_params
         found, cursor = await self._desk.page(
             call.workspace, asked.role, asked.status, asked.limit, asked.cursor
         )
-        return Reply([views.listed(one) for one in found], headers=next_cursor(cursor))
+        return Response([views.list_view(one) for one in found], headers=next_cursor(cursor))
 
-    async def show(self, call: Call) -> Reply:
+    async def show(self, call: Call) -> Response:
         """One delegation; with a wait, as soon as it has ended."""
-        asked: shapes.AwaitDelegation = call.asked
+        asked: shapes.AwaitDelegation = call.query_params
         delegation = await self._desk.visible(call.principal, _name(call))
         if "id" in call.path and call.workspace.id not in (delegation.source_id, delegation.target_id):
             raise rules.not_found(delegation.id)
-        return Reply(await self._desk.whole(call.principal, delegation.id, asked.wait))
+        return Response(await self._desk.whole(call.principal, delegation.id, asked.wait))
 
-    async def cancel(self, call: Call) -> Reply:
+    async def cancel(self, call: Call) -> Response:
         """Call one off."""
         body: shapes.CancelDelegation = call.body
-        return Reply(await self._desk.cancel(call.principal, _name(call), body.reason))
+        return Response(await self._desk.cancel(call.principal, _name(call), body.reason))
 
-    async def show_evidence(self, call: Call) -> Reply:
+    async def show_evidence(self, call: Call) -> Response:
         """Keep what somebody shows for a deliverable."""
         body: shapes.ShowEvidence = call.body
-        shown = Shown(**msgspec.structs.asdict(body))
-        return Reply({"evidence_id": await self._desk.show_evidence(call.principal, _name(call), shown)}, 201)
+        shown = EvidenceItem(**msgspec.structs.asdict(body))
+        return Response(
+            {"evidence_id": await self._desk.show_evidence(call.principal, _name(call), shown)}, 201
+        )
 
-    async def record(self, call: Call) -> Reply:
+    async def record(self, call: Call) -> Response:
         """Keep track of work that was handed over elsewhere."""
         body: shapes.RecordDelegation = call.body
-        wish = Wish(call.principal, call.workspace.id, _workspace_id(body.target_id), body.task)
+        wish = DelegationRequest(call.principal, call.workspace.id, _workspace_id(body.target_id), body.task)
         made = await self._delegating.record(wish, body.delegation_id)
-        return Reply({"delegation_id": made.id, "status": "recorded"}, 202)
+        return Response({"delegation_id": made.id, "status": "recorded"}, 202)
 
-    async def update(self, call: Call) -> Reply:
+    async def update(self, call: Call) -> Response:
         """Close one by the word of an agent."""
         body: shapes.UpdateDelegation = call.body
         words, error = body.response_preview or "", body.error or ""
         closed = await self._desk.update(call.workspace, _name(call), body.status, words, error)
-        return Reply({"status": closed.status, "delegation_id": closed.id})
+        return Response({"status": closed.status, "delegation_id": closed.id})
 
 
 def _ends(call: Call, named: str | None) -> tuple[str, str]:
@@ -127,7 +129,7 @@ def _ends(call: Call, named: str | None) -> tuple[str, str]:
     if mine is not None and mine != here:
         if target not in (None, here):
             sentence = f"this token is not that of {here}: delegate from your own workspace"
-            raise Refusal("identity-mismatch", sentence)
+            raise ApiError("identity-mismatch", sentence)
         return mine, here
     if target is None:
         raise invalid("target_id", "name the workspace that is to do it in target_id")
@@ -136,7 +138,7 @@ def _ends(call: Call, named: str | None) -> tuple[str, str]:
 
 def _workspace_id(given: str) -> str:
     if not ids.is_uuid(given):
-        raise Refusal("invalid-id", f"{given[:64]} is not a workspace id: it is a UUID")
+        raise ApiError("invalid-id", f"{given[:64]} is not a workspace id: it is a UUID")
     return given.lower()
 
 
@@ -158,11 +160,11 @@ def _name(call: Call) -> str:
     return call.path["delegation_id"]
 
 
-def _accepted(done: Delegated) -> Reply:
+def _accepted(done: CreatedDelegation) -> Response:
     made = done.delegation
     body: dict[str, Any] = {"delegation_id": made.id, "status": "delegated", "target_id": made.target_id}
     if done.replayed:
         repeated = body | {"status": made.status, "idempotent_hit": True}
-        return Reply(repeated, 200, (("idempotency-replayed", "true"),))
+        return Response(repeated, 200, (("idempotency-replayed", "true"),))
     body |= {"message_id": made.message_id, "deadline_at": times.format_time(made.deadline_at)}
-    return Reply(body if done.warning is None else body | {"warning": done.warning}, 202)
+    return Response(body if done.warning is None else body | {"warning": done.warning}, 202)

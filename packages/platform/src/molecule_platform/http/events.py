@@ -1,24 +1,24 @@
 """The event log as a list."""
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import events as shapes
 from molecule_platform.domain import events
-from molecule_platform.services.feed import EventFilter, Feed
+from molecule_platform.services.feed import EventFeed, EventFilter
 
 
-class EventRoutes:
+class EventHandlers:
     """Serves /events and /events/{id}."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: EventFeed) -> None:
         self._feed = feed
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by route."""
         return {"event.list": self.listing}
 
-    async def listing(self, call: Call) -> Reply:
+    async def listing(self, call: Call) -> Response:
         """The newest events, or those after a number, oldest first."""
-        asked: shapes.ListEvents = call.asked
+        asked: shapes.ListEvents = call.query_params
         types = [name for name in (asked.type or "").split(",") if name] or None
         workspace_id = call.path.get("id")
         org_id = call.principal.org_id if workspace_id is None else call.workspace.org_id
@@ -28,4 +28,4 @@ class EventRoutes:
         else:
             after = events.parse_id(asked.since)
             found = await self._feed.since(call.principal, wanted, after, asked.limit)
-        return Reply([event.row() for event in found])
+        return Response([event.row() for event in found])

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from molecule_platform import __version__
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.ports.storage import Storage, StorageDown
 
 
-class HealthRoutes:
+class HealthHandlers:
     """Serves /health and /ready."""
 
     def __init__(self, storage: Storage, keys_fit: Callable[[], Awaitable[bool]]) -> None:
@@ -19,11 +19,11 @@ class HealthRoutes:
         """The handlers by route."""
         return {"health": self.health, "ready": self.ready}
 
-    async def health(self, _call: Call) -> Reply:
+    async def health(self, _call: Call) -> Response:
         """The process is up; nothing else is touched."""
-        return Reply({"status": "ok", "version": __version__})
+        return Response({"status": "ok", "version": __version__})
 
-    async def ready(self, _call: Call) -> Reply:
+    async def ready(self, _call: Call) -> Response:
         """Report whether this replica can serve: storage answers and takes writes, keys open what is stored.
 
         Migrations were checked at the start; without them there is no process.
@@ -35,5 +35,5 @@ class HealthRoutes:
         except StorageDown:
             checks["storage"] = "failed"
         if "failed" not in checks.values() and not self.draining:
-            return Reply({"status": "ready", "checks": checks})
-        return Reply({"status": "not_ready", "checks": checks}, 503)
+            return Response({"status": "ready", "checks": checks})
+        return Response({"status": "not_ready", "checks": checks}, 503)

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import messages as shapes
 from molecule_platform.api.queries import names
 from molecule_platform.domain import results
@@ -12,10 +12,10 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.http.paging import next_cursor
 from molecule_platform.ports.mailbox import MailFilter
-from molecule_platform.services.delivery import Delivery
+from molecule_platform.services.delivery import MessageService
 from molecule_platform.services.directory import Directory
 from molecule_platform.services.message_trees import MessageTrees
-from molecule_platform.services.messages import Messages
+from molecule_platform.services.messages import MessageQueries
 from molecule_wire import times
 
 REASON_LONGEST = 1000
@@ -29,14 +29,14 @@ class Cancels(Protocol):
         ...
 
 
-class MessageRoutes:
+class MessageHandlers:
     """Serves /messages and /workspaces/{id}/messages."""
 
     def __init__(
         self,
-        delivery: Delivery,
+        delivery: MessageService,
         directory: Directory,
-        messages: Messages,
+        messages: MessageQueries,
         trees: MessageTrees,
         cancelling: Cancels,
     ) -> None:
@@ -55,25 +55,25 @@ class MessageRoutes:
             "message.cancel": self.cancel,
         }
 
-    async def tree(self, call: Call) -> Reply:
+    async def tree(self, call: Call) -> Response:
         """Who asked whom."""
-        asked: shapes.ShowTree = call.asked
-        return Reply(await self._trees.tree(call.principal, call.path["message_id"], asked.limit))
+        asked: shapes.ShowTree = call.query_params
+        return Response(await self._trees.tree(call.principal, call.path["message_id"], asked.limit))
 
-    async def show(self, call: Call) -> Reply:
+    async def show(self, call: Call) -> Response:
         """A message; with a wait, as soon as it has ended."""
         message = await self._delivery.visible(call.principal, call.path["message_id"])
-        asked: shapes.AwaitMessage = call.asked
+        asked: shapes.AwaitMessage = call.query_params
         if message.is_open and asked.wait > 0:
             message = await self._delivery.outcome(message.id, asked.wait)
         row = await self._row(message)
         if asked.include == "history":
             row |= {"history": await self._messages.history(call.principal, message)}
-        return Reply(row)
+        return Response(row)
 
-    async def listing(self, call: Call) -> Reply:
+    async def listing(self, call: Call) -> Response:
         """What a workspace received and sent, newest first."""
-        asked: shapes.ListMessages = call.asked
+        asked: shapes.ListMessages = call.query_params
         wanted = MailFilter(
             call.workspace.id,
             asked.direction,
@@ -84,14 +84,14 @@ class MessageRoutes:
             _time(asked.since),
         )
         rows, cursor = await self._messages.page(wanted, asked.limit, asked.cursor)
-        return Reply({"messages": rows, "next_cursor": cursor}, headers=next_cursor(cursor))
+        return Response({"messages": rows, "next_cursor": cursor}, headers=next_cursor(cursor))
 
-    async def cancel(self, call: Call) -> Reply:
+    async def cancel(self, call: Call) -> Response:
         """Call a message off."""
         body: shapes.CancelMessage = call.body
         reason = None if body.reason is None else body.reason[:REASON_LONGEST]
         message = await self._cancelling.cancel_message(call.principal, call.path["message_id"], reason)
-        return Reply(await self._row(message))
+        return Response(await self._row(message))
 
     async def _row(self, message: Message) -> dict[str, object]:
         return results.message_row(message, await self._directory.delivery_mode(message.target_id))

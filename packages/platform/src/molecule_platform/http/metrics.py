@@ -15,13 +15,13 @@ from prometheus_client.registry import Collector
 from molecule_platform.domain.messages import STATUSES
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage
-from molecule_platform.services.loops import Loops
+from molecule_platform.services.loops import PeriodicTasks
 
 _DURATIONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60)
 _WAITS = (0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1800, 7200, 86_400)
 
 
-class _Bars:
+class _Histogram:
     """How many lasted how long."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -46,7 +46,7 @@ class Requests(Collector):
 
     def __init__(self) -> None:
         self._answered: dict[tuple[str, str, int], int] = defaultdict(int)
-        self._durations: dict[tuple[str, str], _Bars] = defaultdict(lambda: _Bars(_DURATIONS))
+        self._durations: dict[tuple[str, str], _Histogram] = defaultdict(lambda: _Histogram(_DURATIONS))
 
     def count(self, method: str, path: str, status: int, seconds: float | None) -> None:
         """One more; a stream has no duration."""
@@ -74,7 +74,7 @@ class Deliveries(Collector):
     """Messages on their way to agents, counted in the same way."""
 
     def __init__(self) -> None:
-        self.waits = _Bars(_WAITS)
+        self.waits = _Histogram(_WAITS)
         self.attempts: dict[str, int] = {}
 
     def collect(self) -> Iterator[Metric]:
@@ -95,7 +95,7 @@ class Deliveries(Collector):
 class Metrics:
     """The figures of one replica. See `api.pipeline.Observer` and `ports.measures.Measures`."""
 
-    def __init__(self, storage: Storage, loops: Loops, clock: Clock) -> None:
+    def __init__(self, storage: Storage, loops: PeriodicTasks, clock: Clock) -> None:
         self._storage = storage
         self._loops = loops
         self._clock = clock

@@ -4,12 +4,12 @@ from typing import Any
 
 from molecule_platform import __version__
 from molecule_platform.api import openapi
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.routes import TABLE
 from molecule_platform.http import docs
 from molecule_platform.http.metrics import Metrics
 from molecule_platform.ports.clock import Clock
-from molecule_platform.services.loops import Loop, Loops
+from molecule_platform.services.loops import PeriodicTask, PeriodicTasks
 from molecule_wire import times
 
 API = "1"
@@ -29,10 +29,10 @@ FEATURES = (
 )
 
 
-class OpsRoutes:
+class VersionHandlers:
     """Serves /version, /openapi.json, /docs, /metrics and /admin/liveness."""
 
-    def __init__(self, loops: Loops, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, loops: PeriodicTasks, metrics: Metrics, clock: Clock) -> None:
         self._loops = loops
         self._metrics = metrics
         self._clock = clock
@@ -48,29 +48,29 @@ class OpsRoutes:
             "liveness": self.liveness,
         }
 
-    async def version(self, _call: Call) -> Reply:
+    async def version(self, _call: Call) -> Response:
         """What this platform speaks and has."""
         spoken = {"version": __version__, "api": API, "a2a": list(A2A_VERSIONS), "features": list(FEATURES)}
-        return Reply(spoken)
+        return Response(spoken)
 
-    async def openapi(self, _call: Call) -> Reply:
+    async def openapi(self, _call: Call) -> Response:
         """The route table for machines."""
-        return Reply(self._document)
+        return Response(self._document)
 
-    async def docs(self, _call: Call) -> Reply:
+    async def docs(self, _call: Call) -> Response:
         """The route table for people."""
         policy = (("content-security-policy", _CSP),)
-        return Reply(docs.page(TABLE, self._document).encode(), 200, policy, "text/html; charset=utf-8")
+        return Response(docs.page(TABLE, self._document).encode(), 200, policy, "text/html; charset=utf-8")
 
-    async def metrics(self, _call: Call) -> Reply:
+    async def metrics(self, _call: Call) -> Response:
         """Figures for Prometheus."""
-        return Reply(await self._metrics.text(), 200, (), "text/plain; version=0.0.4; charset=utf-8")
+        return Response(await self._metrics.text(), 200, (), "text/plain; version=0.0.4; charset=utf-8")
 
-    async def liveness(self, _call: Call) -> Reply:
+    async def liveness(self, _call: Call) -> Response:
         """How the loops of this replica do."""
-        return Reply({"subsystems": {loop.name: self._told(loop) for loop in self._loops.each()}})
+        return Response({"subsystems": {loop.name: self._told(loop) for loop in self._loops.each()}})
 
-    def _told(self, loop: Loop) -> dict[str, Any]:
+    def _told(self, loop: PeriodicTask) -> dict[str, Any]:
         now, at = self._clock.now(), loop.last_tick_at
         return {
             "last_tick_at": None if at is None else times.format_time(at),

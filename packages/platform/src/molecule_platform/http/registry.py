@@ -5,28 +5,33 @@ from typing import Any
 
 import msgspec
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import registry as shapes
 from molecule_platform.domain import addresses, authorisation, principals
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import STATUSES, check_choice, invalid
 from molecule_platform.http.paging import next_cursor
 from molecule_platform.http.tags import is_known
 from molecule_platform.services import directory
-from molecule_platform.services.authority import Authority
-from molecule_platform.services.directory import Asked, Directory
-from molecule_platform.services.registration import CARD_MOST_BYTES, Application, Membership, Registration
-from molecule_platform.services.search import AgentSearch, Question
+from molecule_platform.services.authority import Authorizer
+from molecule_platform.services.directory import Directory, DirectoryQuery
+from molecule_platform.services.registration import (
+    CARD_MOST_BYTES,
+    Registration,
+    RegistrationRequest,
+    RegistrationResult,
+)
+from molecule_platform.services.search import AgentQuery, AgentSearch
 from molecule_wire import ids, jsontext
 
 URL_LONGEST = 2048
 
 
-class RegistryRoutes:
+class RegistryHandlers:
     """Serves /registry, heartbeats aside."""
 
     def __init__(
-        self, registration: Registration, directory: Directory, search: AgentSearch, authority: Authority
+        self, registration: Registration, directory: Directory, search: AgentSearch, authority: Authorizer
     ) -> None:
         self._registration = registration
         self._directory = directory
@@ -43,59 +48,59 @@ class RegistryRoutes:
             "registry.agents": self.agents,
         }
 
-    async def register(self, call: Call) -> Reply:
+    async def register(self, call: Call) -> Response:
         """Let an agent in, by claim, token or proof."""
-        application = _application(call.body, call.arrival.address)
+        application = _application(call.body, call.request.address)
         if call.caller is not None and call.caller.workspace_id is None:
-            raise Refusal("identity-mismatch", "an agent registers with its workspace's own token")
+            raise ApiError("identity-mismatch", "an agent registers with its workspace's own token")
         if call.caller is not None:
             own = authorisation.self_with("ws.runtime")
             authorisation.permit(call.caller, (own,), call.caller.workspace_id, None)
         else:
             await self._check_stranger(call, application.workspace_id)
         membership = await self._registration.register(application, call.caller)
-        return Reply(_membership(membership))
+        return Response(_membership(membership))
 
     async def _check_stranger(self, call: Call, workspace_id: str) -> None:
         """An agent without a credential may not call itself anything else, or be elsewhere."""
         for header in ("x-workspace-id", "x-source-workspace-id"):
             named = call.headers.get(header, workspace_id)
             if named.startswith(principals.FORGED_PREFIXES):
-                raise Refusal("forged-identity", "no request may name itself a system identity")
+                raise ApiError("forged-identity", "no request may name itself a system identity")
             if named.lower() != workspace_id:
-                raise Refusal("identity-mismatch", f"{header} is not the workspace that registers")
+                raise ApiError("identity-mismatch", f"{header} is not the workspace that registers")
         org = call.headers.get("x-molecule-org-id")
         if org is not None:
             await self._authority.check_org_of(workspace_id, org)
 
-    async def update_card(self, call: Call) -> Reply:
+    async def update_card(self, call: Call) -> Response:
         """Replace the card of the token's own workspace."""
         body: shapes.UpdateCard = call.body
         _check_card(body.agent_card)
         named = body.workspace_id.lower()
         if call.principal.workspace_id != named:
-            raise Refusal("identity-mismatch", "workspace_id is not the workspace of this token")
+            raise ApiError("identity-mismatch", "workspace_id is not the workspace of this token")
         authorisation.permit(call.principal, call.route.who, named, None)
         workspace = await self._authority.same_org(call.principal, named)
         signature = await self._registration.update_card(workspace, body.agent_card)
-        return Reply({"status": "updated", **_signed(signature)})
+        return Response({"status": "updated", **_signed(signature)})
 
-    async def discover(self, call: Call) -> Reply:
+    async def discover(self, call: Call) -> Response:
         """Where a workspace is reached."""
-        return Reply(directory.discovered(call.workspace, call.base_url))
+        return Response(directory.discovered(call.workspace, call.base_url))
 
-    async def peers(self, call: Call) -> Reply:
+    async def peers(self, call: Call) -> Response:
         """Whom this workspace may call."""
-        asked: shapes.FindPeers = call.asked
-        wanted = Asked(limit=asked.limit or None, cursor=asked.cursor, q=asked.q)
+        asked: shapes.FindPeers = call.query_params
+        wanted = DirectoryQuery(limit=asked.limit or None, cursor=asked.cursor, q=asked.q)
         page = await self._directory.peers(
             call.workspace, call.base_url, wanted, asked.relation, call.principal
         )
-        return Reply(page.rows, headers=next_cursor(page.next_cursor))
+        return Response(page.rows, headers=next_cursor(page.next_cursor))
 
-    async def agents(self, call: Call) -> Reply:
+    async def agents(self, call: Call) -> Response:
         """Agents by what they say of themselves, the best first."""
-        asked: shapes.FindAgents = call.asked
+        asked: shapes.FindAgents = call.query_params
         found = await self._search.find(
             call.principal, _question(asked), asked.limit, asked.cursor, call.base_url
         )
@@ -103,13 +108,13 @@ class RegistryRoutes:
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = (("etag", tag), *next_cursor(found["next_cursor"]))
         if is_known(call, tag):
-            return Reply(None, 304, headers)
-        return Reply(body, 200, headers)
+            return Response(None, 304, headers)
+        return Response(body, 200, headers)
 
 
-def _question(asked: shapes.FindAgents) -> Question:
+def _question(asked: shapes.FindAgents) -> AgentQuery:
     statuses = [check_choice("status", status, STATUSES) for status in asked.status if status]
-    return Question(
+    return AgentQuery(
         q=(asked.q or "").strip() or None,
         tags=tuple(tag for tag in asked.tag if tag),
         skill=asked.skill,
@@ -119,17 +124,17 @@ def _question(asked: shapes.FindAgents) -> Question:
     )
 
 
-def _application(body: shapes.Register, client_address: str) -> Application:
+def _application(body: shapes.Register, client_address: str) -> RegistrationRequest:
     named = (body.id or body.workspace_id or "").lower()
     if not named:
         raise invalid("id", "id is missing: the id of the workspace to register")
     if not ids.is_uuid(named):
-        raise Refusal("invalid-id", f"{named[:64]} is not a workspace id: it is a UUID")
+        raise ApiError("invalid-id", f"{named[:64]} is not a workspace id: it is a UUID")
     _check_card(body.agent_card)
     url = addresses.with_plain_scheme((body.url or "").strip())
     if len(url) > URL_LONGEST:
-        raise Refusal("invalid-url", f"url is longer than {URL_LONGEST} characters")
-    return Application(
+        raise ApiError("invalid-url", f"url is longer than {URL_LONGEST} characters")
+    return RegistrationRequest(
         workspace_id=named,
         agent_card=body.agent_card,
         url=url,
@@ -153,7 +158,7 @@ def _signed(card_signature: str) -> dict[str, Any]:
     return {} if card_signature == "unsigned" else {"card_signature": card_signature}
 
 
-def _membership(membership: Membership) -> dict[str, Any]:
+def _membership(membership: RegistrationResult) -> dict[str, Any]:
     body: dict[str, Any] = {
         "status": "registered",
         "workspace_id": membership.workspace.id,

@@ -1,17 +1,17 @@
 """Secrets of a workspace and of its organisation, the model of a workspace, and the key of the house."""
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import secrets as shapes
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.rotation import Rotation
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.rotation import KeyRotation
 from molecule_platform.services.secrets import SecretService
 
 
-class SecretRoutes:
+class SecretHandlers:
     """Serves /workspaces/{id}/secrets, /workspaces/{id}/model, /settings/secrets and /admin/secrets."""
 
-    def __init__(self, secrets: SecretService, rotation: Rotation) -> None:
+    def __init__(self, secrets: SecretService, rotation: KeyRotation) -> None:
         self._secrets = secrets
         self._rotation = rotation
 
@@ -30,48 +30,48 @@ class SecretRoutes:
             "model.choose": self.choose_model,
         }
 
-    async def listing(self, call: Call) -> Reply:
+    async def listing(self, call: Call) -> Response:
         """The keys that hold a value."""
         org_id, workspace = _place(call)
-        return Reply(await self._secrets.listing(org_id, workspace))
+        return Response(await self._secrets.listing(org_id, workspace))
 
-    async def values(self, call: Call) -> Reply:
+    async def values(self, call: Call) -> Response:
         """The values, for the workspace itself."""
-        return Reply(await self._secrets.values(_by(call), call.workspace))
+        return Response(await self._secrets.values(_by(call), call.workspace))
 
-    async def put(self, call: Call) -> Reply:
+    async def put(self, call: Call) -> Response:
         """Keep a value."""
         body: shapes.PutSecret = call.body
         org_id, workspace = _place(call)
         needs_restart = await self._secrets.put(_by(call), org_id, workspace, body.key, body.value)
-        return Reply({"status": "saved", "key": body.key, "needs_restart": needs_restart})
+        return Response({"status": "saved", "key": body.key, "needs_restart": needs_restart})
 
-    async def delete(self, call: Call) -> Reply:
+    async def delete(self, call: Call) -> Response:
         """Forget a value."""
         org_id, workspace = _place(call)
         await self._secrets.delete(_by(call), org_id, workspace, call.path["key"])
-        return Reply({"status": "deleted", "key": call.path["key"]})
+        return Response({"status": "deleted", "key": call.path["key"]})
 
-    async def model(self, call: Call) -> Reply:
+    async def model(self, call: Call) -> Response:
         """The model of a workspace."""
         model = await self._secrets.model(_by(call), call.workspace)
-        return Reply({"model": model or "", "source": "workspace_secrets" if model else "default"})
+        return Response({"model": model or "", "source": "workspace_secrets" if model else "default"})
 
-    async def choose_model(self, call: Call) -> Reply:
+    async def choose_model(self, call: Call) -> Response:
         """Choose the model of a workspace, or go back to the default."""
         body: shapes.ChooseModel = call.body
         await self._secrets.choose_model(_by(call), call.workspace, body.model)
-        return Reply({"status": "saved", "model": body.model} if body.model else {"status": "cleared"})
+        return Response({"status": "saved", "model": body.model} if body.model else {"status": "cleared"})
 
-    async def rotate_key(self, call: Call) -> Reply:
+    async def rotate_key(self, call: Call) -> Response:
         """Seal everything with a new key."""
         done = await self._rotation.rotate(_by(call), call.principal.org_id)
         rotated = {"key_id": done.key_id, "resealed": done.resealed, "failed_keys": done.failed_keys}
-        return Reply({"status": "rotated", **rotated})
+        return Response({"status": "rotated", **rotated})
 
 
-def _by(call: Call) -> Actor:
-    return Actor(call.principal.text, call.request_id)
+def _by(call: Call) -> AuditActor:
+    return AuditActor(call.principal.text, call.request_id)
 
 
 def _place(call: Call) -> tuple[str, Workspace | None]:

@@ -1,15 +1,15 @@
 """The platform's own keys."""
 
-from molecule_platform.api.calls import Call, Handler, Reply
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.signing import Signing
+from molecule_platform.api.calls import Call, Handler, Response
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.signing import SigningKeyService
 from molecule_wire import times
 
 
-class SigningRoutes:
+class SigningKeyHandlers:
     """Serves /.well-known/jwks.json and /admin/keys."""
 
-    def __init__(self, signing: Signing, issuer: str) -> None:
+    def __init__(self, signing: SigningKeyService, issuer: str) -> None:
         self._signing = signing
         self._issuer = issuer
 
@@ -17,15 +17,15 @@ class SigningRoutes:
         """The handlers by route."""
         return {"jwks": self.jwks, "key.rotate": self.rotate}
 
-    async def jwks(self, _call: Call) -> Reply:
+    async def jwks(self, _call: Call) -> Response:
         """The keys with which signatures of this platform are checked."""
         document = await self._signing.document(self._issuer)
-        return Reply(document, 200, (("cache-control", "max-age=300"),))
+        return Response(document, 200, (("cache-control", "max-age=300"),))
 
-    async def rotate(self, call: Call) -> Reply:
+    async def rotate(self, call: Call) -> Response:
         """Make new keys to sign with."""
-        by = Actor(call.principal.text, call.request_id)
+        by = AuditActor(call.principal.text, call.request_id)
         done = await self._signing.rotate(by, call.principal.org_id)
         signs_at = times.format_time(done.signs_at)
         rotated = {"keys": done.living, "signs_at": signs_at, "retired": done.retired}
-        return Reply({"status": "rotated", **rotated})
+        return Response({"status": "rotated", **rotated})

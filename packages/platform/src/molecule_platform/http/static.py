@@ -3,7 +3,7 @@
 import mimetypes
 from pathlib import Path
 
-from molecule_platform.api.calls import Reply
+from molecule_platform.api.calls import Response
 
 _CSP = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
@@ -12,7 +12,7 @@ _CSP = (
 _KEPT_FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 
-class Pages:
+class StaticFiles:
     """The built canvas. Assets carry their hash in their names, so browsers may keep them."""
 
     def __init__(self, folder: Path) -> None:
@@ -22,7 +22,7 @@ class Pages:
             if path.is_file()
         }
 
-    def __call__(self, method: str, path: str) -> Reply | None:
+    def __call__(self, method: str, path: str) -> Response | None:
         """The page or asset at a path, None when there is none."""
         if method not in ("GET", "HEAD"):
             return None
@@ -35,9 +35,9 @@ class Pages:
             kind += "; charset=utf-8"
         keep = _KEPT_FOR_A_YEAR if name.startswith("/assets/") else "no-cache"
         headers = (("content-security-policy", _CSP), ("cache-control", keep))
-        return Reply(content, 200, headers, kind)
+        return Response(content, 200, headers, kind)
 
 
-def _not_built() -> Reply:
+def _not_built() -> Response:
     text = b"Molecule is running. The canvas is not built: run `make up`, or use the `molecule` command.\n"
-    return Reply(text, 200, (), "text/plain; charset=utf-8")
+    return Response(text, 200, (), "text/plain; charset=utf-8")

@@ -3,13 +3,13 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import tokens as shapes
 from molecule_platform.api.nouns.workspaces import NewEnrolment
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.clock import Clock
-from molecule_platform.services.authority import Authority
-from molecule_platform.services.tokens import Minted, Tokens, TokenWish, token_row
+from molecule_platform.services.authority import Authorizer
+from molecule_platform.services.tokens import IssuedToken, NewTokenRequest, TokenService, token_row
 from molecule_wire import times
 
 OVERLAP_MOST_SECONDS = 3600
@@ -17,10 +17,10 @@ ENROLMENT_MOST_SECONDS = 86_400
 _SHOWN_ONCE = "keep this token now: it is shown once"
 
 
-class TokenRoutes:
+class TokenHandlers:
     """Serves /workspaces/{id}/tokens and /org/tokens."""
 
-    def __init__(self, tokens: Tokens, authority: Authority, clock: Clock) -> None:
+    def __init__(self, tokens: TokenService, authority: Authorizer, clock: Clock) -> None:
         self._tokens = tokens
         self._authority = authority
         self._clock = clock
@@ -38,32 +38,32 @@ class TokenRoutes:
             "org-token.delete": self.org_delete,
         }
 
-    async def listing(self, call: Call) -> Reply:
+    async def listing(self, call: Call) -> Response:
         """The living tokens of a workspace."""
         rows = [token_row(token) for token in await self._tokens.of_workspace(call.workspace)]
-        asked: shapes.ListTokens = call.asked
-        return Reply({"tokens": rows[asked.offset : asked.offset + asked.limit], "count": len(rows)})
+        asked: shapes.ListTokens = call.query_params
+        return Response({"tokens": rows[asked.offset : asked.offset + asked.limit], "count": len(rows)})
 
-    async def create(self, call: Call) -> Reply:
+    async def create(self, call: Call) -> Response:
         """A further token of a workspace."""
         wish = self._wish(call.body)
         minted = await self._tokens.mint_for_workspace(call.principal, call.workspace, wish)
-        return Reply(_minted(minted), 201)
+        return Response(_minted(minted), 201)
 
-    async def rotate(self, call: Call) -> Reply:
+    async def rotate(self, call: Call) -> Response:
         """A new token for the one presented."""
         body: shapes.RotateToken = call.body
         if not 0 <= body.overlap_seconds <= OVERLAP_MOST_SECONDS:
             raise invalid("overlap_seconds", f"overlap_seconds is between 0 and {OVERLAP_MOST_SECONDS}")
         overlap = timedelta(seconds=body.overlap_seconds)
-        return Reply(_minted(await self._tokens.rotate(call.principal, call.workspace, overlap)), 201)
+        return Response(_minted(await self._tokens.rotate(call.principal, call.workspace, overlap)), 201)
 
-    async def delete(self, call: Call) -> Reply:
+    async def delete(self, call: Call) -> Response:
         """End a token of a workspace."""
         await self._tokens.revoke(call.principal, call.workspace, call.path["token_id"])
-        return Reply({"status": "revoked"})
+        return Response({"status": "revoked"})
 
-    async def enrol(self, call: Call) -> Reply:
+    async def enrol(self, call: Call) -> Response:
         """A single-use token for a replaced machine."""
         body: NewEnrolment = call.body
         if not 1 <= body.ttl_seconds <= ENROLMENT_MOST_SECONDS:
@@ -71,14 +71,14 @@ class TokenRoutes:
         lives = timedelta(seconds=body.ttl_seconds)
         secret, issued = await self._tokens.new_enrolment(call.principal, call.workspace, lives)
         expires_at = times.format_time(issued.expires_at)
-        return Reply({"enrolment_token": secret, "scopes": issued.scopes, "expires_at": expires_at}, 201)
+        return Response({"enrolment_token": secret, "scopes": issued.scopes, "expires_at": expires_at}, 201)
 
-    async def org_listing(self, call: Call) -> Reply:
+    async def org_listing(self, call: Call) -> Response:
         """The living tokens of the organisation."""
         rows = [token_row(token) for token in await self._tokens.of_org(call.principal)]
-        return Reply({"tokens": rows, "count": len(rows)})
+        return Response({"tokens": rows, "count": len(rows)})
 
-    async def org_create(self, call: Call) -> Reply:
+    async def org_create(self, call: Call) -> Response:
         """A token of the organisation."""
         body: shapes.NewOrgToken = call.body
         minter = call.principal
@@ -88,15 +88,15 @@ class TokenRoutes:
         row = {
             name: token_row(minted.token)[name] for name in ("id", "prefix", "name", "scopes", "expires_at")
         }
-        return Reply(row | {"auth_token": minted.secret, "warning": _SHOWN_ONCE})
+        return Response(row | {"auth_token": minted.secret, "warning": _SHOWN_ONCE})
 
-    async def org_delete(self, call: Call) -> Reply:
+    async def org_delete(self, call: Call) -> Response:
         """End a token of the organisation."""
         await self._tokens.revoke(call.principal, None, call.path["token_id"])
-        return Reply({"revoked": call.path["token_id"]})
+        return Response({"revoked": call.path["token_id"]})
 
-    def _wish(self, body: shapes.NewToken) -> TokenWish:
-        return TokenWish(body.name or "", tuple(body.scopes or ()), self._expiry(body))
+    def _wish(self, body: shapes.NewToken) -> NewTokenRequest:
+        return NewTokenRequest(body.name or "", tuple(body.scopes or ()), self._expiry(body))
 
     def _expiry(self, body: shapes.NewToken) -> datetime | None:
         if body.ttl_seconds is not None and body.expires_at is not None:
@@ -113,7 +113,7 @@ class TokenRoutes:
             raise invalid("expires_at", str(problem)) from problem
 
 
-def _minted(minted: Minted) -> dict[str, Any]:
+def _minted(minted: IssuedToken) -> dict[str, Any]:
     row = token_row(minted.token)
     return {
         "auth_token": minted.secret,

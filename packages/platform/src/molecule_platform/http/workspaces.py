@@ -5,26 +5,26 @@ from typing import Any
 
 from msgspec import UNSET
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import workspaces as shapes
 from molecule_platform.domain import addresses, refusals
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import STATUSES, Workspace, check_choice, invalid
 from molecule_platform.http.paging import next_cursor
 from molecule_platform.services.authority import removed_at
-from molecule_platform.services.creation import Created, Plan
-from molecule_platform.services.directory import Asked, Directory
-from molecule_platform.services.lives import Lives
+from molecule_platform.services.creation import CreatedWorkspace, NewWorkspace
+from molecule_platform.services.directory import Directory, DirectoryQuery
+from molecule_platform.services.lives import LifecycleServices
 from molecule_wire import ids
 
 JOIN_PROGRAM = (resources.files("molecule_platform") / "demo" / "hello.py").read_text(encoding="utf-8")
 """How an agent joins: the one text of it, which the pages and the canvas show as well."""
 
 
-class WorkspaceRoutes:
+class WorkspaceHandlers:
     """Serves /workspaces and what belongs to one workspace's life."""
 
-    def __init__(self, lives: Lives, directory: Directory) -> None:
+    def __init__(self, lives: LifecycleServices, directory: Directory) -> None:
         self._lives = lives
         self._directory = directory
 
@@ -44,7 +44,7 @@ class WorkspaceRoutes:
             "workspace.wake": self.wake,
         }
 
-    async def create(self, call: Call) -> Reply:
+    async def create(self, call: Call) -> Response:
         """A new workspace; an external one with everything its agent needs to connect."""
         created = await self._lives.creation.create(_plan(call.body), call.principal)
         workspace = created.workspace
@@ -54,14 +54,14 @@ class WorkspaceRoutes:
         else:
             body["awareness_namespace"] = workspace.awareness_namespace
             body["workspace_access"] = workspace.workspace_access
-        return Reply(body, 201)
+        return Response(body, 201)
 
-    async def listing(self, call: Call) -> Reply:
+    async def listing(self, call: Call) -> Response:
         """The organisation, a page at a time."""
-        asked: shapes.ListWorkspaces = call.asked
+        asked: shapes.ListWorkspaces = call.query_params
         if asked.parent_id is not None and not ids.is_uuid(asked.parent_id):
-            raise Refusal("invalid-id", "parent_id is not a workspace id: it is a UUID")
-        wanted = Asked(
+            raise ApiError("invalid-id", "parent_id is not a workspace id: it is a UUID")
+        wanted = DirectoryQuery(
             limit=asked.limit,
             cursor=asked.cursor,
             q=asked.q,
@@ -70,78 +70,80 @@ class WorkspaceRoutes:
             include_removed=asked.include_removed,
         )
         page = await self._directory.listing(call.principal, wanted)
-        return Reply(page.rows, headers=next_cursor(page.next_cursor))
+        return Response(page.rows, headers=next_cursor(page.next_cursor))
 
-    async def show(self, call: Call) -> Reply:
+    async def show(self, call: Call) -> Response:
         """One workspace; a removed one only for operators who ask for it."""
-        asked: shapes.ShowWorkspace = call.asked
+        asked: shapes.ShowWorkspace = call.query_params
         if call.workspace.removed and not asked.include_removed:
             raise refusals.workspace_removed(call.workspace.id, removed_at(call.workspace))
-        return Reply(await self._directory.row(call.principal, call.workspace))
+        return Response(await self._directory.row(call.principal, call.workspace))
 
-    async def change(self, call: Call) -> Reply:
+    async def change(self, call: Call) -> Response:
         """Change some of its fields, or move it in the tree."""
         needs_restart = await self._lives.changes.apply(call.workspace, _given(call.body), call.principal)
-        return Reply({"status": "updated"} | ({"needs_restart": True} if needs_restart else {}))
+        return Response({"status": "updated"} | ({"needs_restart": True} if needs_restart else {}))
 
-    async def state(self, call: Call) -> Reply:
+    async def state(self, call: Call) -> Response:
         """Whether the agent should go on."""
-        return Reply(await self._directory.state(call.workspace))
+        return Response(await self._directory.state(call.workspace))
 
-    async def pause(self, call: Call) -> Reply:
+    async def pause(self, call: Call) -> Response:
         """Pause it and all below it."""
         count = await self._lives.lifecycle.pause(call.workspace, call.principal)
-        return Reply({"status": "paused", "paused_count": count})
+        return Response({"status": "paused", "paused_count": count})
 
-    async def resume(self, call: Call) -> Reply:
+    async def resume(self, call: Call) -> Response:
         """Undo a pause."""
         statuses = await self._lives.lifecycle.resume(call.workspace)
-        return Reply({"status": statuses[0], "resumed_count": len(statuses)})
+        return Response({"status": statuses[0], "resumed_count": len(statuses)})
 
-    async def restart(self, call: Call) -> Reply:
+    async def restart(self, call: Call) -> Response:
         """Restart its agent, or ask an external one to."""
         body: shapes.RestartWorkspace = call.body
-        asked: shapes.RestartQuery = call.asked
+        asked: shapes.RestartQuery = call.query_params
         if body.template or body.apply_template or body.rebuild_config:
             raise invalid("template", "this platform has no templates yet: restart without one")
         reset = bool(body.reset or asked.reset)
         done = await self._lives.restarts.restart(call.workspace, reset)
         if done.config_dir is None:
-            return Reply({"status": done.status, "signal": "restart"})
-        return Reply({"status": done.status, "config_dir": done.config_dir, "reset_session": reset})
+            return Response({"status": done.status, "signal": "restart"})
+        return Response({"status": done.status, "config_dir": done.config_dir, "reset_session": reset})
 
-    async def hibernate(self, call: Call) -> Reply:
+    async def hibernate(self, call: Call) -> Response:
         """Stop its agent until something is wanted of it."""
-        asked: shapes.HibernateQuery = call.asked
+        asked: shapes.HibernateQuery = call.query_params
         await self._lives.hibernation.hibernate(call.workspace, asked.force)
-        return Reply({"status": "hibernated"})
+        return Response({"status": "hibernated"})
 
-    async def wake(self, call: Call) -> Reply:
+    async def wake(self, call: Call) -> Response:
         """Wake its agent if it sleeps."""
         status = await self._lives.hibernation.wake(call.workspace)
-        return Reply({"status": status}, 202 if status == "provisioning" else 200)
+        return Response({"status": status}, 202 if status == "provisioning" else 200)
 
-    async def delete(self, call: Call) -> Reply:
+    async def delete(self, call: Call) -> Response:
         """Remove it and all below it; a parent asks for confirmation first."""
-        asked: shapes.DeleteWorkspace = call.asked
+        asked: shapes.DeleteWorkspace = call.query_params
         if call.workspace.removed and not asked.purge:
             raise refusals.workspace_removed(call.workspace.id, removed_at(call.workspace))
         done = await self._lives.lifecycle.remove(call.workspace, asked.confirm, asked.purge, call.principal)
         if done.stop_failures:
             sentence = "removed, but some of their agents may still run: they are stopped again and again"
             failures: list[Any] = done.stop_failures
-            raise Refusal("internal", sentence, removed_count=done.removed, stop_failures=failures)
-        return Reply({"status": "purged" if asked.purge else "removed", "cascade_deleted": done.removed - 1})
+            raise ApiError("internal", sentence, removed_count=done.removed, stop_failures=failures)
+        return Response(
+            {"status": "purged" if asked.purge else "removed", "cascade_deleted": done.removed - 1}
+        )
 
 
-def _plan(body: shapes.CreateWorkspace) -> Plan:
+def _plan(body: shapes.CreateWorkspace) -> NewWorkspace:
     if body.template:
         raise invalid("template", "this platform has no templates yet: create the workspace without one")
     if body.initial_memories:
         raise invalid("initial_memories", "this platform keeps no memories yet: create it without them")
     position = body.canvas or shapes.Position()
     url = addresses.with_plain_scheme(body.url or "")
-    return Plan(
+    return NewWorkspace(
         name=body.name,
         role=body.role or "",
         tier=2 if body.tier is None else body.tier,
@@ -174,11 +176,11 @@ def _given(body: shapes.ChangeWorkspace) -> dict[str, Any]:
 
 def _workspace_id(field: str, given: str | None) -> str | None:
     if given is not None and not ids.is_uuid(given):
-        raise Refusal("invalid-id", f"{field} is not a workspace id: it is a UUID")
+        raise ApiError("invalid-id", f"{field} is not a workspace id: it is a UUID")
     return None if given is None else given.lower()
 
 
-def connection(created: Created, base_url: str) -> dict[str, Any]:
+def connection(created: CreatedWorkspace, base_url: str) -> dict[str, Any]:
     """Everything an agent's author copies to connect; shown once."""
     workspace = created.workspace
     return {

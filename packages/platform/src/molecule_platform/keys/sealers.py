@@ -8,7 +8,7 @@ from molecule_platform.keys.sealing import KeyProblem, Keyring, Sealed
 from molecule_platform.ports.secrets import SealedLine
 from molecule_platform.ports.signing import Signer, SigningKey
 from molecule_platform.services.registration import dispatch_seal_context
-from molecule_platform.services.rotation import LineSealing, TextSealing
+from molecule_platform.services.rotation import SealedColumn, SealedTextColumn
 from molecule_platform.services.secrets import Sealing
 from molecule_platform.services.signing import seal_context
 
@@ -34,7 +34,7 @@ def for_texts(keyring: Keyring) -> Callable[[str, str], str]:
     return lambda plaintext, bound_to: texts.seal_text(keyring, plaintext, bound_to)
 
 
-def for_places(keyring: Keyring) -> TextSealing:
+def for_places(keyring: Keyring) -> SealedTextColumn:
     """A text in its place, sealed and opened."""
 
     def open_sealed(line: str, bound_to: str) -> str:
@@ -43,7 +43,7 @@ def for_places(keyring: Keyring) -> TextSealing:
         except KeyProblem as problem:
             raise ValueError(str(problem)) from problem
 
-    return TextSealing(for_texts(keyring), open_sealed)
+    return SealedTextColumn(for_texts(keyring), open_sealed)
 
 
 def for_signing(keyring: Keyring) -> Callable[[SigningKey], Signer]:
@@ -71,7 +71,7 @@ def opens_signing(keyring: Keyring) -> Callable[[SigningKey], bool]:
     return opens
 
 
-def for_lines(keyring: Keyring) -> LineSealing:
+def for_lines(keyring: Keyring) -> SealedColumn:
     """The sealed line of a workspace."""
 
     def seal(line: SealedLine, plaintext: str) -> str:
@@ -83,7 +83,7 @@ def for_lines(keyring: Keyring) -> LineSealing:
         except KeyProblem as problem:
             raise ValueError(str(problem)) from problem
 
-    return LineSealing(seal, open_sealed)
+    return SealedColumn(seal, open_sealed)
 
 
 def dispatch_secret(keyring: Keyring, workspace: Workspace) -> str | None:

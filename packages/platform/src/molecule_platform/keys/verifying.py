@@ -16,7 +16,7 @@ _Check = Callable[[bytes, bytes], None]
 _HASH = hashes.SHA256()
 
 
-class _Unusable(Exception):
+class UnusableKey(Exception):
     """This is no key for the algorithm."""
 
 
@@ -24,7 +24,7 @@ def verify(key: Mapping[str, Any], alg: str, signature: bytes, said: bytes) -> b
     """Whether the key, a JWK, made the signature; None if it is no key for the algorithm."""
     try:
         check = _checks(key, alg)
-    except (_Unusable, ValueError, UnsupportedAlgorithm):
+    except (UnusableKey, ValueError, UnsupportedAlgorithm):
         return None
     try:
         check(signature, said)
@@ -35,13 +35,13 @@ def verify(key: Mapping[str, Any], alg: str, signature: bytes, said: bytes) -> b
 
 def _checks(key: Mapping[str, Any], alg: str) -> _Check:
     if key.get("use", "sig") != "sig" or key.get("alg", alg) != alg:
-        raise _Unusable
+        raise UnusableKey
     operations = key.get("key_ops")
     if operations is not None and (not isinstance(operations, list) or "verify" not in operations):
-        raise _Unusable
+        raise UnusableKey
     readers = {"ES256": _p256, "RS256": _rs256, "PS256": _ps256, "EdDSA": _ed25519}
     if alg not in readers:
-        raise _Unusable
+        raise UnusableKey
     return readers[alg](key)
 
 
@@ -73,7 +73,7 @@ def _rsa(key: Mapping[str, Any]) -> rsa.RSAPublicKey:
     _of_kind(key, kty="RSA")
     modulus, exponent = _number(key, "n"), _number(key, "e")
     if modulus.bit_length() not in RSA_BITS or exponent.bit_length() > 32:
-        raise _Unusable
+        raise UnusableKey
     return rsa.RSAPublicNumbers(exponent, modulus).public_key()
 
 
@@ -84,7 +84,7 @@ def _ed25519(key: Mapping[str, Any]) -> _Check:
 
 def _of_kind(key: Mapping[str, Any], **kind: str) -> None:
     if any(key.get(name) != value for name, value in kind.items()):
-        raise _Unusable
+        raise UnusableKey
 
 
 def _number(key: Mapping[str, Any], name: str) -> int:
@@ -94,8 +94,8 @@ def _number(key: Mapping[str, Any], name: str) -> int:
 def _bytes(key: Mapping[str, Any], name: str) -> bytes:
     text = key.get(name)
     if not isinstance(text, str):
-        raise _Unusable
+        raise UnusableKey
     try:
         return assertions.decoded(text)
     except assertions.AssertionRefused:
-        raise _Unusable from None
+        raise UnusableKey from None

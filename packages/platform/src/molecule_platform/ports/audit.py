@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Deed:
+class AuditEntry:
     """One row of `security_log`. `object` names what was touched and never holds a value."""
 
     org_id: str
@@ -17,13 +17,13 @@ class Deed:
     created_at: datetime
 
 
-class Audit(Protocol):
+class AuditLog(Protocol):
     """Verbs on the security log: it is only added to, and pruned by age."""
 
-    def note(self, deed: Deed) -> None:
+    def note(self, deed: AuditEntry) -> None:
         """Keep what somebody did."""
         ...
 
-    def newest(self, org_id: str, limit: int) -> list[Deed]:
+    def newest(self, org_id: str, limit: int) -> list[AuditEntry]:
         """The newest deeds of an organisation, newest first."""
         ...

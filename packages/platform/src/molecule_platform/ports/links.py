@@ -12,7 +12,7 @@ from molecule_wire.values import value
 
 
 @value
-class Dispatch:
+class Delivery:
     """One attempt to hand a message to an agent that has a URL."""
 
     target: Workspace
@@ -24,7 +24,7 @@ class Dispatch:
 
 
 @value
-class Said:
+class AgentEvent:
     """One event of a task as its agent said it, and what of it decides anything."""
 
     kind: EventKind
@@ -41,12 +41,12 @@ class Said:
     """The payload under the ids that the sender knows, where that was written already."""
 
 
-Tell = Callable[[Sequence[Said]], Awaitable[None]]
+Tell = Callable[[Sequence[AgentEvent]], Awaitable[None]]
 """Takes what the agent said, in order; returns when it is on disk. What it raises ends the reading."""
 
 
 @value
-class Answered:
+class Completed:
     """The agent's answer: JSON bytes of the result in the dialect of the message, or of a JSON-RPC error.
 
     With neither, the answer is what was told as events.
@@ -59,14 +59,14 @@ class Answered:
 
 
 @value
-class Working:
+class InProgress:
     """The agent took the work and is not done: it must be asked, by the id of its task if it gave one."""
 
     task_id: str | None
 
 
 @value
-class Unanswered:
+class DeliveryFailed:
     """No usable answer came: a code of the shared table, and whether another try makes sense.
 
     `forgotten` is an agent that does not know the task it was asked about.
@@ -86,7 +86,7 @@ class Unanswered:
         return self.delivery_confirmed or (self.agent_status is not None and self.code != "peer-busy")
 
 
-ASKED_AGAIN = Unanswered(
+RETRY_REQUESTED = DeliveryFailed(
     "peer-unavailable",
     "the agent failed and asks for the message again",
     retryable=True,
@@ -95,11 +95,11 @@ ASKED_AGAIN = Unanswered(
 )
 
 
-class AskedAgain(Exception):
+class RetryRequested(Exception):
     """The agent has failed and asks for the message again: the end of its task is not told as an answer."""
 
 
-class AnswerTooLong(Exception):
+class ResponseTooLarge(Exception):
     """An agent said more than one answer may hold. The message ends: a second stream would say the same."""
 
     def __init__(self, sentence: str) -> None:
@@ -107,33 +107,35 @@ class AnswerTooLong(Exception):
         self.sentence = sentence
 
 
-class AgentLink(Protocol):
+class AgentClient(Protocol):
     """A way to reach an agent.
 
     Every fault of the agent or the network comes back as `Unanswered`; only cancellation, `AnswerTooLong` and
     what `tell` raises, is raised. The caller's credential is not known here and so cannot be sent.
     """
 
-    async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:
+    async def deliver(self, dispatch: Delivery, tell: Tell) -> Completed | InProgress | DeliveryFailed:
         """Hand the message over and wait for the outcome, for at most `dispatch.seconds`."""
         ...
 
-    async def follow(self, dispatch: Dispatch, task_id: str, tell: Tell) -> Answered | Working | Unanswered:
+    async def follow(
+        self, dispatch: Delivery, task_id: str, tell: Tell
+    ) -> Completed | InProgress | DeliveryFailed:
         """Go on hearing a task that the agent works on: the task as it stands first, then what is new."""
         ...
 
-    async def look(self, dispatch: Dispatch, task_id: str) -> Said | Unanswered:
+    async def look(self, dispatch: Delivery, task_id: str) -> AgentEvent | DeliveryFailed:
         """Ask how a task does."""
         ...
 
-    async def cancel(self, dispatch: Dispatch, task_id: str, said: JSONObject | None = None) -> Any:
+    async def cancel(self, dispatch: Delivery, task_id: str, said: JSONObject | None = None) -> Any:
         """Ask the agent to stop, in the words of whoever wants it. What it answers decides nothing."""
         ...
 
 
-class RelayLink(Protocol):
+class PassthroughClient(Protocol):
     """A way to ask an agent what only it understands."""
 
-    async def relay(self, dispatch: Dispatch) -> Answered | Unanswered:
+    async def relay(self, dispatch: Delivery) -> Completed | DeliveryFailed:
         """Ask in the caller's own bytes."""
         ...

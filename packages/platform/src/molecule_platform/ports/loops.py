@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Protocol
 
 
-class Loops(Protocol):
+class LoopLeases(Protocol):
     """Verbs on loops. Times are the store's own: the clocks of replicas differ."""
 
     def claim(self, name: str, owner: str, lasts: timedelta) -> int | None:

@@ -6,7 +6,13 @@ from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
 from molecule_platform.domain.events import Transition
-from molecule_platform.domain.messages import Held, InWork, Message, Outcome, Waiting
+from molecule_platform.domain.messages import (
+    ActiveMessage,
+    HeldMessage,
+    Message,
+    MessageOutcome,
+    QueuedMessage,
+)
 from molecule_wire.values import value
 
 
@@ -92,7 +98,7 @@ class Mailbox(Protocol):
         """Whether the message still waits for its outcome."""
         ...
 
-    def in_work(self, workspace_id: str, now: datetime) -> list[InWork]:
+    def in_work(self, workspace_id: str, now: datetime) -> list[ActiveMessage]:
         """The messages that a workspace is working on, oldest first."""
         ...
 
@@ -142,11 +148,11 @@ class Mailbox(Protocol):
         """Whether the workspace has an open message of that context."""
         ...
 
-    def waiting(self, target_id: str) -> list[Waiting]:
+    def waiting(self, target_id: str) -> list[QueuedMessage]:
         """Every open message of a workspace, oldest first, for choosing the next."""
         ...
 
-    def first_waiting(self, target_id: str, now: datetime, limit: int) -> list[Waiting]:
+    def first_waiting(self, target_id: str, now: datetime, limit: int) -> list[QueuedMessage]:
         """What is leased, and of what waits the first in the order of `messages.in_order`."""
         ...
 
@@ -200,7 +206,7 @@ class Mailbox(Protocol):
         ...
 
     def settle(
-        self, message_id: str, outcome: Outcome, at: datetime, epoch: int | None = None
+        self, message_id: str, outcome: MessageOutcome, at: datetime, epoch: int | None = None
     ) -> Message | None:
         """End an open message; None when it is not open or the epoch is gone."""
         ...
@@ -245,11 +251,11 @@ class Mailbox(Protocol):
         """Messages whose inbox lease ran out, without their bodies."""
         ...
 
-    def orphaned(self, alive: Collection[str], limit: int) -> list[Held]:
+    def orphaned(self, alive: Collection[str], limit: int) -> list[HeldMessage]:
         """Dispatch leases of replicas that are not among the living."""
         ...
 
-    def dispatched_by(self, owner: str, before: datetime) -> list[Held]:
+    def dispatched_by(self, owner: str, before: datetime) -> list[HeldMessage]:
         """Dispatch leases of one replica, taken before that time."""
         ...
 

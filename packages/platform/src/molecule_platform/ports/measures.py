@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Measures(Protocol):
+class DeliveryMetrics(Protocol):
     """Somebody who counts; nothing may depend on it."""
 
     def taken(self, waited_seconds: float) -> None:

@@ -5,7 +5,7 @@ from typing import Protocol
 from molecule_platform.ports.plugin_sources import StagedPlugin
 
 
-class PluginHomes(Protocol):
+class PluginDirectories(Protocol):
     """The `plugins` folder in the configuration of each agent."""
 
     async def place(self, workspace_id: str, staged: StagedPlugin) -> None:

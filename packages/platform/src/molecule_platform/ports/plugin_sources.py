@@ -38,7 +38,7 @@ class Resolved:
 
 
 class PluginSource(Protocol):
-    """One scheme. It says no with a `Refusal`, or with an error of the plugin SDK."""
+    """One scheme. It says no with an `ApiError`, or with an error of the plugin SDK."""
 
     @property
     def scheme(self) -> str:
@@ -77,7 +77,7 @@ class StagedPlugin:
     warnings: tuple[str, ...] = ()
 
 
-class PluginStock(Protocol):
+class PluginCache(Protocol):
     """Every scheme, and what was fetched: the same tree is fetched once."""
 
     @property

@@ -90,7 +90,7 @@ class Outbox(Protocol):
 
 
 @dataclass(frozen=True)
-class Told:
+class WebhookResult:
     """How a webhook took a notification: the HTTP status, or None and why there is none."""
 
     status: int | None
@@ -108,9 +108,9 @@ class Told:
         return self.status == 410
 
 
-class Webhooks(Protocol):
+class WebhookSender(Protocol):
     """The way to a client's webhook."""
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Told:
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> WebhookResult:
         """POST once, no redirects; every fault of the other side comes back, only cancellation is raised."""
         ...

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Attempt:
+class IdempotentRequest:
     """The first request under a key. `status` is None while nobody knows how it ended."""
 
     scope: str
@@ -19,14 +19,14 @@ class Attempt:
     answer_sealed: str | None = None
 
 
-class Attempts(Protocol):
+class IdempotencyKeys(Protocol):
     """Verbs on attempts."""
 
-    def get(self, scope: str, key: str, now: datetime) -> Attempt | None:
+    def get(self, scope: str, key: str, now: datetime) -> IdempotentRequest | None:
         """The attempt under that key, unless it has expired."""
         ...
 
-    def begin(self, attempt: Attempt) -> None:
+    def begin(self, attempt: IdempotentRequest) -> None:
         """Keep a new attempt, over an expired one of the same key."""
         ...
 

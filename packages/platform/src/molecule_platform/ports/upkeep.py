@@ -7,7 +7,7 @@ from typing import Protocol
 from molecule_platform.domain.workspaces import Workspace
 
 
-class Upkeep(Protocol):
+class MaintenanceQueries(Protocol):
     """Verbs over the workspaces of every organisation."""
 
     def provisioned(self, statuses: Collection[str], after: str, limit: int) -> list[Workspace]:

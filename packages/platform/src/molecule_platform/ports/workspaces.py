@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from molecule_platform.domain.access import Member, Relation
+from molecule_platform.domain.access import Relation, TreeMember
 from molecule_platform.domain.visibility import Unclaimed
 from molecule_platform.domain.workspaces import Workspace
 
@@ -21,7 +21,7 @@ PRESENCE = (
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class PageCursor:
     """Where a workspace stands in the order of creation, in which pages come."""
 
     created_at: datetime
@@ -29,19 +29,19 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Found:
+class WorkspaceMatch:
     """A workspace on a page, and what it is to whoever looks."""
 
-    place: Place
+    place: PageCursor
     relation: Relation = "none"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WorkspaceFilter:
     """Which workspaces a page is about, and where it begins."""
 
     limit: int
-    after: Place | None = None
+    after: PageCursor | None = None
     statuses: tuple[str, ...] = ()
     parent_id: str | None = None
     include_removed: bool = False
@@ -77,7 +77,7 @@ class Workspaces(Protocol):
         """The workspace, removed ones too."""
         ...
 
-    def member(self, workspace_id: str) -> Member | None:
+    def member(self, workspace_id: str) -> TreeMember | None:
         """What the access rule needs of a workspace, removed ones too."""
         ...
 
@@ -139,13 +139,13 @@ class Workspaces(Protocol):
         """Who is above, nearest first, as far as the access rule looks; nobody above a removed one."""
         ...
 
-    def in_org(self, org_id: str, wanted: Wanted) -> list[Found]:
+    def in_org(self, org_id: str, wanted: WorkspaceFilter) -> list[WorkspaceMatch]:
         """A page of an organisation, oldest first."""
         ...
 
     def in_reach(
-        self, caller: Workspace, wanted: Wanted, relations: Collection[Relation], now: datetime
-    ) -> list[Found]:
+        self, caller: Workspace, wanted: WorkspaceFilter, relations: Collection[Relation], now: datetime
+    ) -> list[WorkspaceMatch]:
         """A page of those the caller may call and that are one of `relations` to it, oldest first."""
         ...
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from molecule_platform.domain import access, authorisation, principals, visibility
-from molecule_platform.domain.access import Member, Verdict
+from molecule_platform.domain.access import TreeMember, Verdict
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace, check_text, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.grants import AccessGrant
@@ -21,7 +21,7 @@ REASON_LONGEST = 1000
 
 
 @dataclass(frozen=True)
-class Edge:
+class GrantEdge:
     """What an operator asks for: a way from one workspace to another, for a while."""
 
     from_id: str
@@ -31,7 +31,7 @@ class Edge:
     bidirectional: bool = False
 
 
-class Access:
+class AccessGrants:
     """Explains the tree and keeps its extra edges."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class Access:
         """Each rule in order with its verdict, and what would change it."""
         own = principal.workspace_id
         if own is not None and caller.removeprefix("workspace:").lower() != own:
-            raise Refusal("forbidden", "a workspace may only ask about calls of its own")
+            raise ApiError("forbidden", "a workspace may only ask about calls of its own")
         if own is None and not principal.may("org.read"):
             raise authorisation.scope_required([authorisation.org_with("org.read")])
         return await self._storage.read(lambda tx: self._explain(tx, principal, caller, target))
@@ -87,7 +87,7 @@ class Access:
 
     # Granting
 
-    async def grant(self, principal: Principal, edge: Edge) -> AccessGrant:
+    async def grant(self, principal: Principal, edge: GrantEdge) -> AccessGrant:
         """Add an edge to the tree, for a while."""
         now = self._clock.now()
         check_text("reason", edge.reason, REASON_LONGEST)
@@ -99,7 +99,7 @@ class Access:
             raise invalid("to", "a workspace may always call itself")
         return await self._storage.write(lambda tx: self._grant(tx, principal, edge, now))
 
-    def _grant(self, tx: Transaction, principal: Principal, edge: Edge, now: datetime) -> AccessGrant:
+    def _grant(self, tx: Transaction, principal: Principal, edge: GrantEdge, now: datetime) -> AccessGrant:
         source = authority.living_of(tx, principal, edge.from_id, now)
         target = authority.living_of(tx, principal, edge.to_id, now)
         if source.org_id != target.org_id:
@@ -139,7 +139,7 @@ class Access:
         def work(tx: Transaction) -> None:
             grant = tx.grants.revoke(principal.org_id, grant_id, now)
             if grant is None:
-                raise Refusal("not-found", f"there is no access grant {grant_id[:64]} here")
+                raise ApiError("not-found", f"there is no access grant {grant_id[:64]} here")
             source = tx.workspaces.get(grant.from_id)
             if source is not None:
                 journal.note(tx, "ACCESS_REVOKED", source, now, **grant_row(grant))
@@ -169,7 +169,7 @@ def _visible(tx: Transaction, principal: Principal, named: str, now: datetime) -
     """The workspace of that id or principal, if it exists for who asks."""
     workspace_id = named.removeprefix("workspace:").lower()
     workspace = tx.workspaces.get(workspace_id) if ids.is_uuid(workspace_id) else None
-    if workspace is None or not visibility.exists_for(principal, workspace, now):
+    if workspace is None or not visibility.is_visible_to(principal, workspace, now):
         return None
     return workspace
 
@@ -189,7 +189,7 @@ def _mask(workspace_id: str, hidden: Mapping[str, str]) -> str:
     return hidden.get(workspace_id, workspace_id)
 
 
-def _masked(member: Member, hidden: Mapping[str, str]) -> Member:
+def _masked(member: TreeMember, hidden: Mapping[str, str]) -> TreeMember:
     parent_id = member.parent_id
     return member if parent_id is None else replace(member, parent_id=_mask(parent_id, hidden))
 
@@ -238,11 +238,11 @@ def _shown(
         return {"id": named[:64], "name": "unknown", "path": []}
     line = list(authority.line_above(tx, workspace))
     found = (tx.workspaces.get(workspace_id) for workspace_id in reversed(line))
-    known = (one for one in found if one is not None and visibility.exists_for(principal, one, now))
+    known = (one for one in found if one is not None and visibility.is_visible_to(principal, one, now))
     return {"id": workspace.id, "name": workspace.name, "path": [one.name for one in known]}
 
 
-def _remedies(caller: Member, target: Member, verdict: Verdict) -> list[dict[str, Any]]:
+def _remedies(caller: TreeMember, target: TreeMember, verdict: Verdict) -> list[dict[str, Any]]:
     """What an operator could do about a refusal by the tree."""
     if verdict.rule != "denied":
         return []

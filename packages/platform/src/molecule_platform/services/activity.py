@@ -5,21 +5,21 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from molecule_platform.domain import inbox, messages, responses
-from molecule_platform.domain.inbox import Peer
+from molecule_platform.domain.inbox import Sender
 from molecule_platform.domain.log_limits import loggable
-from molecule_platform.domain.messages import Message, Outcome
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.messages import Message, MessageOutcome
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, own_tasks, settlement
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.bells import Signals
 from molecule_wire import times
 
 
 @dataclass(frozen=True)
-class Reading:
+class PollResult:
     """One look into the log. `own` is the workspace reading itself, which counts as receiving."""
 
     workspace: Workspace
@@ -41,15 +41,15 @@ class Reading:
         return self.own and self.wanted.activity_type == "a2a_receive"
 
 
-class Activity:
+class ActivityPolling:
     """Lists activity; a row handed to its own agent counts as delivered to it."""
 
-    def __init__(self, storage: Storage, bells: Bells, clock: Clock) -> None:
+    def __init__(self, storage: Storage, bells: Signals, clock: Clock) -> None:
         self._storage = storage
         self._bells = bells
         self._clock = clock
 
-    async def read(self, reading: Reading, wait_seconds: float) -> list[dict[str, Any]]:
+    async def read(self, reading: PollResult, wait_seconds: float) -> list[dict[str, Any]]:
         """The rows asked for; with a wait, as soon as there is one."""
 
         async def look() -> list[dict[str, Any]] | None:
@@ -59,13 +59,13 @@ class Activity:
             return await self._read(reading)
         return await self._bells.wait_for(bells.mail(reading.workspace.id), look, wait_seconds) or []
 
-    async def _read(self, reading: Reading) -> list[dict[str, Any]]:
+    async def _read(self, reading: PollResult) -> list[dict[str, Any]]:
         rows, changes = await self._storage.read(lambda tx: self._look(tx, reading))
         if not changes:
             return rows
         return await self._storage.write(lambda tx: self._receive(tx, reading))
 
-    def _look(self, tx: Transaction, reading: Reading) -> tuple[list[dict[str, Any]], bool]:
+    def _look(self, tx: Transaction, reading: PollResult) -> tuple[list[dict[str, Any]], bool]:
         """The rows, and whether handing them out changes anything: an empty poll writes nothing."""
         found = self._found(tx, reading)
         if not reading.receives:
@@ -73,7 +73,7 @@ class Activity:
         new = any(row.message is not None and row.message.status == "accepted" for row in found)
         return self._shown(tx, reading, found), new or bool(self._passed(tx, reading))
 
-    def _found(self, tx: Transaction, reading: Reading) -> list[ActivityRow]:
+    def _found(self, tx: Transaction, reading: PollResult) -> list[ActivityRow]:
         wanted = replace(reading.wanted, is_mail=reading.is_mail)
         if reading.since_secs is not None:
             wanted = replace(wanted, since=self._clock.now() - timedelta(seconds=reading.since_secs))
@@ -86,7 +86,7 @@ class Activity:
             wanted = replace(wanted, oldest_first=True, only_open=True)
         return tx.activity.rows(reading.workspace.id, wanted)
 
-    def _receive(self, tx: Transaction, reading: Reading) -> list[dict[str, Any]]:
+    def _receive(self, tx: Transaction, reading: PollResult) -> list[dict[str, Any]]:
         now = self._clock.now()
         for message_id in self._passed(tx, reading):
             self._pass_cursor(tx, message_id)
@@ -99,7 +99,7 @@ class Activity:
                 _take(tx, row.message, now)
         return self._shown(tx, reading, found)
 
-    def _passed(self, tx: Transaction, reading: Reading) -> list[str]:
+    def _passed(self, tx: Transaction, reading: PollResult) -> list[str]:
         """Messages in the agent's hands that its cursor has passed since it last asked."""
         if reading.since_id is None:
             return []
@@ -113,9 +113,9 @@ class Activity:
         tx.mailbox.seen(message_id, now)
         message = tx.mailbox.get(message_id)
         if message is not None and message.kind == "reply":
-            settlement.settle(tx, message_id, Outcome("answered", task_state="completed"), now)
+            settlement.settle(tx, message_id, MessageOutcome("answered", task_state="completed"), now)
 
-    def _shown(self, tx: Transaction, reading: Reading, found: list[ActivityRow]) -> list[dict[str, Any]]:
+    def _shown(self, tx: Transaction, reading: PollResult, found: list[ActivityRow]) -> list[dict[str, Any]]:
         peers = peers_of(tx, [row.caller for row in found])
         return [
             wire_row(row, peers.get(row.caller), reading.base_url, reading.original_client) for row in found
@@ -131,27 +131,27 @@ def _take(tx: Transaction, message: Message, now: datetime) -> None:
         settlement.moved(tx, taken, now)
 
 
-def _cursor_lost(tx: Transaction, workspace: Workspace) -> Refusal:
+def _cursor_lost(tx: Transaction, workspace: Workspace) -> ApiError:
     oldest = tx.activity.rows(workspace.id, ActivityFilter(oldest_first=True, limit=1))
-    return Refusal(
+    return ApiError(
         "cursor-lost",
         "this cursor is unknown or pruned: read again without one",
         oldest_id=oldest[0].id if oldest else None,
     )
 
 
-def peers_of(tx: Transaction, callers: list[str]) -> dict[str, Peer]:
+def peers_of(tx: Transaction, callers: list[str]) -> dict[str, Sender]:
     """What receivers are told of the workspaces among some callers."""
-    found: dict[str, Peer] = {}
+    found: dict[str, Sender] = {}
     for caller in set(callers):
         workspace = tx.workspaces.get(inbox.peer_of(caller)) if inbox.peer_of(caller) else None
         if workspace is not None:
-            found[caller] = Peer(workspace.name, workspace.role)
+            found[caller] = Sender(workspace.name, workspace.role)
     return found
 
 
 def wire_row(
-    row: ActivityRow, peer: Peer | None, base_url: str, original_client: bool, said: str | None = None
+    row: ActivityRow, peer: Sender | None, base_url: str, original_client: bool, said: str | None = None
 ) -> dict[str, Any]:
     """An activity row with the members of both generations of clients.
 
@@ -183,9 +183,9 @@ def wire_row(
     if row.message is not None:
         shown |= {
             "kind": row.message.kind,
-            "data": inbox.received_data(
+            "data": inbox.activity_data(
                 row.message,
-                inbox.received(row.message).text if said is None else said,
+                inbox.read_stored(row.message).text if said is None else said,
                 row.id,
                 peer,
                 base_url,

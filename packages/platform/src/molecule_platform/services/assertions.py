@@ -10,7 +10,7 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import workspace_principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.signing import Signer
-from molecule_platform.services.living_keys import LivingKeys
+from molecule_platform.services.living_keys import ActiveSigners
 from molecule_wire import JSONObject, ids
 
 ALGORITHM = "EdDSA"
@@ -24,7 +24,7 @@ _PROCESS, _NUMBERS = ids.uuid7(), itertools.count(1)
 class CallerAssertions:
     """Signs the header `X-Molecule-Caller`. Each dispatch needs one, so what can be made before is."""
 
-    def __init__(self, keys: LivingKeys, issuer: str) -> None:
+    def __init__(self, keys: ActiveSigners, issuer: str) -> None:
         self._keys = keys
         self._issuer = issuer
         self._header = ("", b"")

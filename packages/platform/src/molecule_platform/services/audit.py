@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from molecule_platform.ports.audit import Deed
+from molecule_platform.ports.audit import AuditEntry
 from molecule_platform.ports.storage import Transaction
 
 
 @dataclass(frozen=True)
-class Actor:
+class AuditActor:
     """Who does something, and in which request."""
 
     principal: str
     request_id: str
 
 
-def note(tx: Transaction, org_id: str, actor: Actor, action: str, what: str, now: datetime) -> None:
+def note(tx: Transaction, org_id: str, actor: AuditActor, action: str, what: str, now: datetime) -> None:
     """Write down what an actor does to something of an organisation, in the transaction that does it."""
-    tx.audit.note(Deed(org_id, actor.principal, action, what, actor.request_id, now))
+    tx.audit.note(AuditEntry(org_id, actor.principal, action, what, actor.request_id, now))

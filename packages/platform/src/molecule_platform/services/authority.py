@@ -13,16 +13,16 @@ from molecule_platform.domain import (
     refusals,
     visibility,
 )
-from molecule_platform.domain.access import Member, Verdict
+from molecule_platform.domain.access import TreeMember, Verdict
 from molecule_platform.domain.authorisation import Who
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import audit, claims, orgs
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_wire import ids, times
 from molecule_wire.values import value
 
@@ -30,7 +30,7 @@ MOST_KNOWN = 4096
 
 
 @value
-class Admission:
+class AccessDecision:
     """A caller that was let in, by which rule, and the workspace of the path."""
 
     principal: Principal
@@ -41,7 +41,7 @@ class Admission:
 Presence = Literal["gone", "unclaimed", "known"]
 
 
-class Authority:
+class Authorizer:
     """Applies the rules that routes state."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class Authority:
         self._clock = clock
         self._known: dict[str, Workspace] = {}
 
-    async def admit(
+    async def authorize(
         self,
         principal: Principal,
         rules: tuple[Who, ...],
@@ -57,27 +57,29 @@ class Authority:
         *,
         removed_too: bool = False,
         to_send: bool = False,
-    ) -> Admission:
+    ) -> AccessDecision:
         """Let the principal in, or raise the refusal that says why not.
 
         With `removed_too` operators are let in to a workspace that is gone, and the handler answers for it.
         With `to_send` it is enough to know of the workspace what delivery decides by.
         """
         if workspace_id is None:
-            return Admission(principal, authorisation.permit(principal, rules, None, None))
+            return AccessDecision(principal, authorisation.permit(principal, rules, None, None))
         is_other = principal.workspace_id not in (None, workspace_id)
         ask_tree = is_other and any(who.kind == "peer" for who in rules)
         looking = partial(self._look, principal, workspace_id, ask_tree, to_send)
         workspace, verdict = await self._storage.glance(looking)
         if workspace.removed and not (removed_too and principal.workspace_id is None):
             raise refusals.workspace_removed(workspace_id, removed_at(workspace))
-        return Admission(principal, authorisation.permit(principal, rules, workspace_id, verdict), workspace)
+        return AccessDecision(
+            principal, authorisation.permit(principal, rules, workspace_id, verdict), workspace
+        )
 
     def _look(
         self, principal: Principal, workspace_id: str, ask_tree: bool, to_send: bool, tx: Transaction
     ) -> tuple[Workspace, Verdict | None]:
         workspace = self._standing(tx, workspace_id) if to_send else tx.workspaces.get(workspace_id)
-        if workspace is None or not visibility.exists_for(principal, workspace, self._clock.now()):
+        if workspace is None or not visibility.is_visible_to(principal, workspace, self._clock.now()):
             raise refusals.workspace_not_found(workspace_id)
         if not ask_tree or principal.workspace_id is None:
             return workspace, None
@@ -108,7 +110,7 @@ class Authority:
             return workspace is None or (org is not None and org.id == workspace.org_id)
 
         if not await self._storage.glance(work):
-            raise Refusal("not-found", "there is no such organisation")
+            raise ApiError("not-found", "there is no such organisation")
 
     async def presence(self, workspace_id: str) -> Presence:
         """Return "gone" for an unknown or removed id. A stranger must not tell that from "unclaimed"."""
@@ -128,23 +130,23 @@ class Authority:
         Whoever may act as a workspace is written down with the request; what follows bears the same id.
         """
         if named.startswith(principals.FORGED_PREFIXES):
-            raise Refusal(
+            raise ApiError(
                 "forged-identity", "no request may name itself a system, webhook or channel identity"
             )
         named = named.lower()
         if principal.workspace_id is not None:
             if principal.workspace_id != named:
-                raise Refusal("identity-mismatch", "the named workspace is not the one of this token")
+                raise ApiError("identity-mismatch", "the named workspace is not the one of this token")
             return principal
         if not principal.may("org.impersonate"):
             raise authorisation.scope_required([Who("org", "org.impersonate")])
         workspace = await self.same_org(principal, named)
-        actor, now = Actor(principal.text, request_id), self._clock.now()
+        actor, now = AuditActor(principal.text, request_id), self._clock.now()
         what = principals.workspace_principal(workspace.id)
 
         def work(tx: Transaction) -> None:
             audit.note(tx, workspace.org_id, actor, "act-as", what, now)
-            claims.revealed(tx, workspace, now)
+            claims.close_after_disclosure(tx, workspace, now)
 
         await self._storage.write(work)
         return replace(
@@ -162,7 +164,7 @@ class Authority:
         workspace = None
         if ids.is_uuid(workspace_id):
             workspace = await self._storage.glance(lambda tx: tx.workspaces.get(workspace_id))
-        if workspace is None or not visibility.exists_for(principal, workspace, self._clock.now()):
+        if workspace is None or not visibility.is_visible_to(principal, workspace, self._clock.now()):
             raise refusals.workspace_not_found(workspace_id)
         return workspace
 
@@ -182,7 +184,7 @@ def verdict(tx: Transaction, caller_id: str, target: Workspace, clock: Clock) ->
     return found
 
 
-def line_above(tx: Transaction, workspace: Workspace | Member) -> dict[str, str | None]:
+def line_above(tx: Transaction, workspace: Workspace | TreeMember) -> dict[str, str | None]:
     """The workspace and those above it, each with its parent."""
     if workspace.parent_id is None:
         return {workspace.id: None}
@@ -193,7 +195,7 @@ def line_above(tx: Transaction, workspace: Workspace | Member) -> dict[str, str 
 def living_of(tx: Transaction, principal: Principal, workspace_id: str, now: datetime) -> Workspace:
     """A workspace that exists for the principal and is not removed, inside a transaction."""
     workspace = tx.workspaces.get(workspace_id)
-    if workspace is None or workspace.removed or not visibility.exists_for(principal, workspace, now):
+    if workspace is None or workspace.removed or not visibility.is_visible_to(principal, workspace, now):
         raise refusals.workspace_not_found(workspace_id)
     return workspace
 

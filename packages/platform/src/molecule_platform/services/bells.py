@@ -58,7 +58,7 @@ CREDENTIALS = "credentials"
 SIGNING = "signing"
 
 
-class Bells:
+class Signals:
     """Subjects that ring. A ring may be lost; whoever listens looks again each second anyway."""
 
     def __init__(self, bus: Bus) -> None:
@@ -77,7 +77,7 @@ class Bells:
         """Call back with the rest of every subject that begins with this word."""
         self._watchers.setdefault(kind, []).append(callback)
 
-    def ring(self, subjects: Sequence[str]) -> None:
+    def notify(self, subjects: Sequence[str]) -> None:
         """Wake everyone who listens for one of the subjects."""
         if subjects and not self._bus.shared:
             for subject in subjects:
@@ -114,7 +114,7 @@ class Bells:
         for callback in self._watchers.get(word + dot, ()):
             callback(rest)
 
-    def hush(self) -> None:
+    def close(self) -> None:
         """Nobody waits any longer: whoever does looks once more and goes on. For the end of the house."""
         self.is_hushed = True
         for listeners in self._listeners.values():

@@ -19,11 +19,11 @@ from typing import Any
 from molecule_platform.domain import dispatch, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.links import AgentLink, Answered, Dispatch, Unanswered
+from molecule_platform.ports.links import AgentClient, Completed, Delivery, DeliveryFailed
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import task_log
-from molecule_platform.services.hearing import Hearing
+from molecule_platform.services.hearing import TaskRecorder
 from molecule_wire import JSONObject
 
 STOP_SECONDS = 15.0
@@ -36,21 +36,21 @@ Attempt = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Listener:
+class PendingCancel:
     """Who carried a message that has ended, and waits for the first word of its agent."""
 
     task: asyncio.Task[None]
     hangs_up: asyncio.TimerHandle
 
 
-class CallingOff:
+class CancelNotifier:
     """One per replica. Whoever carried a message that ended otherwise stays on as its listener."""
 
     def __init__(
         self,
         storage: Storage,
         log: Log,
-        link: AgentLink,
+        link: AgentClient,
         open_dispatch_secret: Callable[[Workspace], str | None],
         listen_seconds: float = LISTEN_SECONDS,
         most_listeners: int = MOST_LISTENERS,
@@ -62,12 +62,12 @@ class CallingOff:
         self._open_dispatch_secret = open_dispatch_secret
         self._most_listeners = most_listeners
         self._awaited: dict[Attempt, tuple[Message, Workspace]] = {}
-        self._listeners: dict[Attempt, Listener] = {}
+        self._listeners: dict[Attempt, PendingCancel] = {}
         self._said: dict[str, JSONObject] = {}
         self._aside: set[asyncio.Task[None]] = set()
         self._stopping = False
 
-    def expect(self, message: Message, workspace: Workspace) -> None:
+    def watch(self, message: Message, workspace: Workspace) -> None:
         """The agent is given the message, and has named no task."""
         self._awaited[message.id, message.lease_epoch] = (message, workspace)
 
@@ -77,7 +77,7 @@ class CallingOff:
         until = self.listen_seconds + STOP_SECONDS
         asyncio.get_running_loop().call_later(until, self._said.pop, message_id, None)
 
-    def heard(self, message: Message) -> None:
+    def unwatch(self, message: Message) -> None:
         """The agent has spoken: nobody has to listen for its first word."""
         attempt = (message.id, message.lease_epoch)
         self._awaited.pop(attempt, None)
@@ -90,7 +90,7 @@ class CallingOff:
         if awaited is None or self._stopping or len(self._listeners) >= self._most_listeners:
             return False
         hangs_up = asyncio.get_running_loop().call_later(self.listen_seconds, task.cancel)
-        self._listeners[attempt] = Listener(task, hangs_up)
+        self._listeners[attempt] = PendingCancel(task, hangs_up)
         task.add_done_callback(lambda _: self._leave(attempt))
         self.aside(self.stop_agent(*awaited))
         return True
@@ -98,14 +98,16 @@ class CallingOff:
     def _leave(self, attempt: Attempt) -> None:
         self._listeners.pop(attempt).hangs_up.cancel()
 
-    def only_listens(self, message: Message) -> bool:
+    def is_cancelled(self, message: Message) -> bool:
         """Whether the message has ended, and is carried no more."""
         return (message.id, message.lease_epoch) in self._listeners
 
-    def leave_off(self, heard: Hearing, workspace: Workspace, reply: Answered | Unanswered) -> None:
+    def notify_later(
+        self, heard: TaskRecorder, workspace: Workspace, reply: Completed | DeliveryFailed
+    ) -> None:
         """The last word of an agent came too late: a task that it names is not to go on."""
         task_id, is_over = heard.task_id, heard.is_over
-        if isinstance(reply, Answered):
+        if isinstance(reply, Completed):
             task_id, is_over = reply.agent_task_id or task_id, reply.task_state in tasks.TERMINAL
         if task_id is not None and not is_over:
             self.aside(self.stop_agent(heard.message, workspace, task_id))
@@ -120,7 +122,7 @@ class CallingOff:
             return
         if ended and (task_id or name):
             secret = self._open_dispatch_secret(workspace)
-            stop = Dispatch(workspace, message, secret, STOP_SECONDS)
+            stop = Delivery(workspace, message, secret, STOP_SECONDS)
             await self._link.cancel(stop, task_id or name, self._said.get(message.id))
 
     def aside(self, work: Coroutine[Any, Any, None]) -> None:

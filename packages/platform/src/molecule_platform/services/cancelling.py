@@ -12,15 +12,15 @@ from molecule_platform.domain import dispatch, messages
 from molecule_platform.domain.correspondence import may_see, message_not_found
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.tasks import Task
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.links import AgentLink, Dispatch
+from molecule_platform.ports.links import AgentClient, Delivery
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import conclusions, settlement, task_log
-from molecule_platform.services.courier import Courier
-from molecule_platform.services.desk import Desk
+from molecule_platform.services.courier import Dispatcher
+from molecule_platform.services.desk import OutcomeWaiters
 from molecule_wire import JSONObject
 from molecule_wire.a2a import errors
 
@@ -28,16 +28,16 @@ STOP_SECONDS = 15.0
 REASON_LONGEST = 1000
 
 
-class Cancelling:
+class CancelService:
     """Ends messages and tasks before their time."""
 
     def __init__(
         self,
         storage: Storage,
         clock: Clock,
-        link: AgentLink,
-        courier: Courier,
-        desk: Desk,
+        link: AgentClient,
+        courier: Dispatcher,
+        desk: OutcomeWaiters,
         open_dispatch_secret: Callable[[Workspace], str | None],
     ) -> None:
         self._storage = storage
@@ -58,18 +58,18 @@ class Cancelling:
                 raise message_not_found(message_id)
             if not before.is_open:
                 sentence = f"the message has ended: {before.status}"
-                raise Refusal("not-cancelable", sentence, status=before.status)
-            return called_off(tx, before, by(principal, reason), now)
+                raise ApiError("not-cancelable", sentence, status=before.status)
+            return mark_cancelled(tx, before, cancelled_by(principal, reason), now)
 
         ended = await self._storage.write(work)
-        self._desk.tell(ended)
+        self._desk.resolve(ended)
         self._courier.drop(message_id)
         return ended
 
     async def cancel_task(self, principal: Principal, task: Task, said: JSONObject | None = None) -> None:
         """End a task that the principal may cancel, and tell its agent what was said. Raises -32002."""
         now = self._clock.now()
-        sentence = by(principal, None)
+        sentence = cancelled_by(principal, None)
 
         def work(tx: Transaction) -> Message | None:
             current = tx.tasks.get(task.key)
@@ -79,7 +79,7 @@ class Cancelling:
                 raise errors.protocol_error(errors.TASK_NOT_CANCELABLE)
             message = tx.mailbox.get(current.message_id)
             if message is not None and message.is_open:
-                called_off(tx, message, sentence, now)
+                mark_cancelled(tx, message, sentence, now)
                 return None
             end_waiting(tx, current, sentence, now)
             return message
@@ -102,7 +102,7 @@ class Cancelling:
         if task_id is None or target is None or not dispatch.is_dispatchable(target):
             return
         secret = self._open_dispatch_secret(target)
-        await self._link.cancel(Dispatch(target, message, secret, STOP_SECONDS), task_id, said)
+        await self._link.cancel(Delivery(target, message, secret, STOP_SECONDS), task_id, said)
 
     async def stop(self) -> None:
         """Let what is being told be told."""
@@ -116,7 +116,7 @@ def _at_agent(tx: Transaction, message: Message) -> tuple[str | None, Workspace 
     return task_id, tx.workspaces.get(message.target_id)
 
 
-def called_off(tx: Transaction, message: Message, sentence: str, now: datetime) -> Message:
+def mark_cancelled(tx: Transaction, message: Message, sentence: str, now: datetime) -> Message:
     """An open message with its end."""
     tx.mailbox.ask_to_stop(message.id)
     ended = settlement.settle(tx, message.id, messages.cancellation("cancelled", sentence), now)
@@ -130,7 +130,7 @@ def end_waiting(tx: Transaction, task: Task, sentence: str, now: datetime) -> No
     conclusions.whole(tx, task_log.append(tx, task.key, None, [event], now))
 
 
-def by(principal: Principal, reason: str | None) -> str:
+def cancelled_by(principal: Principal, reason: str | None) -> str:
     """The sentence that says who called it off, and why."""
     because = f": {reason[:REASON_LONGEST]}" if reason else ""
     return f"cancelled by {principal.text}{because}"

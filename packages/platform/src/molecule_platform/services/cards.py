@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from molecule_platform.domain import cards
 from molecule_platform.domain.cards import Form
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.signing import Signer
 from molecule_platform.ports.storage import Storage
 from molecule_platform.services.assertions import encoded
-from molecule_platform.services.authority import Authority
-from molecule_platform.services.bells import CARDS, Bells
-from molecule_platform.services.living_keys import LivingKeys
+from molecule_platform.services.authority import Authorizer
+from molecule_platform.services.bells import CARDS, Signals
+from molecule_platform.services.living_keys import ActiveSigners
 from molecule_wire import JSON, JSONObject, jcs, jsontext
 
 ALGORITHM = "ES256"
@@ -24,7 +24,7 @@ MOST_BYTES = 32 * 1024 * 1024
 
 
 @dataclass
-class Page:
+class ServedCard:
     """A card ready to send; it is right as long as what it was made from is the same."""
 
     body: bytes
@@ -43,11 +43,11 @@ class Page:
         return True
 
 
-class Cards:
+class CardService:
     """Shows agents' cards as the gateway serves them. It never asks the agent."""
 
     def __init__(
-        self, storage: Storage, bells: Bells, authority: Authority, keys: LivingKeys, *, push: bool
+        self, storage: Storage, bells: Signals, authority: Authorizer, keys: ActiveSigners, *, push: bool
     ) -> None:
         self._storage = storage
         self._authority = authority
@@ -56,7 +56,7 @@ class Cards:
         self._let_in: dict[str, dict[Principal | None, tuple[Workspace, float]]] = {}
         self._readers = 0
         self._changes = 0
-        self._pages: dict[tuple[str, Form, str], Page] = {}
+        self._pages: dict[tuple[str, Form, str], ServedCard] = {}
         self._bytes = 0
         bells.watch(CARDS, self._forget)
 
@@ -93,12 +93,12 @@ class Cards:
             return workspace, True
         if caller is None:
             # The same for a workspace that does not exist: a stranger learns nothing of ids.
-            raise Refusal("unauthenticated", "this card is not public: send `Authorization: Bearer <token>`")
-        admission = await self._authority.admit(caller, cards.READERS, workspace_id)
+            raise ApiError("unauthenticated", "this card is not public: send `Authorization: Bearer <token>`")
+        admission = await self._authority.authorize(caller, cards.READERS, workspace_id)
         assert admission.workspace is not None
         return admission.workspace, False
 
-    def page(self, workspace: Workspace, form: Form, base_url: str) -> Page:
+    def page(self, workspace: Workspace, form: Form, base_url: str) -> ServedCard:
         """The card of a workspace in a form, signed; pure forms serve as extended cards too."""
         signer = self._keys.signer(ALGORITHM)
         key = (workspace.id, form, base_url)
@@ -107,15 +107,15 @@ class Cards:
             page = self._keep(key, self._made(workspace, form, base_url, signer))
         return page
 
-    def _made(self, workspace: Workspace, form: Form, base_url: str, signer: Signer) -> Page:
+    def _made(self, workspace: Workspace, form: Form, base_url: str, signer: Signer) -> ServedCard:
         url = f"{base_url}/agents/{workspace.id}"
         card = cards.rewritten(workspace.agent_card or {}, workspace.name, url, push=self._push)
         protected = _protected(signer.kid, base_url)
         signatures = [_signature(signer, protected, part) for part in cards.signed_over(card, form)]
         body = jsontext.encode({**cards.in_form(card, form), "signatures": signatures})
-        return Page(body, etag_of(body), workspace, signer.kid)
+        return ServedCard(body, etag_of(body), workspace, signer.kid)
 
-    def _keep(self, key: tuple[str, Form, str], page: Page) -> Page:
+    def _keep(self, key: tuple[str, Form, str], page: ServedCard) -> ServedCard:
         if self._bytes + len(page.body) > MOST_BYTES or len(self._pages) >= MOST_REMEMBERED:
             self._pages.clear()
             self._bytes = 0
@@ -133,7 +133,7 @@ def etag_of(body: bytes) -> str:
 def original(workspace: Workspace) -> bytes:
     """The card as the agent registered it, with signatures of its own."""
     if workspace.agent_card is None:
-        raise Refusal("not-found", f"the agent of {workspace.name} has not registered a card yet")
+        raise ApiError("not-found", f"the agent of {workspace.name} has not registered a card yet")
     return jsontext.encode(workspace.agent_card)
 
 

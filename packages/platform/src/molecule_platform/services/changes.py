@@ -6,7 +6,7 @@ from typing import Any
 
 from molecule_platform.domain import refusals, workspaces
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
@@ -33,7 +33,7 @@ NEVER_ITS_OWN = OPERATOR_FIELDS | {"budget_limit"}
 READ_AT_START = frozenset({"runtime", "workspace_dir", "workspace_access", "tier"})
 
 
-class Changes:
+class WorkspaceUpdater:
     """Applies changes, all of them or none."""
 
     def __init__(self, storage: Storage, clock: Clock, roots: Collection[str] = ()) -> None:
@@ -67,7 +67,7 @@ class Changes:
             check_new_parent(tx, current, changes["parent_id"])
         written = tx.workspaces.move(after) if "parent_id" in changes else tx.workspaces.update(after)
         if not written:
-            raise Refusal("state-conflict", f"workspace {current.id} changed at the same moment: try again")
+            raise ApiError("state-conflict", f"workspace {current.id} changed at the same moment: try again")
         tx.signal(bells.card(after.id))
         journal.note(tx, "WORKSPACE_UPDATED", after, now, **changes)
         tx.signal(bells.mail(after.id))
@@ -77,7 +77,9 @@ def refuse_operator_fields(wanted: Collection[str]) -> None:
     """A workspace that could change its place or its bounds would be free of them."""
     theirs = sorted(NEVER_ITS_OWN.intersection(wanted))
     if theirs:
-        raise Refusal("forbidden", f"a workspace may not change its own {', '.join(theirs)}: ask an operator")
+        raise ApiError(
+            "forbidden", f"a workspace may not change its own {', '.join(theirs)}: ask an operator"
+        )
 
 
 def _check_kind(current: Workspace, changes: Mapping[str, Any]) -> None:
@@ -95,4 +97,4 @@ def check_new_parent(tx: Transaction, current: Workspace, parent_id: str | None)
         return
     parent = creation.parent_of(tx, parent_id, current.org_id, tx.workspaces.height(current.id))
     if parent.id == current.id or tx.workspaces.descends(current.id, parent.id):
-        raise Refusal("parent-cycle", f"{parent.name} is {current.name} or below it: choose another parent")
+        raise ApiError("parent-cycle", f"{parent.name} is {current.name} or below it: choose another parent")

@@ -4,26 +4,26 @@ from collections.abc import Callable
 from datetime import datetime
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.messages import Waiting
+from molecule_platform.domain.messages import QueuedMessage
 from molecule_platform.ports.storage import Transaction
 
 # The next ones are almost always among so many more than are asked for.
 MORE = 32
 
 
-def next_ones(
+def next_messages(
     tx: Transaction,
     workspace_id: str,
     now: datetime,
     limit: int,
-    wanted: Callable[[Waiting], bool],
+    wanted: Callable[[QueuedMessage], bool],
     *,
     worker: str | None = None,
     parallel_contexts: bool = False,
 ) -> list[str]:
     """The ids of the next messages, at most `limit`, of those that are wanted."""
 
-    def among(open_messages: list[Waiting]) -> list[str]:
+    def among(open_messages: list[QueuedMessage]) -> list[str]:
         considered = [one for one in open_messages if one.status == "leased" or wanted(one)]
         return messages.choose(considered, now, limit, worker=worker, parallel_contexts=parallel_contexts)
 

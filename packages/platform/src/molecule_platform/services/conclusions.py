@@ -15,7 +15,7 @@ from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
 
 
-def as_told(tx: Transaction, message: Message, result: bytes | None) -> bytes | None:
+def rewrite_ids(tx: Transaction, message: Message, result: bytes | None) -> bytes | None:
     """An answer under the ids that its sender knows: those of the platform's task, if there is one."""
     task = None if result is None else task_log.task_of(tx, message)
     if task is None or result is None:
@@ -27,7 +27,7 @@ def as_told(tx: Transaction, message: Message, result: bytes | None) -> bytes | 
     return jsontext.encode({"task": again} if message.dialect == "1.0" else convert.TO_0_3.task(again))
 
 
-def conclude(tx: Transaction, message: Message, now: datetime, *, told: bool = False) -> None:
+def complete_task(tx: Transaction, message: Message, now: datetime, *, told: bool = False) -> None:
     """Write the events that bring a message's task to where the message ended, unless they were told."""
     task = task_log.task_of(tx, message)
     if task is None:
@@ -73,7 +73,7 @@ def _conclude_first(tx: Transaction, message: Message, now: datetime) -> None:
     dialect = cast("Dialect", message.dialect)
     if answered is None:
         return
-    task = adopt(tx, message, answered["id"], answered.get("contextId"), now)
+    task = adopt_agent_task(tx, message, answered["id"], answered.get("contextId"), now)
     if task is None:
         return
     begins = task_log.artifacts_begun(answered)
@@ -90,7 +90,9 @@ def _follow(tx: Transaction, task: Task, now: datetime) -> None:
     tx.tasks.change(task.key, look_at=now if task.agent_task_id else None, looks=0)
 
 
-def adopt(tx: Transaction, message: Message, task_id: str, context_id: Any, now: datetime) -> Task | None:
+def adopt_agent_task(
+    tx: Transaction, message: Message, task_id: str, context_id: Any, now: datetime
+) -> Task | None:
     """Make the agent's task known as the task of the message; None when that id is somebody else's."""
     key = TaskKey(message.target_id, message.tenant, task_id)
     context = context_id if isinstance(context_id, str) and context_id else message.context_id

@@ -3,30 +3,30 @@
 import asyncio
 
 from molecule_platform.domain import dispatch, messages
-from molecule_platform.domain.messages import Message, Waiting
+from molecule_platform.domain.messages import Message, QueuedMessage
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.measures import Measures
+from molecule_platform.ports.measures import DeliveryMetrics
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import bells, choosing, own_tasks, settlement
-from molecule_platform.services.bells import Bells
-from molecule_platform.services.carrying import Carrier
+from molecule_platform.services.bells import Signals
+from molecule_platform.services.carrying import DeliveryAttempt
 from molecule_wire import JSONObject
 
 DISPATCHED = ("message", "delegation", "delegation_result", "schedule", "channel", "system")
 
 
-class Courier:
+class Dispatcher:
     """One per replica. Takes what its replica can carry, and starts a carrier for each."""
 
     def __init__(
         self,
         storage: Storage,
-        bells_: Bells,
+        bells_: Signals,
         clock: Clock,
-        carrier: Carrier,
+        carrier: DeliveryAttempt,
         replica_id: str,
-        measures: Measures,
+        measures: DeliveryMetrics,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -103,7 +103,7 @@ class Courier:
         free = dispatch.capacity(workspace, tx.mailbox.load(workspace_id).leased)
         if free <= 0:
             return []
-        chosen = choosing.next_ones(tx, workspace_id, self._clock.now(), free, _is_dispatched)
+        chosen = choosing.next_messages(tx, workspace_id, self._clock.now(), free, _is_dispatched)
         found = (tx.mailbox.get(message_id) for message_id in chosen)
         return [(message, workspace) for message in found if message is not None]
 
@@ -116,7 +116,7 @@ class Courier:
 
     async def _carry(self, message: Message, workspace: Workspace) -> None:
         try:
-            self._measures.attempt(await self._carrier.carry(message, workspace))
+            self._measures.attempt(await self._carrier.run(message, workspace))
         finally:
             carried = self._carrying.get(message.id)
             if carried is not None and carried[1] == message.lease_epoch:
@@ -149,5 +149,5 @@ class Courier:
             task.cancel()
 
 
-def _is_dispatched(message: Waiting) -> bool:
+def _is_dispatched(message: QueuedMessage) -> bool:
     return message.kind in DISPATCHED

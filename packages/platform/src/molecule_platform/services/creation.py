@@ -14,7 +14,7 @@ from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, journal, pauses, registration
 from molecule_platform.services.provisioning import Provisioning
-from molecule_platform.services.restarts import shown
+from molecule_platform.services.restarts import restart_row
 from molecule_platform.services.secrets import MODEL_KEY
 from molecule_wire.registry import DEFAULT_RUNTIME
 
@@ -25,7 +25,7 @@ UrlCheck = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class NewWorkspace:
     """What an operator asks for when creating a workspace."""
 
     name: str
@@ -54,14 +54,14 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Created:
+class CreatedWorkspace:
     """A new workspace and, when it is external, the token to hand to its agent, shown once."""
 
     workspace: Workspace
     auth_token: str
 
 
-class Creation:
+class WorkspaceCreator:
     """Brings workspaces into the tree."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Creation:
         self._provisioning = provisioning
         self._roots = roots
 
-    async def create(self, plan: Plan, principal: Principal) -> Created:
+    async def create(self, plan: NewWorkspace, principal: Principal) -> CreatedWorkspace:
         """Keep a new workspace with all that belongs to it, or nothing.
 
         Who names no runtime gets an agent started here, or, where nothing can start one, a place for theirs.
@@ -105,8 +105,8 @@ class Creation:
         return await self._storage.write(lambda tx: self._create(tx, plan, workspace, principal, now))
 
     def _create(
-        self, tx: Transaction, plan: Plan, workspace: Workspace, principal: Principal, now: datetime
-    ) -> Created:
+        self, tx: Transaction, plan: NewWorkspace, workspace: Workspace, principal: Principal, now: datetime
+    ) -> CreatedWorkspace:
         if plan.parent_id is not None:
             parent_of(tx, plan.parent_id, principal.org_id)
         tx.workspaces.insert(workspace)
@@ -115,16 +115,18 @@ class Creation:
             tx.secrets.put(self._seal_secret(workspace, key, value, now))
         if not plan.external:
             pauses.refuse_below_paused(tx, workspace)
-            journal.note(tx, "WORKSPACE_PROVISIONING", workspace, now, name=plan.name, **shown(workspace))
+            journal.note(
+                tx, "WORKSPACE_PROVISIONING", workspace, now, name=plan.name, **restart_row(workspace)
+            )
             tx.signal(bells.start(workspace.id))
-            return Created(workspace, "")
+            return CreatedWorkspace(workspace, "")
         scopes = principals.handed_out_scopes(principal.scopes)
         minted = registration.mint(tx, workspace, principal.text, now, scopes)
         journal.note(tx, "WORKSPACE_AWAITING_AGENT", workspace, now, name=plan.name)
-        return Created(workspace, minted.secret)
+        return CreatedWorkspace(workspace, minted.secret)
 
 
-def check_plan(plan: Plan, roots: Collection[str]) -> None:
+def check_plan(plan: NewWorkspace, roots: Collection[str]) -> None:
     """The field rules of a new workspace."""
     workspaces.check_fields(vars(plan), roots)
     if plan.url and not plan.external:
@@ -150,7 +152,7 @@ def parent_of(tx: Transaction, parent_id: str, org_id: str, height: int = 0) -> 
     return parent
 
 
-def _new_workspace(plan: Plan, org_id: str, now: datetime) -> Workspace:
+def _new_workspace(plan: NewWorkspace, org_id: str, now: datetime) -> Workspace:
     workspace_id = str(uuid4())
     return Workspace(
         id=workspace_id,

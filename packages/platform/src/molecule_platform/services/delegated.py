@@ -9,14 +9,14 @@ from molecule_platform.domain import cursors, messages, results
 from molecule_platform.domain import delegation_views as views
 from molecule_platform.domain import delegations as rules
 from molecule_platform.domain.delegations import Delegation, Evidence
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, delegations
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.bells import Signals
 from molecule_wire import ids, times
 
 MOST_AT_ONCE = 200
@@ -25,7 +25,7 @@ _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
 @dataclass(frozen=True)
-class Shown:
+class EvidenceItem:
     """What somebody shows for a deliverable."""
 
     deliverable: str
@@ -37,10 +37,10 @@ class Shown:
     note: str | None = None
 
 
-class DelegationDesk:
+class DelegationService:
     """Serves the parties of delegations, and ends what is overdue."""
 
-    def __init__(self, storage: Storage, bells: Bells, clock: Clock) -> None:
+    def __init__(self, storage: Storage, bells: Signals, clock: Clock) -> None:
         self._storage = storage
         self._bells = bells
         self._clock = clock
@@ -74,7 +74,7 @@ class DelegationDesk:
 
         def work(tx: Transaction) -> dict[str, Any]:
             delegation = _visible(tx, principal, delegation_id)
-            return views.whole(delegation, tx.delegations.evidence(delegation.id))
+            return views.full_view(delegation, tx.delegations.evidence(delegation.id))
 
         return await self._storage.read(work)
 
@@ -105,7 +105,7 @@ class DelegationDesk:
             _check_not_target(principal, delegation)
             if not delegation.is_open:
                 how = f"the delegation has ended already: {delegation.outcome}"
-                raise Refusal("not-cancelable", how)
+                raise ApiError("not-cancelable", how)
             delegations.cancel(tx, delegation, messages.cancellation("cancelled", sentence), now)
             return _whole_now(tx, delegation.id)
 
@@ -125,12 +125,12 @@ class DelegationDesk:
                 raise rules.not_found(delegation_id)
             if workspace.id != delegation.target_id and not delegation.recorded:
                 sentence = "the platform carries this delegation: only its target can say how it ended"
-                raise Refusal("forbidden", f"{sentence}; cancel it if it is no longer wanted")
+                raise ApiError("forbidden", f"{sentence}; cancel it if it is no longer wanted")
             if not delegation.is_open:
                 return _said_again(delegation, status)
             carried = None if delegation.message_id is None else tx.mailbox.get(delegation.message_id)
             how = _outcome(carried, status, words, error, now)
-            result = rules.said(words) if status == "completed" else None
+            result = rules.result_text(words) if status == "completed" else None
             delegations.close(tx, delegation, how, status, now, result)
             return tx.delegations.get(delegation_id) or delegation
 
@@ -138,7 +138,7 @@ class DelegationDesk:
 
     # Evidence
 
-    async def show_evidence(self, principal: Principal, delegation_id: str, shown: Shown) -> str:
+    async def show_evidence(self, principal: Principal, delegation_id: str, shown: EvidenceItem) -> str:
         """Keep what a party shows for a deliverable; the id of it."""
         now = self._clock.now()
 
@@ -149,23 +149,23 @@ class DelegationDesk:
         return await self._storage.write(work)
 
 
-def attach(tx: Transaction, delegation: Delegation, by: str, shown: Shown, now: datetime) -> str:
+def attach(tx: Transaction, delegation: Delegation, by: str, shown: EvidenceItem, now: datetime) -> str:
     """Keep evidence, inside a transaction. Raises 400 for what does not fit, 409 when it comes too late."""
     _check_shown(delegation, shown)
     if delegation.finished_at is not None and now - delegation.finished_at > rules.EVIDENCE_AFTER_END:
-        raise Refusal(
+        raise ApiError(
             "state-conflict", "the delegation ended more than an hour ago: nothing is taken any more"
         )
     if len(tx.delegations.evidence(delegation.id)) >= rules.EVIDENCE_MOST:
-        raise Refusal("conflict", f"a delegation keeps at most {rules.EVIDENCE_MOST} pieces of evidence")
+        raise ApiError("conflict", f"a delegation keeps at most {rules.EVIDENCE_MOST} pieces of evidence")
     evidence = Evidence(ids.uuid7(), delegation.org_id, delegation.id, by=by, created_at=now, **vars(shown))
     tx.delegations.add_evidence(evidence)
     told = {"evidence_id": evidence.id, "deliverable": evidence.deliverable, "kind": evidence.kind, "by": by}
-    delegations.tell(tx, delegation, delegations.STATUS, now, evidence=told)
+    delegations.notify(tx, delegation, delegations.STATUS, now, evidence=told)
     return evidence.id
 
 
-def _check_shown(delegation: Delegation, shown: Shown) -> None:
+def _check_shown(delegation: Delegation, shown: EvidenceItem) -> None:
     names = [str(one["name"]) for one in delegation.deliverables]
     if shown.deliverable not in names:
         known = f"it has {', '.join(names)}" if names else "it has none"
@@ -194,31 +194,31 @@ def _may_see(principal: Principal, delegation: Delegation) -> bool:
 
 def _check_not_target(principal: Principal, delegation: Delegation) -> None:
     if principal.workspace_id == delegation.target_id:
-        raise Refusal("forbidden", "only the source of a delegation calls it off: answer it, or fail it")
+        raise ApiError("forbidden", "only the source of a delegation calls it off: answer it, or fail it")
 
 
 def _said_again(delegation: Delegation, status: str) -> Delegation:
     if delegation.status != status:
         sentence = f"the delegation has ended already: {delegation.outcome}"
-        raise Refusal("state-conflict", sentence)
+        raise ApiError("state-conflict", sentence)
     return delegation
 
 
-def _outcome(carried: Message | None, status: str, words: str, error: str, now: datetime) -> Outcome:
+def _outcome(carried: Message | None, status: str, words: str, error: str, now: datetime) -> MessageOutcome:
     """How the message ends when its agent closes the delegation, or what it would be without a message."""
     if status == "failed":
         return messages.failure("skill-failed", error or "the agent gave no reason")
     if carried is None:
-        return Outcome("answered", task_state="completed")
+        return MessageOutcome("answered", task_state="completed")
     content = results.agent_message(ids.uuid7(), [{"text": words}] if words else [])
     result = results.answer_task(carried, "completed", content, [], times.format_time(now))
-    return Outcome("answered", result, "completed")
+    return MessageOutcome("answered", result, "completed")
 
 
 def _whole_now(tx: Transaction, delegation_id: str) -> dict[str, Any]:
     delegation = tx.delegations.get(delegation_id)
     assert delegation is not None
-    return views.whole(delegation, tx.delegations.evidence(delegation_id))
+    return views.full_view(delegation, tx.delegations.evidence(delegation_id))
 
 
 def _place(cursor: str) -> int:

@@ -14,9 +14,9 @@ from molecule_platform.domain import delegations as rules
 from molecule_platform.domain.delegation_context import Context, ContextLimits
 from molecule_platform.domain.delegations import Delegation
 from molecule_platform.domain.lifecycle import ALIVE
-from molecule_platform.domain.messages import InWork, Message
+from molecule_platform.domain.messages import ActiveMessage, Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
@@ -30,14 +30,14 @@ from molecule_platform.services import (
     own_tasks,
     waking,
 )
-from molecule_platform.services.delivery import Delivery
+from molecule_platform.services.delivery import MessageService
 from molecule_wire import ids, jsontext
 
 _RECORDED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 @dataclass(frozen=True)
-class Wish:
+class DelegationRequest:
     """Work that a principal asks of a workspace, in the name of the workspace `source_id`."""
 
     principal: Principal
@@ -67,7 +67,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Delegated:
+class CreatedDelegation:
     """The delegation, whether an earlier request had made it, and what its source should know."""
 
     delegation: Delegation
@@ -75,27 +75,29 @@ class Delegated:
     warning: str | None = None
 
 
-class Delegating:
+class DelegationCreator:
     """Makes delegations."""
 
-    def __init__(self, storage: Storage, clock: Clock, deliveries: Delivery, limits: ContextLimits) -> None:
+    def __init__(
+        self, storage: Storage, clock: Clock, deliveries: MessageService, limits: ContextLimits
+    ) -> None:
         self._storage = storage
         self._clock = clock
         self._last_sent = last_times.sent()
         self._deliveries = deliveries
         self._limits = limits
 
-    async def delegate(self, wish: Wish) -> Delegated:
+    async def delegate(self, wish: DelegationRequest) -> CreatedDelegation:
         """Accept the work, once for each key of its source: row, message and events together."""
         now = self._clock.now()
         _check(wish, now)
         return await self._storage.write(lambda tx: self._delegate(tx, wish, now))
 
-    def _delegate(self, tx: Transaction, wish: Wish, now: datetime) -> Delegated:
+    def _delegate(self, tx: Transaction, wish: DelegationRequest, now: datetime) -> CreatedDelegation:
         target = self._reachable(tx, wish)
         earlier = _earlier(tx, wish, now)
         if earlier is not None and not _is_key_free(earlier, now):
-            return Delegated(earlier, replayed=True)
+            return CreatedDelegation(earlier, replayed=True)
         correspondence.check_budget(target)
         self._deliveries.capacity.take(tx, target, wish.principal, len(wish.task.encode()))
         working = delegation_context.in_work(tx, wish.principal, now)
@@ -107,14 +109,14 @@ class Delegating:
         parent = delegation_context.parent_message(tx, wish.principal, working, wish.parent_message_id)
         carrier = _message(wish, made, context, now)
         carrier = delegation_context.sent_for(tx, carrier, parent, begins_trace=wish.begins_trace)
-        stored = filing.store(tx, carrier, now)
+        stored = filing.enqueue(tx, carrier, now)
         if not dispatch.speaks_tasks(target):
             own_tasks.begin(tx, stored, now)
-        waking.wake(tx, target, now)
+        waking.wake_target(tx, target, now)
         self._sent(tx, wish, made, now)
-        return Delegated(made, warning=_warning(target))
+        return CreatedDelegation(made, warning=_warning(target))
 
-    async def record(self, wish: Wish, delegation_id: str) -> Delegation:
+    async def record(self, wish: DelegationRequest, delegation_id: str) -> Delegation:
         """Keep track of work that an agent handed over by itself; it ends by a word of theirs, or in time."""
         now = self._clock.now()
         if not _RECORDED_ID.fullmatch(delegation_id):
@@ -122,7 +124,9 @@ class Delegating:
         _check(wish, now)
         return await self._storage.write(lambda tx: self._record(tx, wish, delegation_id, now))
 
-    def _record(self, tx: Transaction, wish: Wish, delegation_id: str, now: datetime) -> Delegation:
+    def _record(
+        self, tx: Transaction, wish: DelegationRequest, delegation_id: str, now: datetime
+    ) -> Delegation:
         target = self._reachable(tx, wish)
         earlier = tx.delegations.get(delegation_id)
         if earlier is not None:
@@ -148,10 +152,10 @@ class Delegating:
     def _made(
         self,
         tx: Transaction,
-        wish: Wish,
+        wish: DelegationRequest,
         target: Workspace,
         delegation_id: str,
-        working: Sequence[InWork],
+        working: Sequence[ActiveMessage],
         now: datetime,
         **more: Any,
     ) -> tuple[Delegation, Context]:
@@ -182,19 +186,19 @@ class Delegating:
         )
         return made, context
 
-    def _sent(self, tx: Transaction, wish: Wish, made: Delegation, now: datetime) -> None:
-        delegations.tell(tx, made, delegations.SENT, now)
+    def _sent(self, tx: Transaction, wish: DelegationRequest, made: Delegation, now: datetime) -> None:
+        delegations.notify(tx, made, delegations.SENT, now)
         if wish.principal.workspace_id is not None:
             self._last_sent.note(tx, wish.principal.workspace_id, now)
 
-    def _reachable(self, tx: Transaction, wish: Wish) -> Workspace:
+    def _reachable(self, tx: Transaction, wish: DelegationRequest) -> Workspace:
         """The target, if it lives and the tree lets the caller reach it."""
         principal = wish.principal
         source, target = tx.workspaces.get(wish.source_id), tx.workspaces.get(wish.target_id)
         if source is None or target is None or source.org_id != target.org_id:
             raise refusals.workspace_not_found(wish.target_id)
         now = self._clock.now()
-        if not visibility.exists_for(principal, target, now):
+        if not visibility.is_visible_to(principal, target, now):
             raise refusals.workspace_not_found(wish.target_id)
         if principal.workspace_id is not None:
             verdict = authority.verdict(tx, principal.workspace_id, target, self._clock)
@@ -203,11 +207,11 @@ class Delegating:
         if target.removed:
             raise refusals.workspace_removed(target.id, authority.removed_at(target))
         for party in (source, target):
-            claims.revealed(tx, party, now)
+            claims.close_after_disclosure(tx, party, now)
         return target
 
 
-def _check(wish: Wish, now: datetime) -> None:
+def _check(wish: DelegationRequest, now: datetime) -> None:
     if wish.target_id == wish.source_id:
         raise invalid("target_id", "a workspace cannot delegate to itself: send it a message instead")
     if not wish.task.strip():
@@ -227,7 +231,7 @@ def _check(wish: Wish, now: datetime) -> None:
         )
 
 
-def _earlier(tx: Transaction, wish: Wish, now: datetime) -> Delegation | None:
+def _earlier(tx: Transaction, wish: DelegationRequest, now: datetime) -> Delegation | None:
     """The delegation that holds the key, whether it still counts or not. Raises 409 for other work."""
     if wish.idempotency_key is None:
         return None
@@ -247,8 +251,8 @@ def _again(made: Delegation, earlier: Delegation) -> Delegation:
     return replace(made, retry_of=earlier.id) if is_retry else made
 
 
-def _conflict(sentence: str, existing_id: str) -> Refusal:
-    return Refusal("idempotency-conflict", sentence, existing_id=existing_id)
+def _conflict(sentence: str, existing_id: str) -> ApiError:
+    return ApiError("idempotency-conflict", sentence, existing_id=existing_id)
 
 
 def _warning(target: Workspace) -> str | None:
@@ -257,7 +261,7 @@ def _warning(target: Workspace) -> str | None:
     return f"{target.name} is {target.status}: the task waits for it until its deadline"
 
 
-def _message(wish: Wish, made: Delegation, context: Context, now: datetime) -> Message:
+def _message(wish: DelegationRequest, made: Delegation, context: Context, now: datetime) -> Message:
     """The one message that carries the delegation."""
     assert made.message_id is not None
     context_id = wish.context_id or ids.uuid7()

@@ -11,7 +11,7 @@ from typing import Any
 from molecule_platform.domain import delegation_context, delegations, traces
 from molecule_platform.domain.delegation_context import Context, ContextLimits
 from molecule_platform.domain.delegations import Delegation
-from molecule_platform.domain.messages import InWork, Message
+from molecule_platform.domain.messages import ActiveMessage, Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.ports.mailbox import TraceFilter
 from molecule_platform.ports.storage import Transaction
@@ -23,7 +23,7 @@ MAX_LOOKED_AT = 200
 
 
 def for_send(
-    working: Sequence[InWork], target_id: str, limits: ContextLimits = DEFAULT_LIMITS
+    working: Sequence[ActiveMessage], target_id: str, limits: ContextLimits = DEFAULT_LIMITS
 ) -> dict[str, Any] | None:
     """The context that a plain message inherits from the work of its sender. Raises 409 at a limit."""
     mine = _deepest(_contexts(working))
@@ -33,7 +33,7 @@ def for_send(
 def for_delegation(
     tx: Transaction,
     principal: Principal,
-    working: Sequence[InWork],
+    working: Sequence[ActiveMessage],
     target_id: str,
     delegation_id: str,
     parent_id: str | None,
@@ -60,7 +60,7 @@ def for_report(delegation: Delegation, limits: ContextLimits = DEFAULT_LIMITS) -
     return Context(name, delegation.root_id, delegation.depth - 1, left, chain).written()
 
 
-def in_work(tx: Transaction, principal: Principal, now: datetime) -> list[InWork]:
+def in_work(tx: Transaction, principal: Principal, now: datetime) -> list[ActiveMessage]:
     """The messages that the principal is working on; only workspaces work."""
     return [] if principal.workspace_id is None else tx.mailbox.in_work(principal.workspace_id, now)
 
@@ -73,7 +73,7 @@ def named_parent(message: JSONObject | None) -> str | None:
 
 
 def parent_message(
-    tx: Transaction, principal: Principal, working: Sequence[InWork], named: str | None
+    tx: Transaction, principal: Principal, working: Sequence[ActiveMessage], named: str | None
 ) -> str | None:
     """The message for which the principal sends another; None when that cannot be told.
 
@@ -102,7 +102,7 @@ def sent_for(tx: Transaction, message: Message, parent: str | None, *, begins_tr
 def _check_not_back(
     tx: Transaction,
     principal: Principal,
-    working: Sequence[InWork],
+    working: Sequence[ActiveMessage],
     target_id: str,
     now: datetime,
     limits: ContextLimits,
@@ -135,7 +135,7 @@ def _context_of(delegation: Delegation) -> Context:
     return Context(delegation.id, delegation.root_id, delegation.depth, 0, tuple(delegation.chain))
 
 
-def _contexts(working: Sequence[InWork]) -> list[Context]:
+def _contexts(working: Sequence[ActiveMessage]) -> list[Context]:
     return [Context.read(one.delegation) for one in working if one.delegation]
 
 

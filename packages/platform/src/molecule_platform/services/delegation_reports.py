@@ -26,8 +26,8 @@ def put(tx: Transaction, delegation: Delegation, now: datetime) -> None:
         return
     carrier = None if delegation.message_id is None else tx.mailbox.get(delegation.message_id)
     report = _report(delegation, now)
-    filing.store(tx, report if carrier is None else report.but(traceparent=carrier.traceparent), now)
-    waking.wake(tx, source, now)
+    filing.enqueue(tx, report if carrier is None else report.but(traceparent=carrier.traceparent), now)
+    waking.wake_target(tx, source, now)
 
 
 def _report(delegation: Delegation, now: datetime) -> Message:
@@ -69,7 +69,7 @@ def _body(delegation: Delegation, message_id: str, context_id: str) -> bytes:
         "messageId": message_id,
         "contextId": context_id,
         "parts": [{"kind": "text", "text": f"{words} GET {link} has the result."}],
-        "metadata": {"delegation_result": views.told(delegation) | summary},
+        "metadata": {"delegation_result": views.outcome_view(delegation) | summary},
     }
     envelope: JSONObject = {
         "jsonrpc": "2.0",

@@ -9,7 +9,7 @@ from molecule_platform.domain import delegations as rules
 from molecule_platform.domain import messages
 from molecule_platform.domain.delegations import Delegation
 from molecule_platform.domain.events import Event
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.domain.tasks import TaskEvent
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
@@ -41,7 +41,7 @@ def progressed(tx: Transaction, message: Message, events: Sequence[TaskEvent], n
     for event in task_log.readable(events):
         told = views.progress(event)
         if told is not None:
-            tell(tx, delegation, STATUS, now, progress=told)
+            notify(tx, delegation, STATUS, now, progress=told)
 
 
 def _step(tx: Transaction, delegation: Delegation, message: Message, status: str, now: datetime) -> None:
@@ -52,7 +52,7 @@ def _step(tx: Transaction, delegation: Delegation, message: Message, status: str
         values["dispatched_at"] = now
     changed = tx.delegations.change(delegation.id, **values)
     if changed is not None and changed.status != delegation.status:
-        tell(tx, changed, STATUS, now)
+        notify(tx, changed, STATUS, now)
 
 
 def end(
@@ -81,22 +81,22 @@ def end(
     )
     if ended is None:
         return None
-    tell(tx, ended, COMPLETE if outcome == "completed" else FAILED, now)
+    notify(tx, ended, COMPLETE if outcome == "completed" else FAILED, now)
     if ended.report == "inbox":
         delegation_reports.put(tx, ended, now)
     return ended
 
 
-def tell(tx: Transaction, delegation: Delegation, event_type: str, now: datetime, **more: Any) -> None:
+def notify(tx: Transaction, delegation: Delegation, event_type: str, now: datetime, **more: Any) -> None:
     """Write an event on both sides, and wake whoever waits for the delegation."""
-    payload = views.told(delegation, **more)
+    payload = views.outcome_view(delegation, **more)
     for workspace_id in (delegation.source_id, delegation.target_id):
         tx.events.append(Event(event_type, delegation.org_id, workspace_id, payload, now))
     tx.signal(bells.EVENTS)
     tx.signal(bells.delegation(delegation.id))
 
 
-def cancel(tx: Transaction, delegation: Delegation, called_off: Outcome, now: datetime) -> None:
+def cancel(tx: Transaction, delegation: Delegation, called_off: MessageOutcome, now: datetime) -> None:
     """Call off a delegation, the message that carries it, and all that came of it."""
     if delegation.message_id is not None:
         tx.mailbox.ask_to_stop(delegation.message_id)
@@ -119,7 +119,7 @@ def expire(tx: Transaction, delegation: Delegation, now: datetime) -> None:
 def close(
     tx: Transaction,
     delegation: Delegation,
-    how: Outcome,
+    how: MessageOutcome,
     outcome: str,
     now: datetime,
     result: dict[str, Any] | None = None,

@@ -11,7 +11,7 @@ from molecule_platform.domain import correspondence, dispatch, messages, refusal
 from molecule_platform.domain.delegation_context import ContextLimits
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.tasks import Task
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
@@ -28,10 +28,10 @@ from molecule_platform.services import (
     task_log,
     waking,
 )
-from molecule_platform.services.bells import Bells
-from molecule_platform.services.desk import Desk, Slot
+from molecule_platform.services.bells import Signals
+from molecule_platform.services.desk import OutcomeWaiters, Waiter
 from molecule_platform.services.mailbox_capacity import CapacityLimits, MailboxCapacity
-from molecule_platform.services.submissions import Receipt, Submission
+from molecule_platform.services.submissions import AcceptedMessage, NewMessage
 from molecule_wire import ids
 from molecule_wire.a2a import errors, text
 from molecule_wire.a2a.envelopes import Request
@@ -53,7 +53,7 @@ class DeliveryLimits:
     delegation: ContextLimits = field(default_factory=ContextLimits)
 
 
-class Carries(Protocol):
+class MessageDispatcher(Protocol):
     """Who carries messages to agents that have a URL."""
 
     @property
@@ -66,18 +66,18 @@ class Carries(Protocol):
         ...
 
 
-class Delivery:
+class MessageService:
     """Accepts messages and tells their senders how they ended."""
 
     def __init__(
         self,
         storage: Storage,
-        bells: Bells,
+        bells: Signals,
         clock: Clock,
         replica_id: str,
         limits: DeliveryLimits,
-        desk: Desk,
-        courier: Carries,
+        desk: OutcomeWaiters,
+        courier: MessageDispatcher,
     ) -> None:
         self._storage = storage
         self._bells = bells
@@ -89,7 +89,7 @@ class Delivery:
         self.limits = limits
         self.capacity = MailboxCapacity(limits.capacity)
 
-    async def accept(self, submission: Submission) -> Receipt:
+    async def accept(self, submission: NewMessage) -> AcceptedMessage:
         """Make the message durable, once: a repeat of the same request attaches to the first.
 
         Where the agent is free the same commit leases it, and it is on its way when this returns.
@@ -99,10 +99,10 @@ class Delivery:
         if len(message.body) > LARGE_BYTES:
             # A body that nobody has room for need not wait for the writer.
             await self._storage.glance(lambda tx: self._check_room(tx, submission, message, now))
-        slot = self._desk.expect(message.id) if submission.hold_seconds > 0 else None
+        slot = self._desk.register(message.id) if submission.hold_seconds > 0 else None
         try:
             receipt = await self._storage.write(lambda tx: self._accept(tx, submission, message, slot, now))
-        except Refusal as refusal:
+        except ApiError as refusal:
             if refusal.code == "budget-exceeded":
                 sentence = refusal.sentence
                 await self._storage.write(lambda tx: filing.log_refused(tx, message, sentence, now))
@@ -113,7 +113,7 @@ class Delivery:
             self._courier.start(receipt.message, receipt.target)
         return receipt
 
-    async def draft(self, submission: Submission) -> tuple[Message, Workspace]:
+    async def preview(self, submission: NewMessage) -> tuple[Message, Workspace]:
         """The message as it would be accepted now, in the work it is part of, and its target; not kept."""
         now = self._clock.now()
         message = self._message(submission, now)
@@ -125,14 +125,14 @@ class Delivery:
 
         return await self._storage.read(work)
 
-    def _check_room(self, tx: Transaction, submission: Submission, message: Message, now: datetime) -> None:
+    def _check_room(self, tx: Transaction, submission: NewMessage, message: Message, now: datetime) -> None:
         if _first_of_repeat(tx, submission, message, now) is None:
             target, load = self._standing(tx, submission.target)
             self.capacity.check(tx, target, submission.principal, len(message.body), load)
 
     def _accept(
-        self, tx: Transaction, submission: Submission, message: Message, slot: Slot | None, now: datetime
-    ) -> Receipt:
+        self, tx: Transaction, submission: NewMessage, message: Message, slot: Waiter | None, now: datetime
+    ) -> AcceptedMessage:
         first = _first_of_repeat(tx, submission, message, now)
         if first is None:
             first = self._accept_new(tx, submission, message, slot, now)
@@ -144,8 +144,8 @@ class Delivery:
         return first
 
     def _accept_new(
-        self, tx: Transaction, submission: Submission, message: Message, slot: Slot | None, now: datetime
-    ) -> Receipt:
+        self, tx: Transaction, submission: NewMessage, message: Message, slot: Waiter | None, now: datetime
+    ) -> AcceptedMessage:
         target, load = self._standing(tx, submission.target)
         if submission.continues is not None:
             _check_goes_on(tx, submission.continues)
@@ -161,13 +161,13 @@ class Delivery:
         if not dispatch.speaks_tasks(target):
             message = message.but(task_state="submitted")
         said = text.text_of_message(submission.request.message)
-        stored = filing.store(tx, message, now, said, self._received)
+        stored = filing.enqueue(tx, message, now, said, self._received)
         if submission.also is not None:
             submission.also(tx, stored, now)
         if submission.continues is not None or not dispatch.speaks_tasks(target):
             own_tasks.begin(tx, stored, now)
-        waking.wake(tx, target, now)
-        return Receipt(stored, target=target, slot=slot)
+        waking.wake_target(tx, target, now)
+        return AcceptedMessage(stored, target=target, slot=slot)
 
     def _standing(self, tx: Transaction, known: Workspace) -> tuple[Workspace, Load]:
         """The target as it is now, and what it has before it."""
@@ -177,7 +177,7 @@ class Delivery:
         return target, tx.mailbox.load(known.id)
 
     def _in_context(
-        self, tx: Transaction, submission: Submission, message: Message, now: datetime
+        self, tx: Transaction, submission: NewMessage, message: Message, now: datetime
     ) -> Message:
         """The message with what it was sent for, and the delegation of its task or of its sender's work."""
         principal, named = submission.principal, delegation_context.named_parent(submission.request.message)
@@ -192,7 +192,7 @@ class Delivery:
         context = delegation_context.for_send(working, message.target_id, self.limits.delegation)
         return message if context is None else message.but(delegation=context)
 
-    def _is_free(self, tx: Transaction, submission: Submission, target: Workspace, load: Load) -> bool:
+    def _is_free(self, tx: Transaction, submission: NewMessage, target: Workspace, load: Load) -> bool:
         """Whether the agent takes the message now, before anybody who waits and beside nobody it must not."""
         if self._courier.is_stopping or load.accepted or not dispatch.is_dispatchable(target):
             return False
@@ -201,12 +201,12 @@ class Delivery:
             return False
         return dispatch.capacity(target, load.leased) > 0
 
-    def _context_of(self, submission: Submission, otherwise: str) -> str:
+    def _context_of(self, submission: NewMessage, otherwise: str) -> str:
         if submission.continues is not None:
             return submission.continues.context_id
         return submission.request.context_id or otherwise
 
-    def _message(self, submission: Submission, now: datetime) -> Message:
+    def _message(self, submission: NewMessage, now: datetime) -> Message:
         request, target, principal = submission.request, submission.target, submission.principal
         is_user = principal.workspace_id is None
         seconds = submission.timeout_seconds
@@ -244,7 +244,7 @@ class Delivery:
             activity_id=ids.uuid7(),
         )
 
-    def as_reply(self, submission: Submission, now: datetime) -> Message:
+    def as_reply(self, submission: NewMessage, now: datetime) -> Message:
         """The same message as an item that needs no answer."""
         return replace(self._message(submission, now), kind="reply", run_limit_seconds=None)
 
@@ -264,17 +264,17 @@ class Delivery:
             heard = slot.rings
         return slot.ended or await self.get(message_id)
 
-    async def _is_awaited(self, slot: Slot, message_id: str) -> bool:
+    async def _is_awaited(self, slot: Waiter, message_id: str) -> bool:
         """Whether the message has no outcome yet, neither here nor from elsewhere."""
         if slot.ended is not None:
             return False
         is_fresh, slot.is_fresh = slot.is_fresh, False
         return is_fresh or await self._storage.glance(lambda tx: tx.mailbox.is_open(message_id))
 
-    def _holder(self, submission: Submission) -> str:
+    def _holder(self, submission: NewMessage) -> str:
         return f"{self._replica_id}/{submission.holder}"
 
-    async def let_go(self, message_id: str, submission: Submission) -> Message:
+    async def stop_waiting(self, message_id: str, submission: NewMessage) -> Message:
         """The caller no longer waits here: the answer must find it another way, or its deadline is here."""
         now = self._clock.now()
 
@@ -347,19 +347,19 @@ def _check_goes_on(tx: Transaction, known: Task) -> None:
 
 
 def _first_of_repeat(
-    tx: Transaction, submission: Submission, message: Message, now: datetime
-) -> Receipt | None:
+    tx: Transaction, submission: NewMessage, message: Message, now: datetime
+) -> AcceptedMessage | None:
     if submission.idempotency_key is not None:
         first = tx.mailbox.by_key(message.caller, message.target_id, submission.idempotency_key)
         if first is not None and first.body_hash != message.body_hash:
-            raise Refusal(
+            raise ApiError(
                 "idempotency-conflict", "this key was used for another request", existing_id=first.id
             )
-        return None if first is None else Receipt(first, True)
+        return None if first is None else AcceptedMessage(first, True)
     if not (submission.request.given_message_id and submission.repeat_by_reference):
         return None
     since = now - messages.REPEAT_WINDOW
     first = tx.mailbox.by_reference(
         message.caller, message.target_id, message.message_ref, message.body_hash, since
     )
-    return None if first is None else Receipt(first, True)
+    return None if first is None else AcceptedMessage(first, True)

@@ -5,10 +5,10 @@ import weakref
 
 from molecule_platform.domain.messages import Message
 from molecule_platform.services import bells
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.bells import Signals
 
 
-class Slot:
+class Waiter:
     """One message whose outcome is waited for. It is remembered as long as somebody keeps it."""
 
     __slots__ = ("__weakref__", "_waiting", "ended", "is_fresh", "rings")
@@ -42,23 +42,23 @@ class Slot:
             _call(called)
 
 
-class Desk:
+class OutcomeWaiters:
     """One per replica."""
 
-    def __init__(self, bells_: Bells) -> None:
-        self._slots: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
+    def __init__(self, bells_: Signals) -> None:
+        self._slots: weakref.WeakValueDictionary[str, Waiter] = weakref.WeakValueDictionary()
         bells_.watch(bells.SETTLED, self._ring)
 
-    def expect(self, message_id: str) -> Slot:
+    def register(self, message_id: str) -> Waiter:
         """The place where the outcome of a new message is laid; keep it while it matters."""
-        slot = self._slots[message_id] = Slot(is_fresh=True)
+        slot = self._slots[message_id] = Waiter(is_fresh=True)
         return slot
 
-    def place(self, message_id: str) -> Slot:
+    def place(self, message_id: str) -> Waiter:
         """The place for a message that may have ended already."""
         slot = self._slots.get(message_id)
         if slot is None:
-            slot = self._slots[message_id] = Slot(is_fresh=False)
+            slot = self._slots[message_id] = Waiter(is_fresh=False)
         return slot
 
     def _ring(self, message_id: str) -> None:
@@ -67,7 +67,7 @@ class Desk:
         if slot is not None:
             slot.ring()
 
-    def tell(self, message: Message) -> None:
+    def resolve(self, message: Message) -> None:
         """Lay down an outcome that was just committed."""
         slot = self._slots.get(message.id)
         if slot is not None:

@@ -11,14 +11,14 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.ports.workspaces import Place, Wanted
+from molecule_platform.ports.workspaces import PageCursor, WorkspaceFilter
 from molecule_platform.services import census
-from molecule_platform.services.census import Reach, Visible
+from molecule_platform.services.census import Visible, VisibleWorkspaces
 from molecule_wire import times
 
 
 @dataclass(frozen=True)
-class Asked:
+class DirectoryQuery:
     """Which rows a caller asks for. Without a limit it gets them all."""
 
     limit: int | None = None
@@ -28,15 +28,17 @@ class Asked:
     parent_id: str | None = None
     include_removed: bool = False
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WorkspaceFilter:
         """The batches to walk in: one suffices unless a search passes many by."""
         batch = census.BATCH if self.q or self.limit is None else self.limit + 1
         statuses = () if self.status is None else (self.status,)
-        return Wanted(batch, read_cursor(self.cursor), statuses, self.parent_id, self.include_removed)
+        return WorkspaceFilter(
+            batch, read_cursor(self.cursor), statuses, self.parent_id, self.include_removed
+        )
 
 
 @dataclass(frozen=True)
-class Page:
+class DirectoryPage:
     """Rows, and the cursor of the rest if there is one."""
 
     rows: list[dict[str, Any]]
@@ -44,7 +46,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _VisibleAgents:
     workspace: Workspace
     relation: Relation
 
@@ -56,15 +58,15 @@ class Directory:
         self._storage = storage
         self._clock = clock
 
-    async def listing(self, principal: Principal, asked: Asked) -> Page:
+    async def listing(self, principal: Principal, asked: DirectoryQuery) -> DirectoryPage:
         """Rows of the organisation; a workspace sees itself and those it may call."""
         now = self._clock.now()
 
-        def work(tx: Transaction) -> Page:
+        def work(tx: Transaction) -> DirectoryPage:
             seen, more = _page(tx, census.visible_to(tx, principal, now), asked)
             pending = tx.workspaces.pending([one.workspace.id for one in seen])
             shown = _with_known_parents(tx, principal, [one.workspace for one in seen], now)
-            return Page([_row_for(principal, one, pending.get(one.id, 0)) for one in shown], more)
+            return DirectoryPage([_row_for(principal, one, pending.get(one.id, 0)) for one in shown], more)
 
         return await self._storage.read(work)
 
@@ -72,23 +74,23 @@ class Directory:
         self,
         workspace: Workspace,
         base_url: str,
-        asked: Asked,
+        asked: DirectoryQuery,
         relation: Relation | None = None,
         by: Principal | None = None,
-    ) -> Page:
+    ) -> DirectoryPage:
         """Exactly the workspaces that the tree lets this one call, as far as they exist for who asks.
 
         That is the workspace itself, unless it is said otherwise.
         """
         now = self._clock.now()
         relations = census.PEERS if relation is None else (relation,)
-        reach = Reach(workspace, relations, now, visibility.hidden_from(by, now))
+        reach = VisibleWorkspaces(workspace, relations, now, visibility.hidden_from(by, now))
 
-        def work(tx: Transaction) -> Page:
+        def work(tx: Transaction) -> DirectoryPage:
             seen, more = _page(tx, reach, asked)
             shown = _with_known_parents(tx, by, [one.workspace for one in seen], now)
             relation_of = {one.workspace.id: one.relation for one in seen}
-            return Page([_peer(one, relation_of[one.id], base_url) for one in shown], more)
+            return DirectoryPage([_peer(one, relation_of[one.id], base_url) for one in shown], more)
 
         return await self._storage.read(work)
 
@@ -120,9 +122,11 @@ class Directory:
         return "poll" if workspace is None else workspace.delivery_mode
 
 
-def _page(tx: Transaction, visible: Visible, asked: Asked) -> tuple[list[_Seen], str | None]:
+def _page(
+    tx: Transaction, visible: Visible, asked: DirectoryQuery
+) -> tuple[list[_VisibleAgents], str | None]:
     """As many as asked for of those that the question fits, and the cursor if there are more."""
-    page: list[_Seen] = []
+    page: list[_VisibleAgents] = []
     for one in _fitting(tx, visible, asked):
         if len(page) == asked.limit:
             last = page[-1].workspace
@@ -131,13 +135,13 @@ def _page(tx: Transaction, visible: Visible, asked: Asked) -> tuple[list[_Seen],
     return page, None
 
 
-def _fitting(tx: Transaction, visible: Visible, asked: Asked) -> Iterator[_Seen]:
-    for batch in census.walk(tx, visible, asked.wanted()):
+def _fitting(tx: Transaction, visible: Visible, asked: DirectoryQuery) -> Iterator[_VisibleAgents]:
+    for batch in census.iterate(tx, visible, asked.wanted()):
         rows = tx.workspaces.many([found.place.id for found in batch])
         for found in batch:
             workspace = rows[found.place.id]
             if not asked.q or search.mentions(workspace.name, workspace.role, workspace.agent_card, asked.q):
-                yield _Seen(workspace, found.relation)
+                yield _VisibleAgents(workspace, found.relation)
 
 
 def _with_known_parents(
@@ -151,13 +155,13 @@ def _with_known_parents(
     return [one.but(parent_id=None) if one.parent_id in hidden else one for one in seen]
 
 
-def read_cursor(cursor: str | None) -> Place | None:
+def read_cursor(cursor: str | None) -> PageCursor | None:
     """The place where the last page ended."""
     if cursor is None:
         return None
     created_at, workspace_id = cursors.read(cursor, 2)
     try:
-        return Place(times.parse_time(created_at), workspace_id)
+        return PageCursor(times.parse_time(created_at), workspace_id)
     except ValueError as problem:
         raise cursors.unknown() from problem
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.pages import PAGE_MAX_BYTES
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import event_visibility
-from molecule_platform.services.bells import EVENTS, Bells
+from molecule_platform.services.bells import EVENTS, Signals
 from molecule_wire import jsontext
 
 BUFFER = 1024
@@ -29,7 +29,7 @@ LISTED_AT_ONCE = 100
 LOOK_AGAIN_SECONDS = 1.0
 
 
-class End(Enum):
+class StreamEnd(Enum):
     """Why a stream ends although its client is still there."""
 
     SLOW = "the client reads too slowly"
@@ -41,12 +41,12 @@ class End(Enum):
 class StreamEnded(Exception):
     """Nothing more comes; the client may resume from its last number."""
 
-    def __init__(self, why: End) -> None:
+    def __init__(self, why: StreamEnd) -> None:
         super().__init__(why.value)
         self.why = why
 
 
-class Listener:
+class FeedSubscriber:
     """One subscriber: what it may and wants to see, and what waits for it."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Listener:
         # While it catches up from the log, what does not fit into the buffer is found there.
         self.catches_up = False
         self.overflowed = False
-        self.why: End | None = None
+        self.why: StreamEnd | None = None
         self.ended = asyncio.Event()
         self._waiting: deque[Event] = deque()
         self._rung = asyncio.Event()
@@ -87,9 +87,9 @@ class Listener:
         elif self.catches_up:
             self.overflowed = True
         else:
-            self.end(End.SLOW)
+            self.end(StreamEnd.SLOW)
 
-    def end(self, why: End) -> None:
+    def end(self, why: StreamEnd) -> None:
         """End the stream; the first reason holds."""
         self.why = self.why or why
         self._waiting.clear()
@@ -132,15 +132,15 @@ class EventFilter:
         return {"workspace_id": self.workspace_id, "types": self.types}
 
 
-class Feed:
+class EventFeed:
     """Follows the log on behalf of all listeners of this replica."""
 
-    def __init__(self, storage: Storage, clock: Clock, bells: Bells, log: Log) -> None:
+    def __init__(self, storage: Storage, clock: Clock, bells: Signals, log: Log) -> None:
         self._storage = storage
         self._clock = clock
         self._bells = bells
         self._log = log
-        self._listeners: set[Listener] = set()
+        self._listeners: set[FeedSubscriber] = set()
         self._rung = asyncio.Event()
         self._at = 0
         self._draining = False
@@ -165,7 +165,7 @@ class Feed:
         """End every stream, and each that comes: their clients resume at another replica."""
         self._draining = True
         for listener in self._listeners:
-            listener.end(End.DRAINING)
+            listener.end(StreamEnd.DRAINING)
 
     def _hear(self, _rest: str) -> None:
         """Something happened: worth a look while anybody listens."""
@@ -208,7 +208,7 @@ class Feed:
         for listener in self._listeners:
             listener.offer(event)
 
-    async def join(self, listener: Listener) -> int:
+    async def join(self, listener: FeedSubscriber) -> int:
         """Begin to receive what is new: everything after the number given back.
 
         While nobody listens nobody reads the log either: the first to come begins at its end.
@@ -218,10 +218,10 @@ class Feed:
             self._at = max(self._at, newest)
         self._listeners.add(listener)
         if self._draining:
-            listener.end(End.DRAINING)
+            listener.end(StreamEnd.DRAINING)
         return self._at
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: FeedSubscriber) -> None:
         """Receive nothing more."""
         self._listeners.discard(listener)
 
@@ -249,7 +249,7 @@ class Feed:
             oldest = tx.events.oldest_kept()
             if place < oldest:
                 sentence = f"the events after {place} are no longer kept: begin again with since={oldest}"
-                raise Refusal("cursor-lost", sentence, oldest_id=str(oldest))
+                raise ApiError("cursor-lost", sentence, oldest_id=str(oldest))
             found = tx.events.after(place, count, org_id=wanted.org_id, **wanted.narrowed())
             return event_visibility.visible(tx, principal, found, now), found[-1].id if found else None
 

@@ -8,23 +8,23 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, logbook
-from molecule_platform.services.last_times import LastTimes
+from molecule_platform.services.last_times import LastSeenWriter
 from molecule_wire import ids
 
 
-def store(
+def enqueue(
     tx: Transaction,
     message: Message,
     now: datetime,
     said: str | None = None,
-    received: LastTimes | None = None,
+    received: LastSeenWriter | None = None,
 ) -> Message:
     """Write a new message with its activity row, and ring for its target.
 
     Who has read the words already, or knows when its target last got something, spares us to do so.
     """
     numbered = tx.mailbox.insert(message)
-    words = said_in(message) if said is None else said
+    words = text_of(message) if said is None else said
     tx.activity.insert(_row(numbered, "a2a_receive", "pending", logbook.beginning(words), now, message.id))
     if received is None:
         tx.workspaces.touch(message.target_id, last_activity_at=now)
@@ -39,7 +39,7 @@ def store(
 def log_refused(tx: Transaction, message: Message, sentence: str, now: datetime) -> None:
     """Leave a trace of a message that was not accepted."""
     numbered = message.but(seq=tx.activity.next_seq())
-    row = _row(numbered, "error", "error", logbook.beginning(said_in(message)), now, None, sentence)
+    row = _row(numbered, "error", "error", logbook.beginning(text_of(message)), now, None, sentence)
     tx.activity.insert(row)
 
 
@@ -52,7 +52,7 @@ def log_failed(tx: Transaction, message: Message, now: datetime) -> None:
     is_waited_for = message.held_until is not None and message.held_until > now
     if not sender or message.kind != "message" or is_waited_for:
         return
-    words = logbook.beginning(said_in(message))
+    words = logbook.beginning(text_of(message))
     row = _row(message, "a2a_send", "error", words, now, message.id)
     row = replace(row, id=ids.uuid7(), seq=tx.activity.next_seq(), workspace_id=sender)
     tx.activity.insert(row)
@@ -86,6 +86,6 @@ def _row(
     )
 
 
-def said_in(message: Message) -> str:
+def text_of(message: Message) -> str:
     """The words of a stored message, as far as a log keeps them."""
-    return inbox.received(message).text
+    return inbox.read_stored(message).text

@@ -14,16 +14,16 @@ from dataclasses import replace
 from molecule_platform.domain import access
 from molecule_platform.domain.events import RESYNC, Event
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import authority
-from molecule_platform.services.bells import CREDENTIALS, Bells
+from molecule_platform.services.bells import CREDENTIALS, Signals
 from molecule_platform.services.event_visibility import EventVisibility
-from molecule_platform.services.feed import End, Feed, Listener, StreamEnded
-from molecule_platform.services.identity import Identity
+from molecule_platform.services.feed import EventFeed, FeedSubscriber, StreamEnd, StreamEnded
+from molecule_platform.services.identity import AuthenticationService
 
 PAGE = 100
 REACH_SECONDS = 1.0
@@ -32,7 +32,7 @@ REACH_SECONDS = 1.0
 _NO_TYPE = frozenset({"none"})
 
 
-class Sight:
+class VisibleEvents:
     """What a listener may see of what exists for it: a workspace what the tree lets it, asked each second."""
 
     def __init__(self, storage: Storage, clock: Clock, principal: Principal) -> None:
@@ -88,17 +88,17 @@ def _reached(tx: Transaction, mine: str, removed: Workspace) -> bool:
     return access.judge(caller.as_member(), as_it_was, parents).allowed
 
 
-class Follower:
+class EventSubscription:
     """One listener's way through the log. `position` is the number up to which it has seen everything."""
 
     def __init__(
-        self, storage: Storage, clock: Clock, listener: Listener, since: int | None, joined_at: int
+        self, storage: Storage, clock: Clock, listener: FeedSubscriber, since: int | None, joined_at: int
     ) -> None:
         self.position = joined_at if since is None else since
         self._storage = storage
         self._clock = clock
         self._listener = listener
-        self._sight = Sight(storage, clock, listener.principal)
+        self._sight = VisibleEvents(storage, clock, listener.principal)
 
     async def next(self, seconds: float) -> list[Event]:
         """The next events, oldest first; none when it was quiet for so long. Raises `StreamEnded`."""
@@ -110,7 +110,7 @@ class Follower:
                 if seen or loop.time() >= until:
                     return seen
         except StorageDown as problem:
-            raise StreamEnded(End.UNAVAILABLE) from problem
+            raise StreamEnded(StreamEnd.UNAVAILABLE) from problem
 
     async def _read(self, seconds: float) -> list[Event]:
         self._listener.check()
@@ -155,11 +155,17 @@ class Follower:
         return Event(RESYNC, org_id, "", {"oldest_id": str(oldest)}, self._clock.now())
 
 
-class Followers:
+class EventSubscriptions:
     """Opens followers, and ends them together with the credential that opened them."""
 
     def __init__(
-        self, storage: Storage, bells: Bells, clock: Clock, log: Log, feed: Feed, identity: Identity
+        self,
+        storage: Storage,
+        bells: Signals,
+        clock: Clock,
+        log: Log,
+        feed: EventFeed,
+        identity: AuthenticationService,
     ) -> None:
         self._storage = storage
         self._bells = bells
@@ -169,13 +175,13 @@ class Followers:
         self._identity = identity
 
     @asynccontextmanager
-    async def follow(self, listener: Listener, since: int | None) -> AsyncGenerator[Follower]:
+    async def follow(self, listener: FeedSubscriber, since: int | None) -> AsyncGenerator[EventSubscription]:
         """Inside, everything after `since`, or without it whatever happens from now on."""
         listener.catches_up = since is not None
         joined_at = await self._feed.join(listener)
         watching = asyncio.get_running_loop().create_task(self._end_with_credential(listener))
         try:
-            yield Follower(self._storage, self._clock, listener, since, joined_at)
+            yield EventSubscription(self._storage, self._clock, listener, since, joined_at)
         finally:
             self._feed.leave(listener)
             watching.cancel()
@@ -184,15 +190,15 @@ class Followers:
     @asynccontextmanager
     async def bound(self, principal: Principal) -> AsyncGenerator[asyncio.Event]:
         """Inside, the event given is set once the credential has ended, or this replica stops."""
-        listener = Listener(principal, types=_NO_TYPE)
+        listener = FeedSubscriber(principal, types=_NO_TYPE)
         async with self.follow(listener, None):
             yield listener.ended
 
-    async def _end_with_credential(self, listener: Listener) -> None:
+    async def _end_with_credential(self, listener: FeedSubscriber) -> None:
         async def look() -> bool | None:
             try:
                 await self._identity.again(listener.principal.credential)
-            except Refusal:
+            except ApiError:
                 return True
             except StorageDown:
                 return None
@@ -201,4 +207,4 @@ class Followers:
             return None
 
         if await self._bells.wait_for(CREDENTIALS, look, math.inf):
-            listener.end(End.REVOKED)
+            listener.end(StreamEnd.REVOKED)

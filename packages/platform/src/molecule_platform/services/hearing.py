@@ -8,10 +8,10 @@ from typing import Any, cast
 from molecule_platform.domain import folding, naming, tasks
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
-from molecule_platform.ports.links import AnswerTooLong, AskedAgain, Said
+from molecule_platform.ports.links import AgentEvent, ResponseTooLarge, RetryRequested
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import conclusions, delegations, task_log
-from molecule_platform.services.task_log import Fenced
+from molecule_platform.services.task_log import LeaseLost
 from molecule_wire import jsontext
 from molecule_wire.a2a import convert, differences
 from molecule_wire.a2a.operations import Dialect
@@ -22,7 +22,7 @@ from molecule_wire.values import value
 MOST_EVENTS = 100_000
 
 
-class Hearing:
+class TaskRecorder:
     """What one reader has heard of the task of one message.
 
     A task that was known before (named by the platform, or read by somebody else until now) is told as the
@@ -40,7 +40,7 @@ class Hearing:
         self.folded: FoldedTask | None = None
         # How many bytes it was told, over all streams.
         self._size = 0
-        self._heard = _Heard(message, message.agent_task_id, resumed=message.agent_task_id is not None)
+        self._heard = _EventBatch(message, message.agent_task_id, resumed=message.agent_task_id is not None)
 
     @property
     def task_id(self) -> str | None:
@@ -58,7 +58,7 @@ class Hearing:
         return 0 if self._heard.task is None else self._heard.task.artifact_bytes
 
     @property
-    def bare(self) -> Said | None:
+    def bare(self) -> AgentEvent | None:
         """The one message that was all the agent said."""
         return self._heard.bare
 
@@ -72,25 +72,25 @@ class Hearing:
         """Whether nothing can follow."""
         return self.bare is not None or self.state in tasks.TERMINAL
 
-    def count(self, said: Sequence[Said]) -> None:
+    def count(self, said: Sequence[AgentEvent]) -> None:
         """Count the bytes of this message's events. Raises `AnswerTooLong`, or `AskedAgain`."""
         if any([one.asks_again for one in said]):
-            raise AskedAgain
+            raise RetryRequested
         self._size += sum([len(one.payload) for one in said])
         if self._size > self._max_bytes:
-            raise AnswerTooLong(f"the agent said more than {self._max_bytes} bytes to one message")
+            raise ResponseTooLarge(f"the agent said more than {self._max_bytes} bytes to one message")
 
-    def rename(self, said: Sequence[Said]) -> list[Said]:
+    def rename(self, said: Sequence[AgentEvent]) -> list[AgentEvent]:
         """Rename events outside of the transaction, as far as the task is known."""
         heard = self._heard
         if heard.task is None:
             return list(said)
         return [one if heard.is_named_right(one) else replace(one, renamed=heard.rename(one)) for one in said]
 
-    def record(self, tx: Transaction, said: Sequence[Said], now: datetime) -> "Recorded":
+    def record(self, tx: Transaction, said: Sequence[AgentEvent], now: datetime) -> "RecordResult":
         """Write what was said, numbered. Raises `Fenced`, `EventRefused` or `AnswerTooLong`."""
         if not self.outlives_lease and not tx.mailbox.is_held(self.message.id, self.message.lease_epoch):
-            raise Fenced
+            raise LeaseLost
         heard = self._heard.copy()
         if heard.task is not None and heard.task.last_seq + len(said) > MOST_EVENTS:
             raise EventRefused("malformed-event", f"a task has at most {MOST_EVENTS} events")
@@ -110,7 +110,7 @@ class Hearing:
             task_log.check_size(heard.task, self._max_bytes)
         return replace(recorded, refused=refused)
 
-    def heard(self, recorded: "Recorded") -> None:
+    def heard(self, recorded: "RecordResult") -> None:
         """What was recorded is on disk."""
         self._heard = recorded.heard
         self.written += len(recorded.events)
@@ -120,7 +120,7 @@ class Hearing:
         if task_id is not None and self._heard.task_id is None:
             self._heard = replace(self._heard, task_id=task_id)
 
-    def too_late(self, said: Sequence[Said]) -> None:
+    def too_late(self, said: Sequence[AgentEvent]) -> None:
         """The message had ended before this was said, which is not kept: only what it makes of the task."""
         last = said[-1]
         self._heard = replace(
@@ -137,18 +137,18 @@ class Hearing:
 
 
 @value
-class Recorded:
+class RecordResult:
     """What was written: the events with their numbers, and what is known after them."""
 
     key: TaskKey
     events: list[TaskEvent]
-    heard: "_Heard"
+    heard: "_EventBatch"
     # What came after them and broke the order.
     refused: EventRefused | None = None
 
 
 @dataclass(slots=True)
-class _Heard:
+class _EventBatch:
     """What is known; a copy is changed inside a transaction, which may run twice."""
 
     message: Message
@@ -157,11 +157,11 @@ class _Heard:
     state: str | None = None
     # The state that the events of this message told last, in this dispatch or before a crash.
     told_state: str | None = None
-    bare: Said | None = None
+    bare: AgentEvent | None = None
     task: Task | None = None
     artifacts: set[str] = field(default_factory=set[str])
 
-    def copy(self) -> "_Heard":
+    def copy(self) -> "_EventBatch":
         """The same, to be changed."""
         return replace(self, artifacts=set(self.artifacts))
 
@@ -171,7 +171,7 @@ class _Heard:
         return f"{self.message.id}/{self.message.lease_epoch}"
 
     def events(
-        self, tx: Transaction, said: Said, before: Sequence[TaskEvent], now: datetime, *, is_last: bool
+        self, tx: Transaction, said: AgentEvent, before: Sequence[TaskEvent], now: datetime, *, is_last: bool
     ) -> list[TaskEvent]:
         """The events to append for one thing said, after those before it that are still to be written."""
         self._check(said)
@@ -200,23 +200,23 @@ class _Heard:
             events = [self._missing_task(now), *events]
         return events
 
-    def write(self, tx: Transaction, events: list[TaskEvent], now: datetime) -> Recorded:
+    def write(self, tx: Transaction, events: list[TaskEvent], now: datetime) -> RecordResult:
         """Append the events to the task, or keep the one bare message."""
         if self.task is None:
             key = TaskKey(self.message.target_id, self.message.tenant, self.message.id)
             numbered = [event.numbered(1, self.message.id, now) for event in events]
             for event in numbered:
                 tx.tasks.note(key, self.message.org_id, event)
-            return Recorded(key, numbered, self)
+            return RecordResult(key, numbered, self)
         key = self.task.key
         if events:
             self.task = task_log.append(tx, key, self.reader, events, now)
             delegations.progressed(tx, self.message, events, now)
         first = self.task.last_seq - len(events) + 1
         numbered = [event.numbered(first + n, self.message.id, now) for n, event in enumerate(events)]
-        return Recorded(key, numbered, self)
+        return RecordResult(key, numbered, self)
 
-    def _check(self, said: Said) -> None:
+    def _check(self, said: AgentEvent) -> None:
         if self.bare is not None:
             raise EventRefused("event-after-message", "something came after the Message that ends a stream")
         if self.state in tasks.TERMINAL:
@@ -226,7 +226,7 @@ class _Heard:
         if self.task is not None and said.task_id not in (None, self.task_id):
             raise EventRefused("foreign-task", "the event names another task than its stream")
 
-    def _meet(self, tx: Transaction, said: Said, now: datetime) -> None:
+    def _meet(self, tx: Transaction, said: AgentEvent, now: datetime) -> None:
         """Find the task, or make the agent's own known."""
         task = task_log.task_of(tx, self.message)
         if task is None and said.kind == "message":
@@ -234,7 +234,7 @@ class _Heard:
         if task is None:
             if not said.task_id:
                 raise EventRefused("malformed-event", "an event names no task")
-            task = conclusions.adopt(tx, self.message, said.task_id, said.context_id, now)
+            task = conclusions.adopt_agent_task(tx, self.message, said.task_id, said.context_id, now)
         elif said.task_id and task.agent_task_id not in (None, said.task_id) and self.task_id is not None:
             raise EventRefused("foreign-task", "the agent answered for another task than it was asked about")
         if task is None:
@@ -250,7 +250,7 @@ class _Heard:
         self.task = task
 
     def _news(
-        self, tx: Transaction, said: Said, before: Sequence[TaskEvent], is_last: bool
+        self, tx: Transaction, said: AgentEvent, before: Sequence[TaskEvent], is_last: bool
     ) -> list[TaskEvent]:
         """What the task as the agent shows it says that was not told yet."""
         assert self.task is not None
@@ -267,12 +267,12 @@ class _Heard:
             for event in differences.difference(known, snapshot, again=asks)
         ]
 
-    def is_named_right(self, said: Said) -> bool:
+    def is_named_right(self, said: AgentEvent) -> bool:
         """True if the event has the ids that the sender knows."""
         assert self.task is not None
         return said.task_id in (None, self.task.id) and said.context_id == self.task.context_id
 
-    def rename(self, said: Said) -> bytes:
+    def rename(self, said: AgentEvent) -> bytes:
         """Write the event under the ids that its sender knows."""
         assert self.task is not None
         value = jsontext.decode(said.payload)
@@ -281,13 +281,13 @@ class _Heard:
         named: Any = {member: naming.under(self.task, body)}
         return jsontext.encode(named if said.dialect == "1.0" else convert.TO_0_3.event(named))
 
-    def _note(self, said: Said, is_last: bool) -> None:
+    def _note(self, said: AgentEvent, is_last: bool) -> None:
         # A task that waits, and was only shown before the agent went on, waits no more.
         was_shown = said.kind == "task" and said.state in tasks.INTERRUPTED and not is_last
         self.state = "working" if was_shown else said.state or self.state or "working"
         self.artifacts.update(said.artifact_ids)
 
-    def _bare(self, said: Said, now: datetime) -> list[TaskEvent]:
+    def _bare(self, said: AgentEvent, now: datetime) -> list[TaskEvent]:
         """A bare message ends the stream; for a sender that knows a task it is the task's last word."""
         self.bare = said
         if self.task is None:
@@ -307,7 +307,7 @@ class _Heard:
         return task_log.event_of("task", shown, self.message.id, "submitted")
 
 
-def modern_task(said: Said) -> dict[str, Any]:
+def modern_task(said: AgentEvent) -> dict[str, Any]:
     """The 1.0 task inside a task event."""
     return task_log.modern(TaskEvent("task", said.payload, said.dialect))["task"]
 
@@ -321,7 +321,7 @@ class FoldedTask:
     result: bytes
 
 
-def load(tx: Transaction, hearing: Hearing) -> tuple[Task, list[TaskEvent]] | None:
+def load(tx: Transaction, hearing: TaskRecorder) -> tuple[Task, list[TaskEvent]] | None:
     """Read the task of a message and its events, to be folded outside of the transaction."""
     message = hearing.message
     task = task_log.task_of(tx, tx.mailbox.get(message.id) or message)
@@ -330,14 +330,14 @@ def load(tx: Transaction, hearing: Hearing) -> tuple[Task, list[TaskEvent]] | No
     return task, list(task_log.events_after(tx, task.key, 0))
 
 
-def fold(hearing: Hearing, task: Task, events: Sequence[TaskEvent]) -> None:
+def fold(hearing: TaskRecorder, task: Task, events: Sequence[TaskEvent]) -> None:
     """Fold the loaded events; `result_of` uses the result if nothing came after them."""
     snapshot = jsontext.encode(task_log.fold(task, events))
     result = _spelled(b'{"task":' + snapshot + b"}", "1.0", hearing.message.dialect)
     hearing.folded = FoldedTask(task.last_seq, snapshot, result)
 
 
-def result_of(tx: Transaction, hearing: Hearing) -> bytes | None:
+def result_of(tx: Transaction, hearing: TaskRecorder) -> bytes | None:
     """What the message is answered with: the whole task, or the bare message, in its sender's dialect."""
     message, said = hearing.message, hearing.bare
     task = task_log.task_of(tx, tx.mailbox.get(message.id) or message)

@@ -8,21 +8,21 @@ from typing import Any
 
 from molecule_platform.domain import lifecycle, refusals
 from molecule_platform.domain.events import Event
-from molecule_platform.domain.lifecycle import Beat
+from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.ports.workspaces import PRESENCE
 from molecule_platform.services import authority, bells, journal, restart_context
-from molecule_platform.services.feed import Feed
+from molecule_platform.services.feed import EventFeed
 from molecule_wire import times
 
 WRITE_BEHIND_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Heard:
+class HeartbeatResult:
     """The answer to a heartbeat."""
 
     workspace: Workspace
@@ -43,7 +43,9 @@ class Heard:
 class Heartbeats:
     """Evaluates heartbeats in the order the contract gives."""
 
-    def __init__(self, storage: Storage, clock: Clock, log: Log, feed: Feed, remote_seconds: int) -> None:
+    def __init__(
+        self, storage: Storage, clock: Clock, log: Log, feed: EventFeed, remote_seconds: int
+    ) -> None:
         self._storage = storage
         self._clock = clock
         self._log = log
@@ -52,7 +54,7 @@ class Heartbeats:
         self._behind: dict[str, dict[str, Any]] = {}
         self._flusher: asyncio.Task[None] | None = None
 
-    async def beat(self, workspace_id: str, beat: Beat) -> Heard:
+    async def beat(self, workspace_id: str, beat: HeartbeatReport) -> HeartbeatResult:
         """Take one heartbeat. What only says that the agent is still there is written a moment later."""
         before, pending = await self._storage.glance(lambda tx: _look(tx, workspace_id))
         after = lifecycle.beaten(before, beat, self._clock.now(), self._remote_seconds)
@@ -63,14 +65,14 @@ class Heartbeats:
             self._behind.pop(workspace_id, None)
         if self._feed.is_watched:
             await self._show(before, after)
-        return Heard(after, pending, self._clock.now())
+        return HeartbeatResult(after, pending, self._clock.now())
 
     def _only_presence_changed(self, before: Workspace, after: Workspace) -> bool:
         same = {name: getattr(before, name) for name in PRESENCE}
         alike = after.but(**same, version=before.version, updated_at=before.updated_at) == before
         return alike and _is_exactly(after.capabilities, before.capabilities)
 
-    def _write(self, tx: Transaction, workspace_id: str, beat: Beat) -> Workspace:
+    def _write(self, tx: Transaction, workspace_id: str, beat: HeartbeatReport) -> Workspace:
         now = self._clock.now()
         before, _pending = _look(tx, workspace_id)
         after = lifecycle.beaten(before, beat, now, self._remote_seconds)
@@ -81,7 +83,7 @@ class Heartbeats:
         elif before.status != after.status:
             payload["recovered_from"] = before.status
         journal.move(tx, before, after, now, **payload)
-        restart_context.tell(tx, before, after, now)
+        restart_context.send_restart_notice(tx, before, after, now)
         tx.signal(bells.mail(workspace_id))
         return after
 

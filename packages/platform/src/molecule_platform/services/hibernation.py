@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from molecule_platform.domain import lifecycle, messages
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
@@ -36,20 +36,20 @@ class Hibernation:
     async def hibernate(self, workspace: Workspace, force: bool) -> None:
         """Stop the agent until something is wanted of it; `force` takes back what it is working on."""
         if workspace.external:
-            raise Refusal("conflict", f"{workspace.name} is external: only its own host can stop it")
+            raise ApiError("conflict", f"{workspace.name} is external: only its own host can stop it")
         self._provisioning.required()
         claim = await self._storage.write(lambda tx: self._claim(tx, workspace.id, force))
         if not await self._stop(claim):
-            raise Refusal("internal", f"the agent of {workspace.name} does not stop: try again later")
+            raise ApiError("internal", f"the agent of {workspace.name} does not stop: try again later")
 
     def _claim(self, tx: Transaction, workspace_id: str, force: bool) -> _Claim:
         current = tx.workspaces.get(workspace_id)
         if current is None or not lifecycle.may(current, "hibernate"):
-            raise Refusal("not-found", "only an online or degraded workspace can hibernate")
+            raise ApiError("not-found", "only an online or degraded workspace can hibernate")
         busy = max(current.active_tasks, tx.mailbox.open_count(workspace_id))
         if busy and not force:
             sentence = f"{current.name} has work: wait for it, or repeat with force=true"
-            raise Refusal("busy", sentence, active_tasks=busy)
+            raise ApiError("busy", sentence, active_tasks=busy)
         return self._begin(tx, current)
 
     def _begin(self, tx: Transaction, current: Workspace) -> _Claim:
@@ -77,7 +77,7 @@ class Hibernation:
             return
         asleep = journal.step(tx, current, "asleep", now, {"session_ended_at": now})
         if _is_called(tx, asleep, claim.mail):
-            waking.wake(tx, asleep, now)
+            waking.wake_target(tx, asleep, now)
 
     async def wake(self, workspace: Workspace) -> str:
         """Wake an agent that sleeps; the status it has then."""
@@ -88,11 +88,11 @@ class Hibernation:
     def _wake(self, tx: Transaction, workspace_id: str) -> str:
         current = tx.workspaces.get(workspace_id)
         if current is None:
-            raise Refusal("workspace-not-found", f"there is no workspace {workspace_id} here")
+            raise ApiError("workspace-not-found", f"there is no workspace {workspace_id} here")
         if current.status in ("paused", "hibernating", "failed"):
             remedy = {"paused": "resume it", "failed": "restart it"}.get(current.status, "try again soon")
-            raise Refusal("conflict", f"{current.name} is {current.status}: {remedy}")
-        return "provisioning" if waking.wake(tx, current, self._clock.now()) else current.status
+            raise ApiError("conflict", f"{current.name} is {current.status}: {remedy}")
+        return "provisioning" if waking.wake_target(tx, current, self._clock.now()) else current.status
 
     # What time does
 

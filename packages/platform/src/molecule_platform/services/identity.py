@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from molecule_platform.domain import credentials, principals
 from molecule_platform.domain.credentials import Session, Token
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import claims
-from molecule_platform.services.bells import CREDENTIALS, Bells
+from molecule_platform.services.bells import CREDENTIALS, Signals
 from molecule_wire.values import value
 
 # Where other replicas end tokens, too: a revocation counts within a second, also when its bell is lost.
@@ -26,7 +26,7 @@ _ADMIN_S = ADMIN + ":"
 
 
 @value
-class Presented:
+class PresentedCredential:
     """What a request shows of itself."""
 
     bearer: str | None = None
@@ -39,7 +39,7 @@ class Presented:
         return self.bearer is None and self.ticket is None
 
 
-class EndedWithWorkspace(Refusal):
+class EndedWithWorkspace(ApiError):
     """The token is good no more because its workspace was removed; some routes tell the agent just that."""
 
     def __init__(self, token: Token) -> None:
@@ -60,7 +60,7 @@ class _Cached:
     due: datetime
 
 
-class Identity:
+class AuthenticationService:
     """Makes a principal from a credential, or says why not.
 
     Good tokens are cached. Every change of tokens rings a bell that empties the cache; what other replicas
@@ -70,7 +70,7 @@ class Identity:
     def __init__(
         self,
         storage: Storage,
-        bells: Bells,
+        bells: Signals,
         clock: Clock,
         admin_token: str,
         default_org: str,
@@ -89,7 +89,7 @@ class Identity:
         self._changes = 0
         bells.watch(CREDENTIALS, lambda _rest: self._forget())
 
-    async def authenticate(self, presented: Presented) -> Principal:
+    async def authenticate(self, presented: PresentedCredential) -> Principal:
         """The principal behind the credential. Raises a 401 refusal when there is none."""
         if presented.bearer is not None:
             token_hash = credentials.digest(presented.bearer)
@@ -98,7 +98,7 @@ class Identity:
             return await self._by_ticket(presented.ticket)
         if presented.session is not None:
             return await self._by_session(credentials.digest(presented.session))
-        raise Refusal("unauthenticated", "this needs a credential: send `Authorization: Bearer <token>`")
+        raise ApiError("unauthenticated", "this needs a credential: send `Authorization: Bearer <token>`")
 
     async def again(self, credential: str) -> Principal:
         """The principal of a credential that was shown before. Raises a 401 refusal once it has ended."""
@@ -130,7 +130,7 @@ class Identity:
         found = await self._storage.glance(lambda tx: tx.people.ticket(ticket_hash, now))
         if found is None or not await self._storage.write(lambda tx: tx.people.use_ticket(ticket_hash, now)):
             sentence = "this ticket was used or has expired: ask for another with POST /auth/ticket"
-            raise Refusal("invalid-token", sentence)
+            raise ApiError("invalid-token", sentence)
         principal = await self.again(found.credential)
         return replace(principal, org_id=found.org_id) if principal.is_admin else principal
 
@@ -141,7 +141,7 @@ class Identity:
         asked_at, changes = time.monotonic(), self._changes
         token = await self._storage.glance(lambda tx: tx.tokens.by_hash(token_hash))
         if token is None:
-            raise Refusal("invalid-token", "this token is not known here")
+            raise ApiError("invalid-token", "this token is not known here")
         now = self._clock.now()
         check_token(token, now)
         if token.last_used_at is None or now - token.last_used_at >= USED_WRITTEN_EVERY:
@@ -167,7 +167,7 @@ class Identity:
         def work(tx: Transaction) -> None:
             tx.tokens.used(token.id, now)
             if token.last_used_at is None and token.workspace_id is not None:
-                claims.used(tx, token.workspace_id, now)
+                claims.close_after_use(tx, token.workspace_id, now)
 
         await self._storage.write(work)
 
@@ -183,7 +183,7 @@ class Identity:
         session, _origin = await self._storage.glance(lambda tx: _living_session(tx, token_hash, now))
         bound_to = session.token_id or ""
         if bound_to.startswith(_ADMIN_S) and not credentials.same(bound_to, self._admin_s_proof(token_hash)):
-            raise Refusal("token-revoked", "the administrator's token was changed: sign in again")
+            raise ApiError("token-revoked", "the administrator's token was changed: sign in again")
         if now - session.seen_at >= USED_WRITTEN_EVERY:
             await self._storage.write(lambda tx: _slide(tx, session, now))
         return Principal(
@@ -221,20 +221,20 @@ def check_token(token: Token, now: datetime) -> None:
     if token.revoked_at is not None:
         if token.revoke_reason == "workspace-removed":
             raise EndedWithWorkspace(token)
-        raise Refusal("token-revoked", "this token was revoked")
+        raise ApiError("token-revoked", "this token was revoked")
     if token.expires_at is not None and token.expires_at <= now:
-        raise Refusal("token-expired", "this token has expired")
+        raise ApiError("token-expired", "this token has expired")
 
 
 @value
-class Backing:
+class TokenOwner:
     """What stands behind a credential: how long it lives, None for ever, and the person with whom it ends."""
 
     until: datetime | None
     person: str
 
 
-def backing(tx: Transaction, principal: Principal, now: datetime) -> Backing:
+def backing(tx: Transaction, principal: Principal, now: datetime) -> TokenOwner:
     """What whatever is made with a principal's credential is bound to. Raises 401 once that has ended.
 
     A request is let in by what was known a moment ago; what gives new power looks again, in its transaction.
@@ -246,13 +246,13 @@ def backing(tx: Transaction, principal: Principal, now: datetime) -> Backing:
     elif kind == SESSION:
         _session, origin = _living_session(tx, digest, now)
     if origin is None:
-        return Backing(None, principal.acted_by or principal.text)
-    return Backing(origin.expires_at, origin.ends_with)
+        return TokenOwner(None, principal.acted_by or principal.text)
+    return TokenOwner(origin.expires_at, origin.ends_with)
 
 
 def _living_token(token: Token | None, now: datetime) -> Token:
     if token is None:
-        raise Refusal("invalid-token", "this token is not known here")
+        raise ApiError("invalid-token", "this token is not known here")
     check_token(token, now)
     return token
 
@@ -261,7 +261,7 @@ def _living_session(tx: Transaction, token_hash: str, now: datetime) -> tuple[Se
     """A session that is still good, and the token that it was exchanged for, which is so too."""
     session = tx.people.session(token_hash)
     if session is None:
-        raise Refusal("invalid-token", "this session is not known here: sign in again")
+        raise ApiError("invalid-token", "this session is not known here: sign in again")
     _check_session(session, now)
     if session.token_id is None or session.token_id.startswith(_ADMIN_S):
         return session, None
@@ -270,9 +270,9 @@ def _living_session(tx: Transaction, token_hash: str, now: datetime) -> tuple[Se
 
 def _check_session(session: Session, now: datetime) -> None:
     if session.revoked_at is not None:
-        raise Refusal("token-revoked", "this session has ended: sign in again")
+        raise ApiError("token-revoked", "this session has ended: sign in again")
     if session.expires_at <= now:
-        raise Refusal("token-expired", "this session has expired: sign in again")
+        raise ApiError("token-expired", "this session has expired: sign in again")
 
 
 def _slide(tx: Transaction, session: Session, now: datetime) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from molecule_platform.domain import credentials, inbox, messages, results
-from molecule_platform.domain.messages import Message, Outcome, Waiting
+from molecule_platform.domain.messages import Message, MessageOutcome, QueuedMessage
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter
@@ -20,13 +20,13 @@ from molecule_platform.services import (
     inbox_leases,
     settlement,
 )
-from molecule_platform.services.bells import Bells
-from molecule_platform.services.inbox_answers import Answer
+from molecule_platform.services.bells import Signals
+from molecule_platform.services.inbox_answers import InboxAnswer
 from molecule_wire import times
 
 
 @dataclass(frozen=True)
-class LeaseWish:
+class LeaseRequest:
     """What a worker asks for."""
 
     limit: int = 10
@@ -38,13 +38,13 @@ class LeaseWish:
     parallel_contexts: bool = False
 
 
-class Inbox:
+class InboxService:
     """Hands out messages under leases and takes the answers back."""
 
     def __init__(
         self,
         storage: Storage,
-        bells: Bells,
+        bells: Signals,
         clock: Clock,
         chance: Callable[[], float],
         max_releases: int,
@@ -69,7 +69,7 @@ class Inbox:
 
         def seen(tx: Transaction) -> dict[str, Any]:
             found = self._listed(tx, workspace.id, limit, wanted)
-            return inbox_items.shown(tx, workspace, base_url, [(message, None) for message in found])
+            return inbox_items.lease_item(tx, workspace, base_url, [(message, None) for message in found])
 
         async def look() -> dict[str, Any] | None:
             now = await self._storage.read(seen)
@@ -94,7 +94,7 @@ class Inbox:
         return page
 
     async def lease(
-        self, workspace: Workspace, base_url: str, wish: LeaseWish, wait: float, left: Callable[[], bool]
+        self, workspace: Workspace, base_url: str, wish: LeaseRequest, wait: float, left: Callable[[], bool]
     ) -> dict[str, Any]:
         """Claim the next messages; waits for one when there is none yet.
 
@@ -108,20 +108,22 @@ class Inbox:
         if leased and left():
             items = leased["messages"]
             await self._storage.write(lambda tx: self._take_back(tx, workspace, items))
-        return leased or await self._storage.read(lambda tx: inbox_items.shown(tx, workspace, base_url, []))
+        return leased or await self._storage.read(
+            lambda tx: inbox_items.lease_item(tx, workspace, base_url, [])
+        )
 
     async def _lease_if_any(
-        self, workspace: Workspace, base_url: str, wish: LeaseWish
+        self, workspace: Workspace, base_url: str, wish: LeaseRequest
     ) -> dict[str, Any] | None:
         if not await self._storage.read(lambda tx: self._chosen(tx, workspace.id, wish)):
             return None
         return await self._storage.write(lambda tx: self._lease(tx, workspace, base_url, wish))
 
-    def _chosen(self, tx: Transaction, workspace_id: str, wish: LeaseWish) -> list[str]:
+    def _chosen(self, tx: Transaction, workspace_id: str, wish: LeaseRequest) -> list[str]:
         current = tx.workspaces.get(workspace_id)
         if current is None or current.status in ("paused", "removed"):
             return []
-        return choosing.next_ones(
+        return choosing.next_messages(
             tx,
             workspace_id,
             self._clock.now(),
@@ -132,7 +134,7 @@ class Inbox:
         )
 
     def _lease(
-        self, tx: Transaction, workspace: Workspace, base_url: str, wish: LeaseWish
+        self, tx: Transaction, workspace: Workspace, base_url: str, wish: LeaseRequest
     ) -> dict[str, Any] | None:
         now = self._clock.now()
         leased: list[tuple[Message, str | None]] = []
@@ -147,7 +149,7 @@ class Inbox:
             if taken is not None:
                 leased.append((taken, token))
         tx.signal(bells.EVENTS)
-        return inbox_items.shown(tx, workspace, base_url, leased) if leased else None
+        return inbox_items.lease_item(tx, workspace, base_url, leased) if leased else None
 
     def _take_back(self, tx: Transaction, workspace: Workspace, items: list[dict[str, Any]]) -> None:
         """End leases that never reached their worker; that is no release of the agent's, and not counted."""
@@ -160,7 +162,7 @@ class Inbox:
     # Taking back
 
     async def answer(
-        self, workspace: Workspace, name: str, lease_token: str | None, answer: Answer
+        self, workspace: Workspace, name: str, lease_token: str | None, answer: InboxAnswer
     ) -> Message:
         """Settle with what the agent said; saying the same again is harmless."""
         inbox_answers.check_state(answer)
@@ -179,7 +181,7 @@ class Inbox:
                 return message
             inbox_leases.check(message, lease_token)
             inbox_answers.show_evidence(tx, message, answer.evidence, now)
-            return inbox_leases.settled(tx, message, Outcome("answered", result, answer.state), now)
+            return inbox_leases.settled(tx, message, MessageOutcome("answered", result, answer.state), now)
 
         # Who does not hold the message is refused before its answer, which may be large, reaches the writer.
         if await self._storage.glance(is_open):
@@ -196,12 +198,17 @@ class Inbox:
                 return message
             inbox_leases.check(message, lease_token)
             result = results.answer_task(message, "completed", None, [], times.format_time(now))
-            return inbox_leases.settled(tx, message, Outcome("answered", result, "completed"), now)
+            return inbox_leases.settled(tx, message, MessageOutcome("answered", result, "completed"), now)
 
         return await self._storage.write(work)
 
     async def fail(
-        self, workspace: Workspace, name: str, lease_token: str | None, failure: Outcome, delay: float | None
+        self,
+        workspace: Workspace,
+        name: str,
+        lease_token: str | None,
+        failure: MessageOutcome,
+        delay: float | None,
     ) -> Message:
         """Give up on this attempt: it is offered again later, or ends as a dead letter."""
         now = self._clock.now()
@@ -266,7 +273,7 @@ class Inbox:
         return await self._storage.write(work)
 
 
-def _take(tx: Transaction, message: Message, wish: LeaseWish, token: str, now: datetime) -> Message | None:
+def _take(tx: Transaction, message: Message, wish: LeaseRequest, token: str, now: datetime) -> Message | None:
     taken = tx.mailbox.lease(
         message.id,
         kind="inbox",
@@ -281,7 +288,7 @@ def _take(tx: Transaction, message: Message, wish: LeaseWish, token: str, now: d
     return taken
 
 
-def _is_wanted(waiting: Waiting, wanted: InboxFilter) -> bool:
+def _is_wanted(waiting: QueuedMessage, wanted: InboxFilter) -> bool:
     return (
         wanted.kind in (None, waiting.kind)
         and wanted.caller in (None, waiting.caller)
@@ -289,7 +296,7 @@ def _is_wanted(waiting: Waiting, wanted: InboxFilter) -> bool:
     )
 
 
-def _is_wished(waiting: Waiting, wish: LeaseWish) -> bool:
+def _is_wished(waiting: QueuedMessage, wish: LeaseRequest) -> bool:
     if wish.kinds and waiting.kind not in wish.kinds:
         return False
     if wish.context_id is not None and waiting.context_id != wish.context_id:

@@ -10,7 +10,7 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import delegated, task_log
-from molecule_platform.services.delegated import Shown
+from molecule_platform.services.delegated import EvidenceItem
 from molecule_wire import ids, times
 
 STATES = ("completed", "rejected", "input-required", "auth-required")
@@ -19,7 +19,7 @@ TASK_STATES = (*STATES, "failed", "canceled")
 
 
 @dataclass(frozen=True)
-class Answer:
+class InboxAnswer:
     """What an agent says: 1.0 parts, and the state its task is left in.
 
     `said` are the other members of its message, `task` those of its task; no parts at all is no message.
@@ -31,19 +31,19 @@ class Answer:
     artifacts: tuple[dict[str, Any], ...] = ()
     said: Mapping[str, Any] = field(default_factory=dict[str, Any])
     task: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    evidence: tuple[Shown, ...] = ()
+    evidence: tuple[EvidenceItem, ...] = ()
     is_task: bool = False
     is_message: bool = False
 
 
-def check_state(answer: Answer) -> None:
+def check_state(answer: InboxAnswer) -> None:
     """Refuse a state in which nothing has been answered."""
     allowed = TASK_STATES if answer.is_task else STATES
     if answer.state not in allowed:
         raise invalid("state", f"state is one of {', '.join(allowed)}; what goes on is progress")
 
 
-def result_of(tx: Transaction, message: Message, answer: Answer, now: datetime) -> bytes:
+def result_of(tx: Transaction, message: Message, answer: InboxAnswer, now: datetime) -> bytes:
     """The answer in the sender's dialect: a bare message, or the task with all artifacts told so far.
 
     What only a task can say makes it one: artifacts, a state other than completed, a task that goes on.
@@ -75,7 +75,7 @@ def is_same(message: Message, result: bytes) -> bool:
     return _content(message.result_json()) == _content(again.result_json())
 
 
-def show_evidence(tx: Transaction, message: Message, evidence: Sequence[Shown], now: datetime) -> None:
+def show_evidence(tx: Transaction, message: Message, evidence: Sequence[EvidenceItem], now: datetime) -> None:
     """Keep what the agent shows for the deliverables of the delegation that the message carries."""
     if not evidence:
         return

@@ -14,14 +14,14 @@ from molecule_platform.services.activity import peers_of, wire_row
 from molecule_wire import times
 
 
-def shown(
+def lease_item(
     tx: Transaction, workspace: Workspace, base_url: str, found: Sequence[tuple[Message, str | None]]
 ) -> dict[str, Any]:
     """Messages, each with the token of its lease if one was taken now, and how many more there are."""
     peers = peers_of(tx, [message.caller for message, _ in found])
     items: list[dict[str, Any]] = []
     for message, token in found:
-        received, said = inbox.received(message)
+        received, said = inbox.read_stored(message)
         row = wire_row(_row_of(message, said), peers.get(message.caller), base_url, False, said)
         items.append(_item(tx, message, received, row, token))
     accepted, leased, dead = tx.mailbox.counts(workspace.id)

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from molecule_platform.domain import credentials
 from molecule_platform.domain.correspondence import message_not_found
-from molecule_platform.domain.messages import Message, Outcome
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.messages import Message, MessageOutcome
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import own_tasks, settlement
@@ -22,17 +22,19 @@ def addressed(tx: Transaction, workspace: Workspace, name: str) -> Message:
 def check(message: Message, lease_token: str | None) -> None:
     """Let in the holder of the current lease, or anyone of the workspace while nobody holds one."""
     if not message.is_open:
-        raise Refusal("lease-lost", f"the message has already ended: {message.status}", status=message.status)
+        raise ApiError(
+            "lease-lost", f"the message has already ended: {message.status}", status=message.status
+        )
     held = message.status == "leased" and message.lease_token_hash is not None
     if lease_token is None:
         if held:
-            raise Refusal(
+            raise ApiError(
                 "lease-lost", "a worker holds this message: show its lease_token", status=message.status
             )
         return
     shown = credentials.digest(lease_token)
     if not held or not credentials.same(shown, message.lease_token_hash or ""):
-        raise Refusal(
+        raise ApiError(
             "lease-lost", "this lease is over: the message was offered again", status=message.status
         )
 
@@ -51,10 +53,10 @@ def release_worker(tx: Transaction, workspace: Workspace, worker: str, now: date
             settlement.moved(tx, message, now)
 
 
-def settled(tx: Transaction, message: Message, outcome: Outcome, now: datetime) -> Message:
+def settled(tx: Transaction, message: Message, outcome: MessageOutcome, now: datetime) -> Message:
     """End a message whose lease was checked."""
     epoch = message.lease_epoch if message.status == "leased" else None
     ended = settlement.settle(tx, message.id, outcome, now, epoch)
     if ended is None:
-        raise Refusal("lease-lost", "this lease is over", status=message.status)
+        raise ApiError("lease-lost", "this lease is over", status=message.status)
     return ended

@@ -6,11 +6,11 @@ from typing import Any
 
 from molecule_platform.domain import messages, results
 from molecule_platform.domain.messages import Message
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.tasks import Task, TaskEvent
 from molecule_platform.domain.workspaces import Workspace, invalid
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.links import AnswerTooLong
+from molecule_platform.ports.links import ResponseTooLarge
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import delegations, inbox_leases, own_tasks, task_log
 from molecule_wire import ids
@@ -22,7 +22,7 @@ ARTIFACTS_MAX_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Report:
+class ProgressReport:
     """How far the work is: 1.0 parts to say, an artifact or a piece of one."""
 
     state: str | None = None
@@ -41,7 +41,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Reported:
+class ProgressResult:
     """The number of the newest event, and whether the sender wants the work to end."""
 
     seq: int
@@ -56,7 +56,9 @@ class InboxProgress:
         self._clock = clock
         self._max_bytes = max_bytes
 
-    async def report(self, workspace: Workspace, name: str, lease_token: str, report: Report) -> Reported:
+    async def report(
+        self, workspace: Workspace, name: str, lease_token: str, report: ProgressReport
+    ) -> ProgressResult:
         """Append to the message's task and renew the lease; one without content only renews it.
 
         Artifacts that are too large together end the message, because no answer could hold them.
@@ -71,23 +73,23 @@ class InboxProgress:
             inbox_leases.check(message, lease_token)
             return message
 
-        def work(tx: Transaction) -> Reported:
+        def work(tx: Transaction) -> ProgressResult:
             message = held(tx)
             task = own_tasks.begin(tx, message, now)
             if not _is_repeated(task, message, report):
                 task = self._appended(tx, task, message, report, now)
             _renew(tx, message, now)
             seq = task.report_seq if report.number is not None else task.last_seq
-            return Reported(seq, message.cancel_requested)
+            return ProgressResult(seq, message.cancel_requested)
 
         # Who does not hold the message is refused before the report, which may be large, reaches the writer.
         await self._storage.glance(held)
         try:
             return await self._storage.write(work)
-        except AnswerTooLong as too_long:
+        except ResponseTooLarge as too_long:
             await self._fail(workspace, name, lease_token, too_long.sentence)
             facts = {"limit": "task-artifacts", "maximum": self._max_bytes}
-            raise Refusal("payload-too-large", f"{too_long.sentence}: the message failed", **facts) from None
+            raise ApiError("payload-too-large", f"{too_long.sentence}: the message failed", **facts) from None
 
     async def _fail(self, workspace: Workspace, name: str, lease_token: str, sentence: str) -> None:
         def work(tx: Transaction) -> None:
@@ -98,15 +100,17 @@ class InboxProgress:
 
         await self._storage.write(work)
 
-    def _appended(self, tx: Transaction, task: Task, message: Message, report: Report, now: datetime) -> Task:
+    def _appended(
+        self, tx: Transaction, task: Task, message: Message, report: ProgressReport, now: datetime
+    ) -> Task:
         events = _events(tx, task, message, report, now)
         if events:
             try:
                 task = task_log.append(tx, task.key, None, events, now)
                 delegations.progressed(tx, message, events, now)
-            except task_log.Fenced as over:
+            except task_log.LeaseLost as over:
                 sentence = "the task of this message is over: nothing can be added to it"
-                raise Refusal("lease-lost", sentence, status=message.status) from over
+                raise ApiError("lease-lost", sentence, status=message.status) from over
             task_log.check_size(task, self._max_bytes)
         if report.number is None:
             return task
@@ -119,13 +123,15 @@ def _lease(message: Message) -> str:
     return f"{message.id}/{message.lease_epoch}"
 
 
-def _is_repeated(task: Task, message: Message, report: Report) -> bool:
+def _is_repeated(task: Task, message: Message, report: ProgressReport) -> bool:
     """Return True if the report, or one after it, was appended under the same lease."""
     is_same_lease = task.report_lease == _lease(message)
     return report.number is not None and is_same_lease and report.number <= task.report_number
 
 
-def _events(tx: Transaction, task: Task, message: Message, report: Report, now: datetime) -> list[TaskEvent]:
+def _events(
+    tx: Transaction, task: Task, message: Message, report: ProgressReport, now: datetime
+) -> list[TaskEvent]:
     events: list[TaskEvent] = []
     if report.artifact is not None:
         flags = {"append": report.append, "lastChunk": report.last_chunk}

@@ -7,7 +7,7 @@ from typing import Any
 from molecule_platform.domain import lifecycle
 from molecule_platform.domain.events import STATUS_EVENT_OF, Event, parties_of
 from molecule_platform.domain.push import PushConfig
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells
@@ -30,7 +30,7 @@ def note_push(tx: Transaction, event_type: str, config: PushConfig, now: datetim
 def move(tx: Transaction, before: Workspace, after: Workspace, now: datetime, **payload: Any) -> Workspace:
     """Write a workspace's next version, with the event of its new status if that changed."""
     if not tx.workspaces.update(after):
-        raise Refusal("state-conflict", f"workspace {before.id} changed at the same moment: try again")
+        raise ApiError("state-conflict", f"workspace {before.id} changed at the same moment: try again")
     if before.status != after.status:
         note(tx, STATUS_EVENT_OF[after.status], after, now, **payload)
         tx.signal(bells.mail(after.id))
@@ -48,7 +48,7 @@ def step(
     """Take a workspace one step of its life, with the event of that step; a start rings for who starts it."""
     after = lifecycle.stepped(before, trigger, now, **(changes or {}))
     if not tx.workspaces.update(after):
-        raise Refusal("state-conflict", f"workspace {before.id} changed at the same moment: try again")
+        raise ApiError("state-conflict", f"workspace {before.id} changed at the same moment: try again")
     event = lifecycle.STEPS[trigger].event
     if event:
         note(tx, event, after, now, **{"name": after.name, **payload})

@@ -11,7 +11,7 @@ from molecule_platform.ports.storage import Transaction
 MAX_KNOWN = 10_000
 
 
-class LastTimes:
+class LastSeenWriter:
     """What this process has written last to one column, of each workspace."""
 
     def __init__(self, column: str, written_every: timedelta) -> None:
@@ -30,11 +30,11 @@ class LastTimes:
         tx.workspaces.touch(workspace_id, **{self._column: now})
 
 
-def received() -> LastTimes:
+def received() -> LastSeenWriter:
     """When somebody last wrote to a workspace."""
-    return LastTimes("last_activity_at", timedelta(seconds=1))
+    return LastSeenWriter("last_activity_at", timedelta(seconds=1))
 
 
-def sent() -> LastTimes:
+def sent() -> LastSeenWriter:
     """When a workspace last wrote to somebody."""
-    return LastTimes("last_outbound_at", timedelta(seconds=5))
+    return LastSeenWriter("last_outbound_at", timedelta(seconds=5))

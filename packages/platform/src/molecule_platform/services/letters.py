@@ -6,7 +6,7 @@ from datetime import datetime
 from molecule_platform.domain import push
 from molecule_platform.domain.push import Notification, PushConfig
 from molecule_platform.domain.tasks import Task, TaskEvent
-from molecule_platform.ports.push import Told
+from molecule_platform.ports.push import WebhookResult
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, journal, outbox, task_log
 from molecule_wire import JSONObject, jsontext
@@ -17,7 +17,7 @@ PAGE = 500
 
 
 @dataclass(frozen=True)
-class Letter:
+class WebhookNotification:
     """A notification that this replica holds, and its body. `whole` is the task as of the event, for 0.3."""
 
     notification: Notification
@@ -26,20 +26,29 @@ class Letter:
     whole: JSONObject | None = field(default=None, repr=False)
 
 
-def lease(tx: Transaction, owner: str, now: datetime, limit: int) -> list[Letter]:
+def lease(tx: Transaction, owner: str, now: datetime, limit: int) -> list[WebhookNotification]:
     """Take what is due, at most one letter of each config."""
     taken = tx.outbox.lease(owner, now, now + push.LEASE, limit)
     letters = [_written(tx, notification, owner, now, None) for notification in taken]
     return [letter for letter in letters if letter is not None]
 
 
-def lease_next(tx: Transaction, before: Letter, owner: str, now: datetime) -> Letter | None:
+def lease_next(
+    tx: Transaction, before: WebhookNotification, owner: str, now: datetime
+) -> WebhookNotification | None:
     """Take what the same config is to be told next."""
     taken = tx.outbox.lease_of(before.config.id, owner, now, now + push.LEASE)
     return None if taken is None else _written(tx, taken, owner, now, before)
 
 
-def settle(tx: Transaction, letter: Letter, told: Told, owner: str, now: datetime, chance: float) -> None:
+def settle(
+    tx: Transaction,
+    letter: WebhookNotification,
+    told: WebhookResult,
+    owner: str,
+    now: datetime,
+    chance: float,
+) -> None:
     """Write what became of a letter. Whoever let its lease run out changes nothing."""
     notification = letter.notification
     if told.is_success:
@@ -56,7 +65,7 @@ def settle(tx: Transaction, letter: Letter, told: Told, owner: str, now: datetim
 
 
 def _given_back(
-    tx: Transaction, notification: Notification, told: Told, owner: str, now: datetime, chance: float
+    tx: Transaction, notification: Notification, told: WebhookResult, owner: str, now: datetime, chance: float
 ) -> bool:
     again = push.next_try(notification, now, chance, told.retry_after)
     if again is None:
@@ -64,7 +73,7 @@ def _given_back(
     return tx.outbox.retry(notification, owner, again)
 
 
-def _failed(tx: Transaction, config: PushConfig, told: Told, now: datetime) -> None:
+def _failed(tx: Transaction, config: PushConfig, told: WebhookResult, now: datetime) -> None:
     if told.is_gone:
         tx.push_configs.delete(config.id)
         outbox.recount(tx, config.task_key)
@@ -83,8 +92,8 @@ def _disable(tx: Transaction, config: PushConfig, sentence: str, now: datetime) 
 
 
 def _written(
-    tx: Transaction, notification: Notification, owner: str, now: datetime, before: Letter | None
-) -> Letter | None:
+    tx: Transaction, notification: Notification, owner: str, now: datetime, before: WebhookNotification | None
+) -> WebhookNotification | None:
     """The letter; None when its event is no longer kept, and then it is given up."""
     config = tx.push_configs.get(notification.push_config_id)
     task = None if config is None else tx.tasks.get(config.task_key)
@@ -98,24 +107,28 @@ def _written(
 
 
 def _letter(
-    tx: Transaction, notification: Notification, config: PushConfig, task: Task, before: Letter | None
-) -> Letter | None:
+    tx: Transaction,
+    notification: Notification,
+    config: PushConfig,
+    task: Task,
+    before: WebhookNotification | None,
+) -> WebhookNotification | None:
     if config.dialect == "0.3":
         whole = _as_of(tx, task, notification.seq, before)
         if whole is None:
             return None
-        return Letter(notification, config, jsontext.encode(convert.TO_0_3.task(whole)), whole)
+        return WebhookNotification(notification, config, jsontext.encode(convert.TO_0_3.task(whole)), whole)
     found = tx.tasks.events(task.key, notification.seq - 1, 1)
     if not found or found[0].seq != notification.seq:
         return None
-    return Letter(notification, config, _body_of(found[0]))
+    return WebhookNotification(notification, config, _body_of(found[0]))
 
 
 def _body_of(event: TaskEvent) -> bytes:
     return event.payload if event.dialect == "1.0" else jsontext.encode(task_log.modern(event))
 
 
-def _as_of(tx: Transaction, task: Task, seq: int, before: Letter | None) -> JSONObject | None:
+def _as_of(tx: Transaction, task: Task, seq: int, before: WebhookNotification | None) -> JSONObject | None:
     """The whole task once that event had happened; None when its log no longer reaches back so far."""
     after, current = _nearest(task, seq, before)
     try:
@@ -131,7 +144,7 @@ def _as_of(tx: Transaction, task: Task, seq: int, before: Letter | None) -> JSON
     return current
 
 
-def _nearest(task: Task, seq: int, before: Letter | None) -> tuple[int, JSONObject | None]:
+def _nearest(task: Task, seq: int, before: WebhookNotification | None) -> tuple[int, JSONObject | None]:
     """Where to begin: what was told last, or the snapshot, or the beginning."""
     if before is not None and before.whole is not None and before.notification.seq <= seq:
         return before.notification.seq, before.whole

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from molecule_platform.domain import lifecycle, messages, refusals, visibility
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
@@ -15,7 +15,7 @@ from molecule_platform.services.provisioning import Provisioning
 
 
 @dataclass(frozen=True)
-class Removal:
+class RemovalResult:
     """How many went, and the agents among them that may still run."""
 
     removed: int
@@ -38,7 +38,7 @@ class Lifecycle:
         now = self._clock.now()
         paused = await self._storage.write(lambda tx: self._pause(tx, workspace))
         await self._provisioning.end(_ours(paused))
-        return sum(by is None or visibility.exists_for(by, member, now) for member in paused)
+        return sum(by is None or visibility.is_visible_to(by, member, now) for member in paused)
 
     def _pause(self, tx: Transaction, workspace: Workspace) -> list[Workspace]:
         now = self._clock.now()
@@ -58,7 +58,7 @@ class Lifecycle:
         below = tx.workspaces.subtree(workspace.id)
         members = [m for m in below if m.status == "paused"]
         if not members or members[0].id != workspace.id:
-            raise Refusal("not-found", f"workspace {workspace.id} is not paused")
+            raise ApiError("not-found", f"workspace {workspace.id} is not paused")
         pauses.refuse_below_paused(tx, members[0])
         if _ours(members):
             self._provisioning.required()
@@ -69,10 +69,10 @@ class Lifecycle:
 
     async def remove(
         self, workspace: Workspace, confirmed: bool, purge: bool = False, by: Principal | None = None
-    ) -> Removal:
+    ) -> RemovalResult:
         """Remove a workspace and all below it for good; `purge` also erases what they knew."""
         members = await self._storage.write(lambda tx: self._remove(tx, workspace, confirmed, purge, by))
-        return Removal(len(members), await self._provisioning.end(_ours(members)))
+        return RemovalResult(len(members), await self._provisioning.end(_ours(members)))
 
     def _remove(
         self, tx: Transaction, workspace: Workspace, confirmed: bool, purge: bool, by: Principal | None
@@ -85,7 +85,7 @@ class Lifecycle:
         if not members:
             raise refusals.workspace_removed(workspace.id, None)
         if len(members) > 1 and not confirmed:
-            shown = [m for m in members[1:] if by is None or visibility.exists_for(by, m, now)]
+            shown = [m for m in members[1:] if by is None or visibility.is_visible_to(by, m, now)]
             raise removal.confirmation_required(shown, len(members) - 1)
         below = Counter[str]()
         for member in reversed(members):

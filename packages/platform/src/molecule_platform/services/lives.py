@@ -6,26 +6,26 @@ from datetime import datetime, timedelta
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
-from molecule_platform.ports.measures import Measures
+from molecule_platform.ports.measures import DeliveryMetrics
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import audit, secrets
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.bells import Bells
-from molecule_platform.services.changes import Changes
-from molecule_platform.services.creation import Creation, UrlCheck
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.bells import Signals
+from molecule_platform.services.changes import WorkspaceUpdater
+from molecule_platform.services.creation import UrlCheck, WorkspaceCreator
 from molecule_platform.services.hibernation import Hibernation
 from molecule_platform.services.lifecycle import Lifecycle
-from molecule_platform.services.loops import Loops
-from molecule_platform.services.process_watch import LateStarts, PhantomBusy, ProcessCheck
+from molecule_platform.services.loops import PeriodicTasks
+from molecule_platform.services.process_watch import ProcessLiveness, StaleTaskCounts, StartTimeouts
 from molecule_platform.services.provisioning import CREATED_BY, Provisioning, StartRules
 from molecule_platform.services.restarts import Restarts
 from molecule_platform.services.secrets import Sealing
 
 
 @dataclass(frozen=True)
-class LifeRules:
+class LifecycleSettings:
     """What an operator decides about the lives of workspaces."""
 
     claim_window: timedelta | None = timedelta(hours=1)
@@ -34,20 +34,20 @@ class LifeRules:
     start: StartRules = field(default_factory=StartRules)
 
 
-class Lives:
+class LifecycleServices:
     """The services of a workspace's life, over one provisioner or none."""
 
     def __init__(
         self,
         storage: Storage,
-        bells: Bells,
+        bells: Signals,
         clock: Clock,
         log: Log,
         provisioner: Provisioner | None,
         sealing: Sealing,
         check_url: UrlCheck,
-        rules: LifeRules,
-        measures: Measures,
+        rules: LifecycleSettings,
+        measures: DeliveryMetrics,
         replica_id: str,
     ) -> None:
         self._clock = clock
@@ -56,18 +56,20 @@ class Lives:
             storage, bells, clock, log, provisioner, self._opened, rules.start, replica_id
         )
         self.provisioning = provisioning
-        self.creation = Creation(
+        self.creation = WorkspaceCreator(
             storage, clock, rules.claim_window, self._sealed, check_url, provisioning, rules.roots
         )
-        self.changes = Changes(storage, clock, rules.roots)
+        self.changes = WorkspaceUpdater(storage, clock, rules.roots)
         self.lifecycle = Lifecycle(storage, clock, provisioning)
         self.restarts = Restarts(storage, clock, provisioning)
         self.hibernation = Hibernation(storage, clock, provisioning, rules.idle_minutes)
-        self.late_starts = LateStarts(storage, clock, provisioning, rules.start.timeout_seconds, replica_id)
-        self.process_check = ProcessCheck(storage, clock, provisioning, self.restarts)
-        self.phantom_busy = PhantomBusy(storage, clock, measures)
+        self.late_starts = StartTimeouts(
+            storage, clock, provisioning, rules.start.timeout_seconds, replica_id
+        )
+        self.process_check = ProcessLiveness(storage, clock, provisioning, self.restarts)
+        self.phantom_busy = StaleTaskCounts(storage, clock, measures)
 
-    def add_to(self, loops: Loops) -> None:
+    def add_to(self, loops: PeriodicTasks) -> None:
         """Put what time does to workspaces among the loops of the house."""
         loops.add("provisioner", 5.0, self.late_starts.tick, exclusive=True)
         loops.add("processes", 15.0, self.process_check.tick, exclusive=True)
@@ -82,5 +84,7 @@ class Lives:
         found = secrets.merged(tx, workspace.org_id, workspace)
         if found:
             place = secrets.place_of(workspace.org_id, workspace, "*")
-            audit.note(tx, workspace.org_id, Actor(CREATED_BY, ""), "secret.read", place, self._clock.now())
+            audit.note(
+                tx, workspace.org_id, AuditActor(CREATED_BY, ""), "secret.read", place, self._clock.now()
+            )
         return {secret.key: self._sealing.value(secret) for secret in found}

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.signing import Signer, SigningKey
 from molecule_platform.ports.storage import Storage, StorageDown
-from molecule_platform.services.bells import SIGNING, Bells
+from molecule_platform.services.bells import SIGNING, Signals
 from molecule_platform.services.signing import ALGORITHMS, HANDOVER
 
 LOOK_AGAIN_SECONDS = 30.0
@@ -19,14 +19,14 @@ LOST = (
 )
 
 
-class LivingKeys:
+class ActiveSigners:
     """Gives whoever signs the newest key of an algorithm that everybody can know by now.
 
     `opened` gives what signs with a key of the store, or raises `ValueError` when its seal does not open.
     """
 
     def __init__(
-        self, storage: Storage, bells: Bells, clock: Clock, log: Log, opened: Callable[[SigningKey], Signer]
+        self, storage: Storage, bells: Signals, clock: Clock, log: Log, opened: Callable[[SigningKey], Signer]
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -40,7 +40,7 @@ class LivingKeys:
         """The key that signs now. Refuses when there is none that opens."""
         signer = self._signers.get(alg)
         if signer is None:
-            raise Refusal("platform-unavailable", LOST, retry_after=int(LOOK_AGAIN_SECONDS))
+            raise ApiError("platform-unavailable", LOST, retry_after=int(LOOK_AGAIN_SECONDS))
         return signer
 
     async def refresh(self) -> None:

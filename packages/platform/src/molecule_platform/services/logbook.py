@@ -6,13 +6,13 @@ from typing import Any
 from molecule_platform.domain import principals
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.log_limits import loggable
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace, check_choice, check_text
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells
-from molecule_platform.services.feed import Feed
+from molecule_platform.services.feed import EventFeed
 from molecule_wire import ids, redaction
 
 AGENT_TYPES = (
@@ -50,7 +50,7 @@ def beginning(said: str, longest: int = SHORT) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ActivityEntry:
     """What an agent says that it did."""
 
     activity_type: str
@@ -66,15 +66,15 @@ class Entry:
     metadata: dict[str, Any] | None = None
 
 
-class Logbook:
+class ActivityWriter:
     """Takes what agents log themselves: kept, shown live, and never taken for mail."""
 
-    def __init__(self, storage: Storage, clock: Clock, feed: Feed) -> None:
+    def __init__(self, storage: Storage, clock: Clock, feed: EventFeed) -> None:
         self._storage = storage
         self._clock = clock
         self._feed = feed
 
-    async def log(self, workspace: Workspace, entry: Entry) -> str:
+    async def log(self, workspace: Workspace, entry: ActivityEntry) -> str:
         """Keep an entry of a workspace; the id of its row."""
         _check(workspace, entry)
 
@@ -86,7 +86,7 @@ class Logbook:
         await self._feed.show(_logged(row))
         return row.id
 
-    def _row(self, tx: Transaction, workspace: Workspace, entry: Entry) -> ActivityRow:
+    def _row(self, tx: Transaction, workspace: Workspace, entry: ActivityEntry) -> ActivityRow:
         return ActivityRow(
             id=ids.uuid7(),
             org_id=workspace.org_id,
@@ -110,15 +110,15 @@ class Logbook:
         )
 
 
-def _check(workspace: Workspace, entry: Entry) -> None:
+def _check(workspace: Workspace, entry: ActivityEntry) -> None:
     check_choice("activity_type", entry.activity_type, AGENT_TYPES)
     if entry.source_id and entry.source_id.lower() != workspace.id:
-        raise Refusal("identity-mismatch", "source_id is another workspace: an agent logs its own activity")
+        raise ApiError("identity-mismatch", "source_id is another workspace: an agent logs its own activity")
     for field in ("method", "target_id", "status"):
         check_text(field, getattr(entry, field), SHORT)
     if entry.duration_ms is not None and not 0 <= entry.duration_ms <= DURATION_MOST_MS:
         detail = "duration_ms is a number of milliseconds, not negative"
-        raise Refusal("invalid-request", detail, field="duration_ms", detail=detail)
+        raise ApiError("invalid-request", detail, field="duration_ms", detail=detail)
 
 
 def _logged(row: ActivityRow) -> Event:

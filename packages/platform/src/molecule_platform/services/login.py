@@ -8,13 +8,13 @@ from molecule_platform.domain import credentials, people
 from molecule_platform.domain.credentials import LoginCode, Session
 from molecule_platform.domain.people import Person
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import audit, identity, orgs
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_platform.services.bells import CREDENTIALS
-from molecule_platform.services.identity import Identity, Presented
+from molecule_platform.services.identity import AuthenticationService, PresentedCredential
 
 CODE_LIVES = timedelta(minutes=15)
 
@@ -40,7 +40,7 @@ class Invitation:
 class Login:
     """Makes login codes and turns them, or a token, into sessions."""
 
-    def __init__(self, storage: Storage, clock: Clock, identity: Identity) -> None:
+    def __init__(self, storage: Storage, clock: Clock, identity: AuthenticationService) -> None:
         self._storage = storage
         self._clock = clock
         self._identity = identity
@@ -58,8 +58,8 @@ class Login:
             person = tx.people.put_member(invitation.user, org, invitation.role, now)
             people.check_not_above(person, by.may)
             if person.disabled:
-                raise Refusal("conflict", f"{person.name} is disabled: enable the user first")
-            actor = Actor(by.text, request_id)
+                raise ApiError("conflict", f"{person.name} is disabled: enable the user first")
+            actor = AuditActor(by.text, request_id)
             audit.note(tx, org, actor, "user.invite", f"user:{person.name}", now)
             return person, until
 
@@ -97,7 +97,7 @@ class Login:
             spent = tx.people.use_code(credentials.digest(code), now)
             person = None if spent is None else tx.people.member(spent.user, spent.org_id)
             if person is None:
-                raise Refusal(
+                raise ApiError(
                     "invalid-token",
                     "this login link was used or has expired: run `molecule login-url` for a new one",
                 )
@@ -111,9 +111,9 @@ class Login:
 
     async def with_token(self, bearer: str) -> SignedIn:
         """Exchange an administrator's or organisation's token for a session with the same scopes."""
-        principal = await self._identity.authenticate(Presented(bearer=bearer))
+        principal = await self._identity.authenticate(PresentedCredential(bearer=bearer))
         if principal.workspace_id is not None:
-            raise Refusal("forbidden", "a workspace token cannot sign a person in")
+            raise ApiError("forbidden", "a workspace token cannot sign a person in")
         token = credentials.new_token()
         session = _session(
             token,
@@ -152,7 +152,7 @@ class Login:
 def _check_enabled(person: Person) -> None:
     if person.disabled:
         sentence = f"{person.name} is disabled in this organisation: ask one of its owners to undo that"
-        raise Refusal("invalid-token", sentence)
+        raise ApiError("invalid-token", sentence)
 
 
 def _user_name(principal: Principal) -> str:

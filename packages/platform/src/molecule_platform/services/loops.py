@@ -16,12 +16,12 @@ LATE_AFTER_PERIODS = 3
 Work = Callable[[], Awaitable[None]]
 
 
-class LeaseLost(Exception):
+class LoopLeaseLost(Exception):
     """This replica was too slow: the loop belongs to another one now."""
 
 
 @dataclass
-class Loop:
+class PeriodicTask:
     """One periodic work and how it does."""
 
     name: str
@@ -40,7 +40,7 @@ class Loop:
         return now - self.last_tick_at < timedelta(seconds=self.seconds * LATE_AFTER_PERIODS + 10)
 
 
-class Loops:
+class PeriodicTasks:
     """The periodic work of a replica. Among several, an exclusive loop runs where its lease is held."""
 
     def __init__(self, storage: Storage, clock: Clock, log: Log, replica_id: str, shared: bool) -> None:
@@ -49,7 +49,7 @@ class Loops:
         self._log = log
         self._replica_id = replica_id
         self._shared = shared
-        self._loops: list[Loop] = []
+        self._loops: list[PeriodicTask] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     def add(
@@ -62,7 +62,7 @@ class Loops:
         longest_backoff: float = BACKOFF_LONGEST,
     ) -> None:
         """Run `work` every so many seconds from `start` on."""
-        self._loops.append(Loop(name, seconds, work, exclusive, longest_backoff))
+        self._loops.append(PeriodicTask(name, seconds, work, exclusive, longest_backoff))
 
     def start(self) -> None:
         """Begin."""
@@ -77,7 +77,7 @@ class Loops:
         if self._shared:
             await self._storage.write(lambda tx: tx.loops.release(self._replica_id))
 
-    async def _for_ever(self, loop: Loop) -> None:
+    async def _for_ever(self, loop: PeriodicTask) -> None:
         backoff = BACKOFF_FIRST
         while True:
             try:
@@ -93,13 +93,13 @@ class Loops:
                 await asyncio.sleep(backoff)
                 backoff = min(loop.longest_backoff, backoff * 2)
 
-    def _failed(self, loop: Loop, problem: Exception, next_in: float, *, is_new: bool) -> None:
+    def _failed(self, loop: PeriodicTask, problem: Exception, next_in: float, *, is_new: bool) -> None:
         loop.failing = True
         loop.restarts += 1
         if is_new:
             self._log.error("a loop failed", loop=loop.name, problem=repr(problem), next_in=next_in)
 
-    async def tick(self, loop: Loop) -> None:
+    async def tick(self, loop: PeriodicTask) -> None:
         """One round, if it is this replica's turn."""
         if not (loop.exclusive and self._shared):
             await loop.work()
@@ -108,27 +108,27 @@ class Loops:
         loop.last_tick_at = self._clock.now()
         loop.failing = False
 
-    async def _claim(self, loop: Loop) -> int | None:
+    async def _claim(self, loop: PeriodicTask) -> int | None:
         lasts = timedelta(seconds=_lease_seconds(loop))
         return await self._storage.write(lambda tx: tx.loops.claim(loop.name, self._replica_id, lasts))
 
-    async def _under_lease(self, loop: Loop, fence: int) -> None:
+    async def _under_lease(self, loop: PeriodicTask, fence: int) -> None:
         """Work for as long as the lease is ours: it is kept while the work goes on, and lost with it."""
         working = asyncio.ensure_future(loop.work())
         try:
             while not working.done():
                 await asyncio.wait({working}, timeout=_lease_seconds(loop) / 3)
                 if not working.done() and await self._claim(loop) != fence:
-                    raise LeaseLost(f"another replica took over {loop.name}")
+                    raise LoopLeaseLost(f"another replica took over {loop.name}")
             working.result()
         finally:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
 
-    def each(self) -> list[Loop]:
+    def each(self) -> list[PeriodicTask]:
         """Every loop, for those who watch."""
         return list(self._loops)
 
 
-def _lease_seconds(loop: Loop) -> float:
+def _lease_seconds(loop: PeriodicTask) -> float:
     return max(loop.seconds * 2, LEASE_SHORTEST)

@@ -14,7 +14,7 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, task_log
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.bells import Signals
 from molecule_platform.services.task_streams import PAGE, PAGE_BYTES, TaskStreams
 from molecule_wire.a2a import tasks as machine
 
@@ -23,17 +23,17 @@ _ON_THE_WAY = frozenset({"accepted", "leased", "retry", "released"})
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class EventsPruned:
     """Events are missing here that are no longer kept: everything after this number is."""
 
     oldest: int
 
 
-Happening: TypeAlias = Transition | TaskEvent | Forgotten
+Happening: TypeAlias = Transition | TaskEvent | EventsPruned
 
 
 @dataclass(frozen=True)
-class _Place:
+class _StreamPosition:
     """How far a follower has read: the steps, the events, and the task that these belong to."""
 
     key: TaskKey
@@ -45,7 +45,7 @@ class _Place:
 class MessageStreams:
     """Reads on for whoever follows a message; a follower is only a place, so a slow one costs nothing."""
 
-    def __init__(self, storage: Storage, bells_: Bells, tasks: TaskStreams) -> None:
+    def __init__(self, storage: Storage, bells_: Signals, tasks: TaskStreams) -> None:
         self._storage = storage
         self._bells = bells_
         self._tasks = tasks
@@ -55,7 +55,7 @@ class MessageStreams:
 
         `after` is the number of the last event seen; steps have none, so they are told from the beginning.
         """
-        place = _Place(task_log.key_of(message), seq=after or 0)
+        place = _StreamPosition(task_log.key_of(message), seq=after or 0)
         lost = None if after is None else await self._storage.read(lambda tx: _lost(tx, message, after))
         if lost is not None:
             yield [lost]
@@ -70,8 +70,10 @@ class MessageStreams:
             else:
                 yield []
 
-    async def _next(self, message: Message, place: _Place) -> tuple[_Place, list[Happening]] | None:
-        async def look() -> tuple[_Place, list[Happening]] | None:
+    async def _next(
+        self, message: Message, place: _StreamPosition
+    ) -> tuple[_StreamPosition, list[Happening]] | None:
+        async def look() -> tuple[_StreamPosition, list[Happening]] | None:
             now, happened = await self._storage.read(lambda tx: _read_on(tx, message, place))
             return (now, happened) if happened or now.is_over else None
 
@@ -98,11 +100,11 @@ class MessageStreams:
                     return
 
 
-def _missing(tx: Transaction, key: TaskKey, after: int) -> Forgotten | None:
+def _missing(tx: Transaction, key: TaskKey, after: int) -> EventsPruned | None:
     """Where the log goes on, if it no longer reaches back to that number."""
     task, oldest = tx.tasks.get(key), tx.tasks.oldest_seq(key)
     first = oldest if oldest is not None else 1 + (0 if task is None else task.last_seq)
-    return Forgotten(first - 1) if first > after + 1 else None
+    return EventsPruned(first - 1) if first > after + 1 else None
 
 
 def _is_last(event: TaskEvent) -> bool:
@@ -112,7 +114,9 @@ def _is_last(event: TaskEvent) -> bool:
     return machine.state_of(body) in machine.TERMINAL
 
 
-def _read_on(tx: Transaction, message: Message, place: _Place) -> tuple[_Place, list[Happening]]:
+def _read_on(
+    tx: Transaction, message: Message, place: _StreamPosition
+) -> tuple[_StreamPosition, list[Happening]]:
     # First of all: what ends after this look is found by the next one.
     is_open = tx.mailbox.is_open(message.id)
     steps = tx.mailbox.transitions(message.id, place.step)
@@ -120,11 +124,11 @@ def _read_on(tx: Transaction, message: Message, place: _Place) -> tuple[_Place, 
     if task_log.fills_page(page, PAGE, PAGE_BYTES):
         is_open, steps = True, _before(steps, page[-1])
     step = steps[-1].event_id if steps else place.step
-    now = _Place(key, step, page[-1].seq if page else place.seq, not is_open)
+    now = _StreamPosition(key, step, page[-1].seq if page else place.seq, not is_open)
     return now, _in_order(steps, [event for event in page if event.message_id == message.id])
 
 
-def _events(tx: Transaction, message: Message, place: _Place) -> tuple[TaskKey, list[TaskEvent]]:
+def _events(tx: Transaction, message: Message, place: _StreamPosition) -> tuple[TaskKey, list[TaskEvent]]:
     begun = tx.tasks.first_of(message.id)
     if begun is None:
         return place.key, []
@@ -154,7 +158,7 @@ def _at(happening: Transition | TaskEvent) -> datetime:
     return happening.created_at
 
 
-def _lost(tx: Transaction, message: Message, after: int) -> Forgotten | None:
+def _lost(tx: Transaction, message: Message, after: int) -> EventsPruned | None:
     """Whether events between that number, which somebody has seen, and the next are no longer kept."""
     begun = tx.tasks.first_of(message.id)
     return None if begun is None or after == 0 else _missing(tx, begun[0], after)

@@ -7,20 +7,20 @@ from typing import Any
 from molecule_platform.domain import conversations, correspondence, cursors, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.mailbox import MailFilter
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, inbox_leases, task_log, waking
-from molecule_platform.services.delivery import Delivery
+from molecule_platform.services.delivery import MessageService
 from molecule_wire import ids, redaction
 
 
-class Messages:
+class MessageQueries:
     """Looks back at messages, and lets dead letters begin anew."""
 
-    def __init__(self, storage: Storage, clock: Clock, deliveries: Delivery) -> None:
+    def __init__(self, storage: Storage, clock: Clock, deliveries: MessageService) -> None:
         self._storage = storage
         self._clock = clock
         self._deliveries = deliveries
@@ -69,7 +69,7 @@ class Messages:
         again = tx.mailbox.redeliver(dead.id, now, until, task_id)
         if again is None:
             raise _not_dead(dead)
-        waking.wake(tx, workspace, now)
+        waking.wake_target(tx, workspace, now)
         for subject in (bells.mail(workspace.id), bells.EVENTS):
             tx.signal(subject)
         return again
@@ -80,12 +80,12 @@ def _check_dead(message: Message) -> None:
         raise _not_dead(message)
     if message.delegation_id is not None:
         sentence = "this message carried a delegation, which has ended with it: delegate the task again"
-        raise Refusal("conflict", sentence)
+        raise ApiError("conflict", sentence)
 
 
-def _not_dead(message: Message) -> Refusal:
+def _not_dead(message: Message) -> ApiError:
     sentence = f"only a dead letter is delivered again: this message is {message.status}"
-    return Refusal("conflict", sentence)
+    return ApiError("conflict", sentence)
 
 
 def _mode(tx: Transaction, workspace_id: str) -> str:

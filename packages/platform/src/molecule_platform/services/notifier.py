@@ -7,12 +7,12 @@ from contextlib import suppress
 from molecule_platform.domain import push_requests
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
-from molecule_platform.ports.push import Told, Webhooks
+from molecule_platform.ports.push import WebhookResult, WebhookSender
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import letters
-from molecule_platform.services.bells import OUTBOX, Bells
-from molecule_platform.services.letters import Letter
-from molecule_platform.services.loops import Loops
+from molecule_platform.services.bells import OUTBOX, Signals
+from molecule_platform.services.letters import WebhookNotification
+from molecule_platform.services.loops import PeriodicTasks
 
 MOST_AT_ONCE = 64
 # So many letters to one webhook, then others have their turn.
@@ -30,10 +30,10 @@ class Notifier:
     def __init__(
         self,
         storage: Storage,
-        bells: Bells,
+        bells: Signals,
         clock: Clock,
         log: Log,
-        webhooks: Webhooks,
+        webhooks: WebhookSender,
         open_secret: Callable[[str, str], str],
         replica_id: str,
         chance: Callable[[], float],
@@ -49,11 +49,11 @@ class Notifier:
         self._again = False
         self._posting: dict[str, asyncio.Task[None]] = {}
         self._under_way: dict[str, str] = {}
-        self._behind: dict[str, Letter] = {}
+        self._behind: dict[str, WebhookNotification] = {}
         self._stopping = False
         bells.watch(OUTBOX, lambda _rest: self.wake())
 
-    def add_to(self, loops: Loops) -> None:
+    def add_to(self, loops: PeriodicTasks) -> None:
         """Put the look into the outbox among the loops of the house: a ring may be lost."""
         loops.add("outbox", 1.0, self.tick)
 
@@ -93,14 +93,14 @@ class Notifier:
         finally:
             self._pump = None
 
-    async def _lease(self, limit: int) -> list[Letter]:
+    async def _lease(self, limit: int) -> list[WebhookNotification]:
         if not await self._storage.read(lambda tx: tx.outbox.is_due(self._clock.now())):
             return []
         return await self._storage.write(
             lambda tx: letters.lease(tx, self._replica_id, self._clock.now(), limit)
         )
 
-    def _start(self, letter: Letter) -> None:
+    def _start(self, letter: WebhookNotification) -> None:
         config_id, notification_id = letter.config.id, letter.notification.id
         if config_id not in self._posting:
             task = asyncio.get_running_loop().create_task(self._carry(letter))
@@ -120,9 +120,9 @@ class Notifier:
         if was_full or self._again:
             self.wake()
 
-    async def _carry(self, first: Letter) -> None:
+    async def _carry(self, first: WebhookNotification) -> None:
         """Tell one webhook everything that waits for it, one letter after the other."""
-        letter: Letter | None = first
+        letter: WebhookNotification | None = first
         for left in reversed(range(IN_A_ROW)):
             self._under_way[letter.config.id] = letter.notification.id
             told = await self._post(letter)
@@ -130,7 +130,7 @@ class Notifier:
             if letter is None:
                 return
 
-    async def _post(self, letter: Letter) -> Told:
+    async def _post(self, letter: WebhookNotification) -> WebhookResult:
         try:
             secret = push_requests.secret_of(letter.config, self._open_secret)
             written = push_requests.headers(letter.notification, letter.config.dialect, secret)
@@ -140,12 +140,14 @@ class Notifier:
             raise
         except Exception as problem:  # noqa: BLE001 - a fault of ours must not stop what else is to be told
             self._log.error("a notification cannot be sent", config=letter.config.id, problem=repr(problem))
-            return Told(None, f"the notification could not be sent ({type(problem).__name__})")
+            return WebhookResult(None, f"the notification could not be sent ({type(problem).__name__})")
 
-    async def _write_until_done(self, letter: Letter, told: Told, *, and_next: bool) -> Letter | None:
+    async def _write_until_done(
+        self, letter: WebhookNotification, told: WebhookResult, *, and_next: bool
+    ) -> WebhookNotification | None:
         """An answer that came is written down also when the database is away for a moment."""
 
-        def work(tx: Transaction) -> Letter | None:
+        def work(tx: Transaction) -> WebhookNotification | None:
             now = self._clock.now()
             letters.settle(tx, letter, told, self._replica_id, now, self._chance())
             if and_next:
@@ -161,7 +163,7 @@ class Notifier:
                     return None
                 await asyncio.sleep(STORAGE_RETRY_SECONDS)
 
-    async def _give_back(self, letter: Letter) -> None:
+    async def _give_back(self, letter: WebhookNotification) -> None:
         with suppress(StorageDown):
             await self._storage.write(
                 lambda tx: tx.outbox.release(letter.notification, self._replica_id, self._clock.now())

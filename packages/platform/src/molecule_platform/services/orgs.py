@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from molecule_platform.domain import people
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_wire import ids
 
 
-class Orgs:
+class OrganisationService:
     """Keeps the organisations of the platform."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
@@ -63,11 +63,11 @@ def org_named(tx: Transaction, by: Principal, named: str) -> Org:
     """The organisation with that id or slug, if the principal may know that it exists."""
     org = tx.people.org_named(named)
     if org is None or not (org.id == by.org_id or by.is_admin):
-        raise Refusal("not-found", "there is no such organisation")
+        raise ApiError("not-found", "there is no such organisation")
     return org
 
 
 def _check_free(tx: Transaction, org: Org) -> None:
     holder = tx.people.org_named(org.slug)
     if holder is not None and holder.id != org.id:
-        raise Refusal("already-exists", f"there is an organisation {org.slug} already: choose another slug")
+        raise ApiError("already-exists", f"there is an organisation {org.slug} already: choose another slug")

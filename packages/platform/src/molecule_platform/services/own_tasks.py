@@ -66,5 +66,5 @@ def work_began(tx: Transaction, message: Message, now: datetime) -> Task | None:
 
 
 def _said(message: Message) -> dict[str, Any]:
-    said = inbox.received_message(message)
+    said = inbox.a2a_message_of(message)
     return said if message.dialect == "1.0" else convert.FROM_0_3.message(said)

@@ -14,7 +14,7 @@ Vouch = Callable[[], Awaitable[datetime | None]]
 AGAIN_SECONDS = 1.0
 
 
-class Patience:
+class IdleWatchdog:
     """Watches what its task waits for, and cancels it when patience is over; until then it is one timer."""
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Patience:
         self._timer = self._loop.call_later(seconds, self._look)
         self.is_over = False
 
-    def heard(self, now: datetime) -> None:
+    def reset(self, now: datetime) -> None:
         """The agent said something."""
         self._since = now
         self._heard_at = self._loop.time()
@@ -51,7 +51,7 @@ class Patience:
         if self._checking is not None:
             self._checking.cancel()
 
-    def ended_it(self) -> bool:
+    def timed_out(self) -> bool:
         """Whether it was this that cancelled the task, and nobody else; the task then goes on."""
         return self.is_over and self._waiting is not None and self._waiting.uncancel() == 0
 
@@ -71,7 +71,7 @@ class Patience:
         if sign is None or sign <= self._since:
             self._give_up()
             return
-        self.heard(sign)
+        self.reset(sign)
         self._timer = self._loop.call_later(self._seconds, self._look)
 
     def _give_up(self) -> None:

@@ -6,16 +6,16 @@ from molecule_platform.domain import people, principals
 from molecule_platform.domain.authorisation import org_with, scope_required
 from molecule_platform.domain.people import Person
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import audit, tokens
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_platform.services.bells import CREDENTIALS
 
 
 @dataclass(frozen=True)
-class Change:
+class MemberChange:
     """What shall be different about somebody; None leaves it as it is."""
 
     role: str | None = None
@@ -32,7 +32,7 @@ class Change:
         )
 
 
-class PeopleService:
+class MemberService:
     """Keeps the memberships of the caller's organisation."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
@@ -43,7 +43,7 @@ class PeopleService:
         """The members by name, those after the one given."""
         return await self._storage.read(lambda tx: tx.people.members(by.org_id, after, limit))
 
-    async def change(self, by: Principal, name: str, change: Change, request_id: str) -> Person:
+    async def change(self, by: Principal, name: str, change: MemberChange, request_id: str) -> Person:
         """Give somebody another role, or close or open the door; sessions of before end at once.
 
         So do the tokens that they minted and could not mint any more.
@@ -88,17 +88,17 @@ class PeopleService:
         tx.signal(CREDENTIALS)
 
     def _note(self, tx: Transaction, by: Principal, action: str, name: str, request_id: str) -> None:
-        actor = Actor(by.text, request_id)
+        actor = AuditActor(by.text, request_id)
         audit.note(tx, by.org_id, actor, action, f"user:{name}", self._clock.now())
 
 
-def _check_change(by: Principal, name: str, change: Change) -> None:
+def _check_change(by: Principal, name: str, change: MemberChange) -> None:
     if change.platform_admin is None:
         return
     if not by.is_admin:
         raise scope_required([org_with("admin")])
     if name == principals.ADMINISTRATOR and not change.platform_admin:
-        raise Refusal(
+        raise ApiError(
             "conflict", f"{name} is who the platform's own token stands for, and stays administrator"
         )
 
@@ -107,6 +107,6 @@ def _member(tx: Transaction, by: Principal, name: str) -> Person:
     """Somebody whom the caller may decide over."""
     person = tx.people.member(name, by.org_id)
     if person is None:
-        raise Refusal("not-found", f"there is no user {name[:64]} in this organisation")
+        raise ApiError("not-found", f"there is no user {name[:64]} in this organisation")
     people.check_not_above(person, by.may)
     return person

@@ -6,14 +6,14 @@ from typing import Any
 
 from molecule_platform.domain import plugins
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import check_text, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.plugins import PublisherKey, RevokedList
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import audit, orgs
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_plugin.errors import PluginError
 from molecule_plugin.keys import parse_public_key
 from molecule_plugin.revocations import Revocations, parse_revocations
@@ -24,7 +24,7 @@ VERSION_MOST = 2**53 - 1
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowList:
     """An organisation's allowlist."""
 
     org_id: str
@@ -38,26 +38,26 @@ class PluginRules:
         self._storage = storage
         self._clock = clock
 
-    async def allowlist(self, by: Principal, named: str) -> Allowed:
+    async def allowlist(self, by: Principal, named: str) -> AllowList:
         """What an organisation allows."""
 
-        def work(tx: Transaction) -> Allowed:
+        def work(tx: Transaction) -> AllowList:
             org = _org(tx, by, named)
-            return Allowed(org.id, tx.plugins.allowlist(org.id))
+            return AllowList(org.id, tx.plugins.allowlist(org.id))
 
         return await self._storage.read(work)
 
     async def put_allowlist(
         self, by: Principal, request_id: str, named: str, entries: Sequence[str]
-    ) -> Allowed:
+    ) -> AllowList:
         """Write the list anew; an empty one allows everything."""
         checked, now = plugins.check_entries(entries), self._clock.now()
 
-        def work(tx: Transaction) -> Allowed:
+        def work(tx: Transaction) -> AllowList:
             org = _org(tx, by, named)
             tx.plugins.put_allowlist(org.id, checked, by.text, now)
-            audit.note(tx, org.id, Actor(by.text, request_id), "plugin.allowlist", f"org:{org.id}", now)
-            return Allowed(org.id, checked)
+            audit.note(tx, org.id, AuditActor(by.text, request_id), "plugin.allowlist", f"org:{org.id}", now)
+            return AllowList(org.id, checked)
 
         return await self._storage.write(work)
 
@@ -74,7 +74,7 @@ class PluginRules:
         def work(tx: Transaction) -> list[PublisherKey]:
             org = _org(tx, by, named)
             tx.plugins.put_keys(org.id, checked, now)
-            audit.note(tx, org.id, Actor(by.text, request_id), "plugin.keys", f"org:{org.id}", now)
+            audit.note(tx, org.id, AuditActor(by.text, request_id), "plugin.keys", f"org:{org.id}", now)
             return checked
 
         return await self._storage.write(work)
@@ -98,7 +98,7 @@ class PluginRules:
                 raise invalid("version", f"version is at most {VERSION_MOST}")
             body = _checked_list({**given, "version": version, "updated_at": times.format_time(now)})
             tx.plugins.put_revocations(RevokedList(version, now, by.text, body))
-            actor = Actor(by.text, request_id)
+            actor = AuditActor(by.text, request_id)
             audit.note(tx, by.org_id, actor, "plugin.revocations", f"version {version}", now)
             return body
 
@@ -144,8 +144,8 @@ def _checked_list(given: dict[str, JSON]) -> dict[str, Any]:
     return listed.to_json()
 
 
-def _goes_back(newest: int) -> Refusal:
-    return Refusal(
+def _goes_back(newest: int) -> ApiError:
+    return ApiError(
         "version-conflict",
         f"the list has version {newest} already, and never goes back: read it, change it, and write it "
         f"without a version or as {newest + 1}",

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.plugin_sources import PluginStock, Resolved, SourceSpec, StagedPlugin
+from molecule_platform.ports.plugin_sources import PluginCache, Resolved, SourceSpec, StagedPlugin
 from molecule_platform.ports.plugins import PinnedSource, PublisherKey
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_plugin import lock, signatures, trust
@@ -27,7 +27,7 @@ class PluginPolicy:
 
 
 @dataclass(frozen=True)
-class Rules:
+class OrgPluginPolicy:
     """What an organisation, and the platform for all of them, say about plugins."""
 
     allowlist: list[str]
@@ -36,7 +36,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Supplied:
+class FetchedPlugin:
     """A plugin that the organisation may use, who signed it, and what to pin its source to."""
 
     staged: StagedPlugin
@@ -52,7 +52,7 @@ class Supplied:
 class PluginSupply:
     """Brings plugins from their sources to whoever may have them."""
 
-    def __init__(self, storage: Storage, clock: Clock, stock: PluginStock, policy: PluginPolicy) -> None:
+    def __init__(self, storage: Storage, clock: Clock, stock: PluginCache, policy: PluginPolicy) -> None:
         self._storage = storage
         self._clock = clock
         self._stock = stock
@@ -60,7 +60,7 @@ class PluginSupply:
 
     async def obtain(
         self, org_id: str, spec: SourceSpec, name: str | None = None, *, upgrade: bool = False
-    ) -> Supplied:
+    ) -> FetchedPlugin:
         """Fetch and verify; `name` is what the plugin must be called, None when that is not known before."""
         rules, pinned = await self._storage.read(lambda tx: (rules_of(tx, org_id), _pinned(tx, org_id, spec)))
         if not plugins.may_be_allowed(rules.allowlist, spec.text):
@@ -76,7 +76,7 @@ class PluginSupply:
         pin = self._pin(org_id, resolved, staged, verdict)
         if pin is not None and pinned is not None and not upgrade:
             _hold(pinned, pin)
-        return Supplied(staged, verdict, pin)
+        return FetchedPlugin(staged, verdict, pin)
 
     async def _resolved(self, spec: SourceSpec, pinned: PinnedSource | None) -> Resolved:
         """The pinned tree, if there is one and pins are to hold; else what the source has now."""
@@ -111,7 +111,7 @@ class PluginSupply:
             updated_at=now,
         )
 
-    async def for_download(self, org_id: str, name: str, source: str | None) -> Supplied:
+    async def for_download(self, org_id: str, name: str, source: str | None) -> FetchedPlugin:
         """A plugin to be sent to an agent, which then pins its source for everybody."""
         spec = self._stock.parse(plugins.named(name) if source is None else source)
         for _ in range(_TRIES):
@@ -120,10 +120,10 @@ class PluginSupply:
             pin = supplied.pin
             if pin is None or await self._storage.write(lambda tx, pin=pin: keep_pin(tx, pin)):
                 return supplied
-        raise Refusal("conflict", f"{spec.text} is being upgraded: try again")
+        raise ApiError("conflict", f"{spec.text} is being upgraded: try again")
 
     def decide(
-        self, supplied: Supplied, previous: tuple[str, ...] = (), allow_signer_change: bool = False
+        self, supplied: FetchedPlugin, previous: tuple[str, ...] = (), allow_signer_change: bool = False
     ) -> tuple[str, ...]:
         """The warnings of a plugin whose signers suffice; a refusal of one whose signers do not."""
         decision = trust.decide(
@@ -134,18 +134,18 @@ class PluginSupply:
             allow_signer_change=allow_signer_change,
         )
         if decision.refusal:
-            raise Refusal("plugin-signature-required", decision.refusal)
+            raise ApiError("plugin-signature-required", decision.refusal)
         return decision.warnings
 
 
-def rules_of(tx: Transaction, org_id: str) -> Rules:
+def rules_of(tx: Transaction, org_id: str) -> OrgPluginPolicy:
     """What counts for an organisation now."""
     revoked = tx.plugins.revocations()
     listed = (
         Revocations() if revoked is None else parse_revocations({**revoked.body, "version": revoked.version})
     )
     keys = tuple(trusted_key(key) for key in tx.plugins.keys(org_id))
-    return Rules(tx.plugins.allowlist(org_id), keys, listed)
+    return OrgPluginPolicy(tx.plugins.allowlist(org_id), keys, listed)
 
 
 def trusted_key(key: PublisherKey) -> trust.TrustedKey:
@@ -153,13 +153,13 @@ def trusted_key(key: PublisherKey) -> trust.TrustedKey:
     return trust.TrustedKey(parse_public_key(key.key), tuple(key.allow), key.name)
 
 
-def may_have(rules: Rules, row: dict[str, Any]) -> bool:
+def may_have(rules: OrgPluginPolicy, row: dict[str, Any]) -> bool:
     """Whether an organisation may have one of the platform's own plugins, by its row of the catalogue."""
     revoked = rules.revoked.find(row["name"], row["version"], row["sha256"], row["signed_by"])
     return revoked is None and plugins.is_allowed(rules.allowlist, row["name"], f"local://{row['name']}")
 
 
-def signers(staged: StagedPlugin, rules: Rules) -> trust.Verdict:
+def signers(staged: StagedPlugin, rules: OrgPluginPolicy) -> trust.Verdict:
     """Who signed a plugin; `PluginSignatureError` when the signature is wrong."""
     if staged.signature is None:
         return trust.UNSIGNED
@@ -169,7 +169,7 @@ def signers(staged: StagedPlugin, rules: Rules) -> trust.Verdict:
     )
 
 
-def verified(staged: StagedPlugin, rules: Rules) -> trust.Verdict:
+def verified(staged: StagedPlugin, rules: OrgPluginPolicy) -> trust.Verdict:
     """Who signed a plugin; refuses a wrong signature and whatever was revoked."""
     try:
         verdict = signers(staged, rules)
@@ -185,7 +185,7 @@ def keep_pin(tx: Transaction, pin: PinnedSource, *, upgrade: bool = False) -> bo
     if before is not None and not upgrade and before.resolved != pin.resolved:
         return False
     if before is None and tx.plugins.pin_count(pin.org_id) >= PINS_MOST:
-        raise Refusal("conflict", f"the organisation has pinned {PINS_MOST} sources, which is the most")
+        raise ApiError("conflict", f"the organisation has pinned {PINS_MOST} sources, which is the most")
     if before is None or _entry(before) != _entry(pin):
         tx.plugins.pin(pin)
     return True
@@ -210,7 +210,7 @@ def _entry(pin: PinnedSource) -> lock.LockEntry:
 def _check_called(found: str, wanted: str) -> None:
     if found != wanted:
         sentence = f"the source holds the plugin {found}, not {wanted[:128]}"
-        raise Refusal(
+        raise ApiError(
             "invalid-request",
             sentence,
             field="source",

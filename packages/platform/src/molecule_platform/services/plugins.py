@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.plugin_homes import PluginHomes
-from molecule_platform.ports.plugin_sources import PluginStock, SourceSpec, StagedPlugin
+from molecule_platform.ports.plugin_homes import PluginDirectories
+from molecule_platform.ports.plugin_sources import PluginCache, SourceSpec, StagedPlugin
 from molecule_platform.ports.plugins import InstalledPlugin
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import audit, journal, plugin_supply
-from molecule_platform.services.audit import Actor
-from molecule_platform.services.plugin_supply import PluginSupply, Supplied
+from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.plugin_supply import FetchedPlugin, PluginSupply
 from molecule_platform.services.restarts import Restarts
 from molecule_plugin import names
 from molecule_plugin.digest import Form, caution_about
@@ -28,7 +28,7 @@ PLUGINS_MOST = 500
 
 
 @dataclass(frozen=True)
-class Wish:
+class InstallRequest:
     """A plugin that somebody wants in a workspace; `reported` when its own agent says it has it."""
 
     source: str
@@ -39,7 +39,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Done:
+class InstallResult:
     """How an installation ended."""
 
     row: InstalledPlugin
@@ -54,9 +54,9 @@ class WorkspacePlugins:
         self,
         storage: Storage,
         clock: Clock,
-        stock: PluginStock,
+        stock: PluginCache,
         supply: PluginSupply,
-        homes: PluginHomes | None,
+        homes: PluginDirectories | None,
         restarts: Restarts,
     ) -> None:
         self._storage = storage
@@ -102,7 +102,7 @@ class WorkspacePlugins:
 
     # Installing
 
-    async def install(self, by: Actor, workspace: Workspace, wish: Wish) -> Done:
+    async def install(self, by: AuditActor, workspace: Workspace, wish: InstallRequest) -> InstallResult:
         """Install a plugin, or write down that an external agent did."""
         spec = self._stock.parse(wish.source)
         try:
@@ -122,20 +122,22 @@ class WorkspacePlugins:
         """Have a source, or the plugin of a name, to oneself in a workspace; a conflict if another has it."""
         key = (workspace.id, what)
         if key in self._busy:
-            raise Refusal("conflict", f"{what} is being installed here already: wait for that to end")
+            raise ApiError("conflict", f"{what} is being installed here already: wait for that to end")
         self._busy.add(key)
         try:
             yield
         finally:
             self._busy.discard(key)
 
-    async def _install(self, by: Actor, workspace: Workspace, wish: Wish, supplied: Supplied) -> Done:
+    async def _install(
+        self, by: AuditActor, workspace: Workspace, wish: InstallRequest, supplied: FetchedPlugin
+    ) -> InstallResult:
         staged = supplied.staged
         matched = await self._matched(staged, wish.sha256)
         others = await self._storage.read(lambda tx: tx.plugins.installed(workspace.id))
         before = next((one for one in others if one.name == staged.name), None)
         if before is None and len(others) >= PLUGINS_MOST:
-            raise Refusal("conflict", f"{workspace.name} has {PLUGINS_MOST} plugins, which is the most")
+            raise ApiError("conflict", f"{workspace.name} has {PLUGINS_MOST} plugins, which is the most")
         previous = () if before is None else tuple(before.ledger.get("signed_by", ()))
         warnings = (
             *staged.warnings,
@@ -146,14 +148,14 @@ class WorkspacePlugins:
         state = await self._placed(workspace, staged)
         row = _record(workspace, supplied, state, warnings, self._clock.now())
         await self._storage.write(lambda tx: self._keep(tx, by, workspace, row, supplied, wish.upgrade))
-        return Done(row, warnings, matched)
+        return InstallResult(row, warnings, matched)
 
     async def _matched(self, staged: StagedPlugin, expected: str | None) -> Form | None:
         if expected is None:
             return None
         matched = await self._stock.matched(staged, expected)
         if matched is None:
-            raise Refusal(
+            raise ApiError(
                 "plugin-integrity",
                 f"the plugin {staged.name} has another digest than you expect: it is not what it was",
                 expected=expected,
@@ -171,14 +173,14 @@ class WorkspacePlugins:
     def _keep(
         self,
         tx: Transaction,
-        by: Actor,
+        by: AuditActor,
         workspace: Workspace,
         row: InstalledPlugin,
-        supplied: Supplied,
+        supplied: FetchedPlugin,
         upgrade: bool,
     ) -> None:
         if supplied.pin is not None and not plugin_supply.keep_pin(tx, supplied.pin, upgrade=upgrade):
-            raise Refusal("conflict", f"{row.source} was pinned to another commit meanwhile: try again")
+            raise ApiError("conflict", f"{row.source} was pinned to another commit meanwhile: try again")
         before = tx.plugins.get(workspace.id, row.name)
         tx.plugins.put(row)
         audit.note(tx, row.org_id, by, "plugin.install", _what(row), row.installed_at)
@@ -190,7 +192,9 @@ class WorkspacePlugins:
         if row.state == "installed":
             self._restarts.because(tx, workspace.id, f"the plugin {row.name} was installed")
 
-    def _block(self, tx: Transaction, by: Actor, workspace: Workspace, spec: SourceSpec, name: str) -> None:
+    def _block(
+        self, tx: Transaction, by: AuditActor, workspace: Workspace, spec: SourceSpec, name: str
+    ) -> None:
         """Write down, once, that an agent has what it may not have."""
         now, known = self._clock.now(), {one.name: one for one in tx.plugins.installed(workspace.id)}
         before = known.get(name)
@@ -209,7 +213,7 @@ class WorkspacePlugins:
 
     # Removing
 
-    async def uninstall(self, by: Actor, workspace: Workspace, name: str) -> None:
+    async def uninstall(self, by: AuditActor, workspace: Workspace, name: str) -> None:
         """Take a plugin away."""
         plugins.named(name)
         if await self._storage.read(lambda tx: tx.plugins.get(workspace.id, name)) is None:
@@ -219,7 +223,7 @@ class WorkspacePlugins:
                 await self._homes.remove(workspace.id, name)
             await self._storage.write(lambda tx: self._forget(tx, by, workspace, name))
 
-    def _forget(self, tx: Transaction, by: Actor, workspace: Workspace, name: str) -> None:
+    def _forget(self, tx: Transaction, by: AuditActor, workspace: Workspace, name: str) -> None:
         row, now = tx.plugins.get(workspace.id, name), self._clock.now()
         if row is None or not tx.plugins.delete(workspace.id, name):
             raise _not_installed(workspace, name)
@@ -229,15 +233,15 @@ class WorkspacePlugins:
             self._restarts.because(tx, workspace.id, f"the plugin {name} was removed")
 
 
-def _not_installed(workspace: Workspace, name: str) -> Refusal:
-    return Refusal("not-found", f"{workspace.name} has no plugin {name}")
+def _not_installed(workspace: Workspace, name: str) -> ApiError:
+    return ApiError("not-found", f"{workspace.name} has no plugin {name}")
 
 
 def _suits(about: Mapping[str, Any], runtime: str) -> bool:
     return plugins.supports(about.get("runtimes"), runtime)
 
 
-def _offered(staged: StagedPlugin, rules: plugin_supply.Rules) -> dict[str, Any]:
+def _offered(staged: StagedPlugin, rules: plugin_supply.OrgPluginPolicy) -> dict[str, Any]:
     """A plugin of the platform, with who signed it, if that holds."""
     try:
         signed_by = list(plugin_supply.signers(staged, rules).key_ids)
@@ -259,7 +263,7 @@ def _row(plugin: InstalledPlugin, runtime: str) -> dict[str, Any]:
 
 
 def _record(
-    workspace: Workspace, supplied: Supplied, state: str, warnings: tuple[str, ...], now: datetime
+    workspace: Workspace, supplied: FetchedPlugin, state: str, warnings: tuple[str, ...], now: datetime
 ) -> InstalledPlugin:
     staged = supplied.staged
     ledger = {

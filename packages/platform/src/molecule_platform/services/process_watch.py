@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from molecule_platform.domain import lifecycle, messages
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.measures import Measures
+from molecule_platform.ports.measures import DeliveryMetrics
 from molecule_platform.ports.provisioner import StartFailed
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, journal, pauses, provisioning, restarts
@@ -18,7 +18,7 @@ FORGOTTEN_AFTER = timedelta(seconds=60)
 QUIET = timedelta(minutes=10)
 
 
-class LateStarts:
+class StartTimeouts:
     """Starts that took too long have failed; starts that nobody is at work on are offered again."""
 
     def __init__(
@@ -61,7 +61,7 @@ class LateStarts:
             return False
 
         def work(tx: Transaction) -> bool:
-            if pauses.paused_above(tx, workspace) is None:
+            if pauses.paused_ancestor(tx, workspace) is None:
                 return False
             tx.workspaces.touch(workspace.id, updated_at=self._clock.now())
             return True
@@ -91,7 +91,7 @@ class LateStarts:
             self._starter.give_up(tx, current, problem, timeout_secs=seconds)
 
 
-class ProcessCheck:
+class ProcessLiveness:
     """Agents of ours that must not run end; those whose process is gone or that fell silent start again."""
 
     def __init__(self, storage: Storage, clock: Clock, starter: Provisioning, restarts: Restarts) -> None:
@@ -117,14 +117,14 @@ class ProcessCheck:
         if current.status != "offline":
             changes = {"status_reason": "process gone"}
             current = journal.step(tx, current, "silence", now, changes, reason="process gone")
-        if pauses.paused_above(tx, current) is None:
+        if pauses.paused_ancestor(tx, current) is None:
             restarts.begin_again(tx, current, now, current.status_reason)
 
 
-class PhantomBusy:
+class StaleTaskCounts:
     """Agents that say they work although they hold nothing: left so, they would never be given anything."""
 
-    def __init__(self, storage: Storage, clock: Clock, measures: Measures) -> None:
+    def __init__(self, storage: Storage, clock: Clock, measures: DeliveryMetrics) -> None:
         self._storage = storage
         self._clock = clock
         self._measures = measures

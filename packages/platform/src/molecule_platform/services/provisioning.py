@@ -8,7 +8,7 @@ from typing import Any
 
 from molecule_platform.domain import lifecycle
 from molecule_platform.domain.environment import environment_of
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.visibility import Unclaimed
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
@@ -16,7 +16,7 @@ from molecule_platform.ports.log import Log
 from molecule_platform.ports.provisioner import Launch, Provisioner, StartFailed, StopFailed
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import bells, journal, pauses, registration, settlement
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.bells import Signals
 
 AT_ONCE = 3
 STOPPED_AT_ONCE = 50
@@ -40,7 +40,7 @@ class Provisioning:
     def __init__(
         self,
         storage: Storage,
-        bells: Bells,
+        bells: Signals,
         clock: Clock,
         log: Log,
         provisioner: Provisioner | None,
@@ -70,7 +70,7 @@ class Provisioning:
     def required(self) -> Provisioner:
         """The provisioner. Raises when this platform has none."""
         if self._provisioner is None:
-            raise Refusal(
+            raise ApiError(
                 "no-provisioner",
                 "this platform starts no agents itself: create the workspace with external:true "
                 "and run its agent where you like",
@@ -298,7 +298,7 @@ def _next_start(workspace: Workspace, replica_id: str, now: datetime) -> Workspa
 
 
 def _may_start(tx: Transaction, workspace: Workspace) -> bool:
-    return lifecycle.is_to_be_started(workspace) and pauses.paused_above(tx, workspace) is None
+    return lifecycle.is_to_be_started(workspace) and pauses.paused_ancestor(tx, workspace) is None
 
 
 def _is_wanted(tx: Transaction, workspace_id: str) -> bool:

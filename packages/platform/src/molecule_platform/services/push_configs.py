@@ -7,21 +7,21 @@ from datetime import datetime
 from molecule_platform.domain import push, push_requests
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.push import PushConfig
-from molecule_platform.domain.push_requests import Wish
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.push_requests import PushConfigRequest
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.tasks import Task, TaskKey
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import journal, outbox
-from molecule_platform.services.rotation import TextSealing
+from molecule_platform.services.rotation import SealedTextColumn
 from molecule_wire import JSONObject, ids, jsontext
 from molecule_wire.a2a import errors
 from molecule_wire.a2a.errors import Violation
 from molecule_wire.a2a.operations import Dialect
 
 CheckUrl = Callable[[str], Awaitable[str | None]]
-"""Raises `Refusal` for a URL that may not be called; a sentence if its name has no address now."""
+"""Raises `ApiError` for a URL that may not be called; a sentence if its name has no address now."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class InlineConfig:
     `unresolved` says why its address could not be judged yet.
     """
 
-    wish: Wish
+    wish: PushConfigRequest
     owner: str
     org_id: str
     dialect: Dialect
     unresolved: str | None = None
 
 
-class PushConfigs:
+class PushConfigService:
     """Registers, shows and forgets. For anyone but the creator of a task there is no such task.
 
     A webhook whose name does not resolve is registered with a warning: name servers fail and names come late,
@@ -46,7 +46,7 @@ class PushConfigs:
     """
 
     def __init__(
-        self, storage: Storage, clock: Clock, log: Log, check_url: CheckUrl, sealing: TextSealing
+        self, storage: Storage, clock: Clock, log: Log, check_url: CheckUrl, sealing: SealedTextColumn
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -107,7 +107,7 @@ class PushConfigs:
         wish = push_requests.read(config)
         try:
             unresolved = await self._check_url(wish.url)
-        except Refusal as problem:
+        except ApiError as problem:
             raise push_requests.bad_url(problem.sentence) from problem
         if unresolved is not None:
             self._log.warning("a webhook cannot be resolved", problem=unresolved, owner=principal.text)
@@ -161,7 +161,7 @@ class PushConfigs:
         return self._sealing.seal(jsontext.encode(secret).decode(), push.seal_context(own_id))
 
     def _shown(self, config: PushConfig) -> JSONObject:
-        return push_requests.shown(config, push_requests.secret_of(config, self._sealing.open))
+        return push_requests.public_row(config, push_requests.secret_of(config, self._sealing.open))
 
 
 def _task(tx: Transaction, principal: Principal, key: TaskKey) -> Task:

@@ -10,7 +10,7 @@ from molecule_platform.domain import credentials, lifecycle, principals, refusal
 from molecule_platform.domain.credentials import Token
 from molecule_platform.domain.events import CLAIMED
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import DELIVERY_MODES, Workspace, check_choice, check_label
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
@@ -23,7 +23,7 @@ CREATED_BY = "system:registration"
 
 
 @dataclass(frozen=True)
-class Application:
+class RegistrationRequest:
     """What an agent says when it registers."""
 
     workspace_id: str
@@ -48,7 +48,7 @@ class MintedToken:
 
 
 @dataclass(frozen=True)
-class _Proof:
+class RegistrationProof:
     """What a recovery secret or an enrolment token stands for: a token with these scopes, until then."""
 
     scopes: Collection[str]
@@ -66,7 +66,7 @@ class _Checked:
 
 
 @dataclass(frozen=True)
-class Membership:
+class RegistrationResult:
     """What registering led to. `auth_token` and `recovery_secret` are shown once, when minted."""
 
     workspace: Workspace
@@ -112,39 +112,41 @@ class Registration:
         self._seal = seal
         self._remote_seconds = remote_seconds
 
-    async def register(self, application: Application, principal: Principal | None) -> Membership:
+    async def register(
+        self, application: RegistrationRequest, principal: Principal | None
+    ) -> RegistrationResult:
         """Let an agent in by its token, by a claim or by a proof; or tell it that nothing changed."""
         mode, now = self._delivery_mode(application), self._clock.now()
         if not await self._storage.read(lambda tx: self._is_let_in(tx, application, principal, now)):
-            return await self._storage.read(lambda tx: Membership(_known(tx, application), False))
+            return await self._storage.read(lambda tx: RegistrationResult(_known(tx, application), False))
         if application.url and not application.url.startswith("remote://"):
             await self._check_url(application.url)
         signature = await self._judge_card(application.workspace_id, application.agent_card)
         checked = _Checked(mode, signature, self._clock.now())
         return await self._storage.write(lambda tx: self._decide(tx, application, principal, checked))
 
-    def _delivery_mode(self, application: Application) -> str:
+    def _delivery_mode(self, application: RegistrationRequest) -> str:
         if application.delivery_mode is not None:
             check_choice("delivery_mode", application.delivery_mode, DELIVERY_MODES)
         if not application.url or application.url.startswith("remote://"):
             return "poll"
         if not application.url.startswith(("http://", "https://")):
-            raise Refusal(
+            raise ApiError(
                 "invalid-url", "url begins with http://, https:// or remote://, or is empty for polling"
             )
         return application.delivery_mode or "push"
 
     def _is_let_in(
-        self, tx: Transaction, application: Application, principal: Principal | None, now: datetime
+        self, tx: Transaction, application: RegistrationRequest, principal: Principal | None, now: datetime
     ) -> bool:
         """Whether anything comes of it; refuses who may not. Only then is anybody asked whom it names."""
         is_newcomer = self._is_newcomer(tx, application, principal)
         workspace = None if is_newcomer else _known(tx, application)
         if principal is not None:
             if workspace is None or principal.workspace_id != workspace.id:
-                if workspace is not None and not visibility.exists_for(principal, workspace, now):
+                if workspace is not None and not visibility.is_visible_to(principal, workspace, now):
                     raise refusals.workspace_not_found(workspace.id)
-                raise Refusal("identity-mismatch", "this token belongs to another workspace")
+                raise ApiError("identity-mismatch", "this token belongs to another workspace")
             return True
         if application.recovery_secret or application.enrolment_token:
             _proof(tx, application, now)
@@ -153,31 +155,37 @@ class Registration:
             self._check_claim(application.workspace_id, workspace, now)
             return True
         if self._rules.strict:
-            raise Refusal("unauthenticated", "this workspace is claimed: register with its token")
+            raise ApiError("unauthenticated", "this workspace is claimed: register with its token")
         return False
 
     def _decide(
-        self, tx: Transaction, application: Application, principal: Principal | None, checked: _Checked
-    ) -> Membership:
+        self,
+        tx: Transaction,
+        application: RegistrationRequest,
+        principal: Principal | None,
+        checked: _Checked,
+    ) -> RegistrationResult:
         if not self._is_let_in(tx, application, principal, checked.now):
-            return Membership(_known(tx, application), False)
+            return RegistrationResult(_known(tx, application), False)
         if self._is_newcomer(tx, application, principal):
             self._enrol(tx, application, checked.now)
         workspace = _known(tx, application)
         if principal is not None:
-            return Membership(self._apply(tx, workspace, application, checked), True)
+            return RegistrationResult(self._apply(tx, workspace, application, checked), True)
         if application.recovery_secret or application.enrolment_token:
             minted = _proved(tx, workspace, application, checked.now)
         else:
             minted = _claimed(tx, workspace, application, checked.now)
         joined = self._apply(tx, workspace, application, checked)
-        return Membership(joined, True, minted.secret, minted.recovery_secret)
+        return RegistrationResult(joined, True, minted.secret, minted.recovery_secret)
 
-    def _is_newcomer(self, tx: Transaction, application: Application, principal: Principal | None) -> bool:
+    def _is_newcomer(
+        self, tx: Transaction, application: RegistrationRequest, principal: Principal | None
+    ) -> bool:
         open_to_all = self._rules.open_org_id is not None and principal is None
         return open_to_all and tx.workspaces.get(application.workspace_id) is None
 
-    def _enrol(self, tx: Transaction, application: Application, now: datetime) -> None:
+    def _enrol(self, tx: Transaction, application: RegistrationRequest, now: datetime) -> None:
         assert self._rules.open_org_id is not None
         workspace = Workspace(
             id=application.workspace_id,
@@ -195,14 +203,14 @@ class Registration:
     def _check_claim(self, workspace_id: str, workspace: Workspace | None, now: datetime) -> None:
         is_open = workspace is None or workspace.can_be_claimed(now)
         if not self._rules.claim_on_register or not is_open:
-            raise Refusal(
+            raise ApiError(
                 "unauthenticated",
                 f"workspace {workspace_id} cannot be claimed: register with the token that came with it, or "
                 f"an administrator can run `molecule workspace enrol {workspace_id}`",
             )
 
     def _apply(
-        self, tx: Transaction, workspace: Workspace, application: Application, checked: _Checked
+        self, tx: Transaction, workspace: Workspace, application: RegistrationRequest, checked: _Checked
     ) -> Workspace:
         now = checked.now
         sealed = workspace.dispatch_secret_sealed
@@ -228,7 +236,7 @@ class Registration:
         journal.move(tx, workspace, after, now, url=after.url, agent_card=card, name=workspace.name)
         if after.status == workspace.status and after.agent_card != workspace.agent_card:
             journal.note(tx, "AGENT_CARD_UPDATED", workspace, now, agent_card=card)
-        restart_context.tell(tx, workspace, after, now)
+        restart_context.send_restart_notice(tx, workspace, after, now)
         if application.replaces_worker:
             inbox_leases.release_worker(tx, workspace, application.replaces_worker, now)
         tx.signal(bells.mail(workspace.id))
@@ -259,7 +267,7 @@ def _shown_card(agent_card: dict[str, Any]) -> dict[str, Any] | None:
     return agent_card if len(jsontext.encode(agent_card)) <= CARD_IN_EVENT_MOST_BYTES else None
 
 
-def _known(tx: Transaction, application: Application) -> Workspace:
+def _known(tx: Transaction, application: RegistrationRequest) -> Workspace:
     workspace = tx.workspaces.get(application.workspace_id)
     if workspace is None:
         raise refusals.workspace_not_found(application.workspace_id)
@@ -268,11 +276,11 @@ def _known(tx: Transaction, application: Application) -> Workspace:
     return workspace
 
 
-def _name_of(application: Application) -> str:
+def _name_of(application: RegistrationRequest) -> str:
     """What a newcomer calls itself, if that can be the name of a workspace."""
     named = application.agent_card.get("name")
     if isinstance(named, str) and named.strip():
-        with suppress(Refusal):
+        with suppress(ApiError):
             return check_label("name", named.strip(), 255)
     return f"agent-{application.workspace_id[:8]}"
 
@@ -310,7 +318,9 @@ def dispatch_seal_context(org_id: str, workspace_id: str) -> str:
     return f"{org_id}|{workspace_id}|dispatch"
 
 
-def _claimed(tx: Transaction, workspace: Workspace, application: Application, now: datetime) -> MintedToken:
+def _claimed(
+    tx: Transaction, workspace: Workspace, application: RegistrationRequest, now: datetime
+) -> MintedToken:
     """The token of whoever came first; every other way in ends, and operators learn from where it was.
 
     It gives what the token of the workspace's creation gave: nobody who creates one gets more by claiming it,
@@ -327,23 +337,25 @@ def _claimed(tx: Transaction, workspace: Workspace, application: Application, no
     return minted
 
 
-def _proof(tx: Transaction, application: Application, now: datetime) -> _Proof:
+def _proof(tx: Transaction, application: RegistrationRequest, now: datetime) -> RegistrationProof:
     """What the proof that the agent shows stands for; it is not spent yet. Raises when it proves nothing."""
     workspace_id = application.workspace_id
     if application.recovery_secret:
         lost = tx.tokens.by_recovery_hash(workspace_id, credentials.digest(application.recovery_secret))
         if lost is not None and (lost.expires_at is None or lost.expires_at > now):
-            return _Proof(lost.scopes, lost.expires_at, lost)
+            return RegistrationProof(lost.scopes, lost.expires_at, lost)
     if application.enrolment_token:
         issued = tx.tokens.enrolment(workspace_id, credentials.digest(application.enrolment_token), now)
         if issued is not None:
-            return _Proof(issued.scopes, issued.token_expires_at)
-    raise Refusal(
+            return RegistrationProof(issued.scopes, issued.token_expires_at)
+    raise ApiError(
         "enrolment-invalid", "this proof is unknown, used or expired: ask an administrator for a new one"
     )
 
 
-def _proved(tx: Transaction, workspace: Workspace, application: Application, now: datetime) -> MintedToken:
+def _proved(
+    tx: Transaction, workspace: Workspace, application: RegistrationRequest, now: datetime
+) -> MintedToken:
     """The token that a proof stands for; the proof serves once."""
     proof = _proof(tx, application, now)
     if proof.lost is not None:

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from molecule_platform.domain import dispatch
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.links import Dispatch, RelayLink, Unanswered
+from molecule_platform.ports.links import Delivery, DeliveryFailed, PassthroughClient
 from molecule_wire import jsontext
 from molecule_wire.a2a import errors
 
 
-class Relaying:
+class PassthroughService:
     """Asks agents what the platform does not understand."""
 
-    def __init__(self, link: RelayLink, open_dispatch_secret: Callable[[Workspace], str | None]) -> None:
+    def __init__(
+        self, link: PassthroughClient, open_dispatch_secret: Callable[[Workspace], str | None]
+    ) -> None:
         self._link = link
         self._open_dispatch_secret = open_dispatch_secret
 
@@ -26,8 +28,8 @@ class Relaying:
             raise unknown(asked.method)
         seconds = (asked.deadline_at - asked.created_at).total_seconds()
         secret = self._open_dispatch_secret(target)
-        answer = await self._link.relay(Dispatch(target, asked.but(attempts=1), secret, seconds))
-        if isinstance(answer, Unanswered):
+        answer = await self._link.relay(Delivery(target, asked.but(attempts=1), secret, seconds))
+        if isinstance(answer, DeliveryFailed):
             raise errors.gateway_error(answer.code, answer.sentence)
         if answer.error is not None:
             raise errors.from_object(jsontext.decode(answer.error))

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, delegations, journal, settlement
@@ -52,11 +52,11 @@ def purge(tx: Transaction, removed: Workspace) -> None:
     tx.signal(bells.card(removed.id))
 
 
-def confirmation_required(children: list[Workspace], count: int) -> Refusal:
+def confirmation_required(children: list[Workspace], count: int) -> ApiError:
     """Removing a parent says first what it will take along, and names what may be known of it."""
     listed: list[Any] = [{"id": child.id, "name": child.name} for child in children[:CHILDREN_SHOWN]]
     sentence = f"this also removes {count} workspaces below it: repeat with confirm=true"
-    return Refusal(
+    return ApiError(
         "confirmation-required",
         sentence,
         status="confirmation_required",

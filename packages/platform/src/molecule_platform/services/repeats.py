@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.repeats import Attempt
+from molecule_platform.ports.repeats import IdempotentRequest
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.services.bells import Bells
+from molecule_platform.services.bells import Signals
 
 KEPT = timedelta(days=7)
 # How long the key of a request that never ended stays taken, for its sender to find out what came of it.
@@ -24,7 +24,7 @@ _UNKNOWN = (
 
 
 @dataclass(frozen=True)
-class Sealer:
+class ResponseSealer:
     """How answers are kept, since one may show a token: `seal` and `open` take a text and its place."""
 
     seal: Callable[[str, str], str]
@@ -32,7 +32,7 @@ class Sealer:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StoredResponse:
     """How the first request ended."""
 
     status: int
@@ -51,37 +51,39 @@ def body_hash(raw: bytes) -> str:
         written = json.dumps(value, sort_keys=True, separators=(",", ":"))
     except (ValueError, RecursionError) as problem:
         sentence = "the body has a number too long, a text that is not UTF-8, or is nested too deeply"
-        raise Refusal("invalid-json", sentence) from problem
+        raise ApiError("invalid-json", sentence) from problem
     return hashlib.sha256(written.encode()).hexdigest()
 
 
-class Repeats:
+class IdempotencyService:
     """Keeps the first outcome of a keyed request for a week."""
 
-    def __init__(self, storage: Storage, bells: Bells, clock: Clock, sealer: Sealer, replica_id: str) -> None:
+    def __init__(
+        self, storage: Storage, bells: Signals, clock: Clock, sealer: ResponseSealer, replica_id: str
+    ) -> None:
         self._storage = storage
         self._bells = bells
         self._clock = clock
         self._sealer = sealer
         self._replica_id = replica_id
 
-    async def begin(self, scope: str, key: str, hashed: str) -> Outcome | None:
+    async def begin(self, scope: str, key: str, hashed: str) -> StoredResponse | None:
         """None when this is the first request, else its outcome. Raises 409 for another body."""
         while (earlier := await self._claim(scope, key, hashed)) is not None:
             if earlier.body_hash != hashed:
                 sentence = "this Idempotency-Key was used with another body: take a new key for a new request"
-                raise Refusal("idempotency-conflict", sentence, existing_id=self._made_by(earlier))
+                raise ApiError("idempotency-conflict", sentence, existing_id=self._made_by(earlier))
             ended = await self._ended(earlier)
             if ended is not None:
                 return ended
         return None
 
-    async def _claim(self, scope: str, key: str, hashed: str) -> Attempt | None:
+    async def _claim(self, scope: str, key: str, hashed: str) -> IdempotentRequest | None:
         """Become the first request under the key; the one that is, if there is one."""
         now = self._clock.now()
-        first = Attempt(scope, key, hashed, self._replica_id, now, now + KEPT_UNFINISHED)
+        first = IdempotentRequest(scope, key, hashed, self._replica_id, now, now + KEPT_UNFINISHED)
 
-        def work(tx: Transaction) -> Attempt | None:
+        def work(tx: Transaction) -> IdempotentRequest | None:
             earlier = tx.attempts.get(scope, key, now)
             if earlier is None:
                 tx.attempts.begin(first)
@@ -89,14 +91,14 @@ class Repeats:
 
         return await self._storage.write(work)
 
-    async def _ended(self, attempt: Attempt) -> Outcome | None:
+    async def _ended(self, attempt: IdempotentRequest) -> StoredResponse | None:
         """How the first request ended; None when it was refused and left the key free."""
         scope, key = attempt.scope, attempt.key
 
-        def see(tx: Transaction) -> _Seen | None:
+        def see(tx: Transaction) -> _KeyEntry | None:
             found = tx.attempts.get(scope, key, self._clock.now())
             running = found is not None and found.status is None and self._is_running(tx, found)
-            return None if running else _Seen(found)
+            return None if running else _KeyEntry(found)
 
         bell = finished(scope, key)
         seen = await self._bells.wait_for(bell, lambda: self._storage.read(see), WAIT_SECONDS)
@@ -104,14 +106,14 @@ class Repeats:
             return None
         ended = None if seen is None else seen.attempt
         if ended is None or ended.status is None or ended.answer_sealed is None:
-            raise Refusal("conflict", _UNKNOWN)
-        return Outcome(ended.status, self._sealer.open(ended.answer_sealed, _place(scope, key)))
+            raise ApiError("conflict", _UNKNOWN)
+        return StoredResponse(ended.status, self._sealer.open(ended.answer_sealed, _place(scope, key)))
 
-    def _is_running(self, tx: Transaction, attempt: Attempt) -> bool:
+    def _is_running(self, tx: Transaction, attempt: IdempotentRequest) -> bool:
         mine = attempt.replica == self._replica_id
         return mine or attempt.replica in tx.presence.alive(messages.REPLICA_UNSEEN)
 
-    def _made_by(self, attempt: Attempt) -> str | None:
+    def _made_by(self, attempt: IdempotentRequest) -> str | None:
         """The id of what the first request made, if it has one."""
         if attempt.answer_sealed is None:
             return None
@@ -146,10 +148,10 @@ class Repeats:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _KeyEntry:
     """The first request once it no longer runs; None when its key is free."""
 
-    attempt: Attempt | None
+    attempt: IdempotentRequest | None
 
 
 def _place(scope: str, key: str) -> str:

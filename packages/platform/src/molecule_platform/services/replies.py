@@ -5,15 +5,15 @@ from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import authorisation, inbox, messages, principals, results, traces
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityRow
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import authority, bells, filing, journal, logbook, settlement, waking
-from molecule_platform.services.delivery import Delivery
-from molecule_platform.services.submissions import Submission
+from molecule_platform.services.delivery import MessageService
+from molecule_platform.services.submissions import NewMessage
 from molecule_wire import ids, times
 from molecule_wire.a2a import convert
 from molecule_wire.a2a.envelopes import Request
@@ -22,7 +22,7 @@ RECEIVED = ("cursor", "inbox")
 
 
 @dataclass(frozen=True)
-class Replied:
+class ReplyResult:
     """What became of a reply: whether it completed a message, and which."""
 
     settled: bool
@@ -34,59 +34,59 @@ class Replied:
 class Replies:
     """Finds what a reply answers. It is an answer, not a call: completing a message asks nobody's leave."""
 
-    def __init__(self, storage: Storage, clock: Clock, deliveries: Delivery, replica_id: str) -> None:
+    def __init__(self, storage: Storage, clock: Clock, deliveries: MessageService, replica_id: str) -> None:
         self._storage = storage
         self._clock = clock
         self._deliveries = deliveries
         self._replica_id = replica_id
 
-    async def reply(self, submission: Submission, names: list[str]) -> Replied:
+    async def reply(self, submission: NewMessage, names: list[str]) -> ReplyResult:
         """Take a peer's answer; `names` are the ids by which it says what it answers."""
         now = self._clock.now()
         item = self._deliveries.as_reply(submission, now)
         return await self._storage.write(lambda tx: self._reply(tx, submission, item, names, now))
 
     def _reply(
-        self, tx: Transaction, submission: Submission, item: Message, names: list[str], now: datetime
-    ) -> Replied:
+        self, tx: Transaction, submission: NewMessage, item: Message, names: list[str], now: datetime
+    ) -> ReplyResult:
         answering, asker = submission.principal.workspace_id or "", submission.target
         if answering == asker.id:
-            return Replied(False, self._record(tx, item, now))
+            return ReplyResult(False, self._record(tx, item, now))
         before = self._said_before(tx, submission, item, now)
         if before is not None:
             return before
         answered = _named(tx, answering, asker, names) if names else _oldest(tx, answering, asker)
         if answered is not None and answered.kind == "reply":
-            return Replied(False, self._record(tx, item, now))
+            return ReplyResult(False, self._record(tx, item, now))
         if answered is None or not answered.is_open:
-            return Replied(False, self._deliver(tx, submission, item, now))
+            return ReplyResult(False, self._deliver(tx, submission, item, now))
         if submission.begins_trace:
             item = item.but(traceparent=traces.within(answered.traceparent, item.traceparent))
         settlement.settle(tx, answered.id, _outcome(answered, item, now), now)
         tx.mailbox.answered_by(answered.id, item.body_hash)
         if not self._is_held(tx, answered, now):
             _keep(tx, item, now)
-        return Replied(True, answered.id)
+        return ReplyResult(True, answered.id)
 
     def _said_before(
-        self, tx: Transaction, submission: Submission, item: Message, now: datetime
-    ) -> Replied | None:
+        self, tx: Transaction, submission: NewMessage, item: Message, now: datetime
+    ) -> ReplyResult | None:
         """The same words posted again, after a time-out for instance, answer nothing a second time."""
         if not submission.request.given_message_id:
             return None
         answered = tx.mailbox.by_reply(submission.principal.workspace_id or "", item.body_hash)
         if answered is not None:
-            return Replied(True, answered, replayed=True)
+            return ReplyResult(True, answered, replayed=True)
         since = now - messages.REPEAT_WINDOW
         first = tx.mailbox.by_reference(item.caller, item.target_id, item.message_ref, item.body_hash, since)
-        return None if first is None else Replied(False, first.id, replayed=True)
+        return None if first is None else ReplyResult(False, first.id, replayed=True)
 
-    def _deliver(self, tx: Transaction, submission: Submission, item: Message, now: datetime) -> str:
+    def _deliver(self, tx: Transaction, submission: NewMessage, item: Message, now: datetime) -> str:
         """Words that answer nothing open: the other side finds them in its inbox."""
         self._check_access(tx, submission)
         return _keep(tx, item, now)
 
-    def _check_access(self, tx: Transaction, submission: Submission) -> None:
+    def _check_access(self, tx: Transaction, submission: NewMessage) -> None:
         principal = submission.principal
         verdict = authority.verdict(tx, principal.workspace_id or "", submission.target, self._clock)
         if not verdict.allowed:
@@ -115,7 +115,7 @@ class Replies:
                     source_id=answering,
                     target_id=item.target_id,
                     method=item.method,
-                    summary=filing.said_in(item),
+                    summary=filing.text_of(item),
                 ),
             )
         return item.id
@@ -156,7 +156,7 @@ class Replies:
 
 def _keep(tx: Transaction, item: Message, now: datetime) -> str:
     """Put a reply into the inbox of the asker. It is said only once, so a full mailbox takes it too."""
-    filing.store(tx, item, now)
+    filing.enqueue(tx, item, now)
     waking.wake_receiver(tx, item, now)
     return item.id
 
@@ -176,16 +176,16 @@ def _oldest(tx: Transaction, answering: str, asker: Workspace) -> Message | None
     return next(held, None)
 
 
-def _outcome(answered: Message, item: Message, now: datetime) -> Outcome:
-    said = inbox.received_message(item)
+def _outcome(answered: Message, item: Message, now: datetime) -> MessageOutcome:
+    said = inbox.a2a_message_of(item)
     modern: dict[str, Any] = said if item.dialect == "1.0" else convert.FROM_0_3.message(said)
     return _outcome_of_parts(answered, modern.get("parts") or [], now)
 
 
-def _outcome_of_parts(answered: Message, parts: list[Any], now: datetime) -> Outcome:
+def _outcome_of_parts(answered: Message, parts: list[Any], now: datetime) -> MessageOutcome:
     content = results.agent_message(ids.uuid7(), parts)
     result = results.answer_task(answered, "completed", content, [], times.format_time(now))
-    return Outcome("answered", result, "completed")
+    return MessageOutcome("answered", result, "completed")
 
 
 def _notified(tx: Transaction, workspace: Workspace, payload: dict[str, Any], now: datetime) -> str:

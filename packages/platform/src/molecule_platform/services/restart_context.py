@@ -17,13 +17,13 @@ METADATA = {"source": "platform", "kind": "restart_context", "layer": 1, "restar
 LIFE = timedelta(days=1)
 
 
-def tell(tx: Transaction, before: Workspace, after: Workspace, now: datetime) -> None:
+def send_restart_notice(tx: Transaction, before: Workspace, after: Workspace, now: datetime) -> None:
     """Store the message once a restarted agent is online again; a reset one is told nothing of its past."""
     if (before.status, after.status) != ("provisioning", "online") or before.restart_reason is None:
         return
     tx.workspaces.touch(after.id, restart_reason=None)
     if before.restart_reason != lifecycle.RESET:
-        filing.store(tx, _message(after, _said(tx, before), now), now)
+        filing.enqueue(tx, _message(after, _said(tx, before), now), now)
 
 
 def _said(tx: Transaction, workspace: Workspace) -> str:

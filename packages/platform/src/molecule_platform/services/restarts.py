@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import lifecycle
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
@@ -60,7 +60,7 @@ class Restarts:
         current = tx.workspaces.get(workspace_id)
         if current is None or current.external or not lifecycle.may(current, "restart"):
             return
-        if pauses.paused_above(tx, current) is None:
+        if pauses.paused_ancestor(tx, current) is None:
             begin_again(tx, current, self._clock.now(), reason)
 
     async def begin_owed(self) -> bool:
@@ -87,17 +87,17 @@ def begin_again(tx: Transaction, current: Workspace, now: datetime, reason: str)
     for message in tx.mailbox.list_leased(current.id, ("dispatch",)):
         tx.mailbox.release(message.id, message.lease_epoch, now)
     changes = {"restart_reason": reason, "session_ended_at": now, "needs_restart": False}
-    journal.step(tx, current, "restart", now, changes, **shown(current))
+    journal.step(tx, current, "restart", now, changes, **restart_row(current))
 
 
-def shown(workspace: Workspace) -> dict[str, Any]:
+def restart_row(workspace: Workspace) -> dict[str, Any]:
     """What the event of a start tells."""
     placed = {"parent_id": workspace.parent_id, "x": workspace.x, "y": workspace.y}
     return {"tier": workspace.tier, "runtime": workspace.runtime, **placed}
 
 
-def _not_running(workspace: Workspace | None) -> Refusal:
+def _not_running(workspace: Workspace | None) -> ApiError:
     if workspace is None:
-        return Refusal("workspace-not-found", "this workspace is gone")
+        return ApiError("workspace-not-found", "this workspace is gone")
     remedy = {"paused": "resume it", "hibernated": "wake it"}.get(workspace.status, "wait a moment")
-    return Refusal("conflict", f"{workspace.name} is {workspace.status}: {remedy} instead")
+    return ApiError("conflict", f"{workspace.name} is {workspace.status}: {remedy} instead")

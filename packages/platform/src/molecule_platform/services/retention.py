@@ -19,7 +19,7 @@ Prune = Callable[[Transaction, datetime, int], int]
 
 
 @dataclass(frozen=True)
-class Kept:
+class RetentionPeriods:
     """How long an operator keeps what."""
 
     activity: timedelta = timedelta(days=7)
@@ -29,10 +29,10 @@ class Kept:
     delegations: timedelta = timedelta(days=90)
 
 
-class Retention:
+class RetentionService:
     """Forgets in small transactions, so that nobody waits for it."""
 
-    def __init__(self, storage: Storage, clock: Clock, kept: Kept) -> None:
+    def __init__(self, storage: Storage, clock: Clock, kept: RetentionPeriods) -> None:
         self._storage = storage
         self._clock = clock
         self._rules: tuple[tuple[timedelta, Prune], ...] = (

@@ -13,13 +13,13 @@ from uuid import uuid4
 
 from molecule_platform.domain import push
 from molecule_platform.domain.push import PushConfig
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.keys import Keys
 from molecule_platform.ports.secrets import SealedLine, SealedSecret
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import audit, secrets, signing
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_platform.services.secrets import Sealing
 
 BATCH = 100
@@ -33,7 +33,7 @@ GIVEN = (
 
 
 @dataclass(frozen=True)
-class LineSealing:
+class SealedColumn:
     """How the sealed line of a workspace is read and written; `open` raises `ValueError` when it cannot."""
 
     seal: Callable[[SealedLine, str], str]
@@ -41,7 +41,7 @@ class LineSealing:
 
 
 @dataclass(frozen=True)
-class TextSealing:
+class SealedTextColumn:
     """How a text is sealed in its place; `open` raises `ValueError` when it cannot."""
 
     seal: Callable[[str, str], str]
@@ -49,7 +49,7 @@ class TextSealing:
 
 
 @dataclass(frozen=True)
-class Rotated:
+class RotationResult:
     """The key in use now, how many rows were sealed again, and which ones no key here can open."""
 
     key_id: str
@@ -57,7 +57,7 @@ class Rotated:
     failed_keys: list[str]
 
 
-class Rotation:
+class KeyRotation:
     """Changes the key under everything that is sealed."""
 
     def __init__(
@@ -66,8 +66,8 @@ class Rotation:
         clock: Clock,
         keys: Keys,
         sealing: Sealing,
-        lines: LineSealing,
-        texts: TextSealing,
+        lines: SealedColumn,
+        texts: SealedTextColumn,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -76,7 +76,7 @@ class Rotation:
         self._lines = lines
         self._texts = texts
 
-    async def rotate(self, by: Actor, org_id: str) -> Rotated:
+    async def rotate(self, by: AuditActor, org_id: str) -> RotationResult:
         """Make a new key, or take the one that was given from outside, and seal everything with it."""
         mine = str(uuid4())
         await self._storage.write(lambda tx: _hold(tx, mine))
@@ -86,7 +86,7 @@ class Rotation:
             with suppress(StorageDown):
                 await self._storage.write(lambda tx: tx.loops.release(mine))
 
-    async def _rotate(self, mine: str, by: Actor, org_id: str) -> Rotated:
+    async def _rotate(self, mine: str, by: AuditActor, org_id: str) -> RotationResult:
         before = self._keys.current_id
         await self._take_new_key()
         now, current = self._clock.now(), self._keys.current_id
@@ -99,14 +99,14 @@ class Rotation:
         in_use = await self._storage.write(lambda tx: _keys_in_use(tx, mine))
         unused = self._keys.key_ids - in_use - {before, self._keys.current_id}
         await asyncio.to_thread(self._keys.forget, unused)
-        return Rotated(self._keys.current_id, resealed + more, failed + broken)
+        return RotationResult(self._keys.current_id, resealed + more, failed + broken)
 
     async def _take_new_key(self) -> None:
         if await asyncio.to_thread(self._keys.renew):
             return
         in_use = await self._storage.read(lambda tx: tx.secrets.key_ids())
         if in_use <= {self._keys.current_id}:
-            raise Refusal("conflict", GIVEN)
+            raise ApiError("conflict", GIVEN)
 
     async def _reseal_secrets(self, mine: str) -> tuple[int, list[str]]:
         resealed, failed = 0, list[str]()
@@ -208,7 +208,7 @@ class Rotation:
 def _hold(tx: Transaction, mine: str) -> None:
     """Take the turn of rotating, or keep it: two at once could each throw away the key of the other."""
     if tx.loops.claim("rotate-key", mine, TURN) is None:
-        raise Refusal("conflict", "the key is being rotated already: wait a minute and look again")
+        raise ApiError("conflict", "the key is being rotated already: wait a minute and look again")
 
 
 def _keys_in_use(tx: Transaction, mine: str) -> frozenset[str]:

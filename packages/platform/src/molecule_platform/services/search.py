@@ -11,7 +11,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.search import Facts
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
-from molecule_platform.ports.workspaces import Profile, Wanted
+from molecule_platform.ports.workspaces import Profile, WorkspaceFilter
 from molecule_platform.services import census, directory
 
 PROBLEMS_MOST = 100
@@ -22,7 +22,7 @@ Rank = tuple[int, str, str]
 
 
 @dataclass(frozen=True)
-class Question:
+class AgentQuery:
     """What the agents looked for have in common. Of several tags one suffices."""
 
     q: str | None = None
@@ -52,10 +52,10 @@ class Question:
 
 
 @dataclass
-class _Hits:
+class ScoredAgents:
     """Walks through the agents; keeps what could not be read."""
 
-    question: Question
+    question: AgentQuery
     problems: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
 
     def ranked(self, profiles: Iterator[Profile]) -> Iterator[tuple[Rank, Profile]]:
@@ -90,14 +90,14 @@ class AgentSearch:
         self._clock = clock
 
     async def find(
-        self, principal: Principal, question: Question, limit: int, cursor: str | None, base_url: str
+        self, principal: Principal, question: AgentQuery, limit: int, cursor: str | None, base_url: str
     ) -> dict[str, Any]:
         """A page of the agents that fit, the best first; unreadable cards are named on the first page."""
         after = _read_cursor(cursor)
         now = self._clock.now()
 
         def work(tx: Transaction) -> dict[str, Any]:
-            hits = _Hits(question)
+            hits = ScoredAgents(question)
             everyone = _profiles(tx, census.visible_to(tx, principal, now), question.statuses)
             rest = (hit for hit in hits.ranked(everyone) if after is None or hit[0] > after)
             best = heapq.nsmallest(limit + 1, rest, key=lambda hit: hit[0])
@@ -110,7 +110,7 @@ class AgentSearch:
 
 
 def _profiles(tx: Transaction, visible: census.Visible, statuses: tuple[str, ...]) -> Iterator[Profile]:
-    for batch in census.walk(tx, visible, Wanted(census.BATCH, statuses=statuses)):
+    for batch in census.iterate(tx, visible, WorkspaceFilter(census.BATCH, statuses=statuses)):
         yield from tx.workspaces.profiles([found.place.id for found in batch]).values()
 
 

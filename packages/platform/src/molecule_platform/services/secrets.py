@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain.events import Event
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace, check_text, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
 from molecule_platform.services import audit, bells
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_platform.services.restarts import Restarts
 from molecule_wire import times
 
@@ -59,7 +59,9 @@ class SecretService:
         self._sealing = sealing
         self._restarts = restarts
 
-    async def put(self, by: Actor, org_id: str, workspace: Workspace | None, key: str, value: str) -> bool:
+    async def put(
+        self, by: AuditActor, org_id: str, workspace: Workspace | None, key: str, value: str
+    ) -> bool:
         """Keep a value for a workspace, or for the whole organisation. True when a process must restart."""
         now = self._clock.now()
 
@@ -71,13 +73,13 @@ class SecretService:
 
         return await self._change(work)
 
-    async def delete(self, by: Actor, org_id: str, workspace: Workspace | None, key: str) -> None:
+    async def delete(self, by: AuditActor, org_id: str, workspace: Workspace | None, key: str) -> None:
         """Forget a value."""
         now = self._clock.now()
 
         def work(tx: Transaction) -> bool:
             if not tx.secrets.delete(org_id, _id(workspace), key):
-                raise Refusal("not-found", f"there is no secret {key[:128]} here")
+                raise ApiError("not-found", f"there is no secret {key[:128]} here")
             _note(tx, by, "secret.delete", org_id, workspace, key, now)
             return self._make_stale(tx, org_id, workspace, key, f"the secret {key} was deleted")
 
@@ -105,7 +107,7 @@ class SecretService:
         found = await self._storage.read(lambda tx: merged(tx, org_id, workspace))
         return [_row(secret) for secret in found]
 
-    async def values(self, by: Actor, workspace: Workspace) -> dict[str, str]:
+    async def values(self, by: AuditActor, workspace: Workspace) -> dict[str, str]:
         """Every value a workspace may know: all of them, or none and which ones cannot be opened."""
         now = self._clock.now()
 
@@ -126,12 +128,12 @@ class SecretService:
             except ValueError:
                 failed.append(named(secret))
         if failed:
-            raise Refusal(
+            raise ApiError(
                 "internal", "some secrets cannot be opened with the key of this platform", failed_keys=failed
             )
         return opened
 
-    async def model(self, by: Actor, workspace: Workspace) -> str | None:
+    async def model(self, by: AuditActor, workspace: Workspace) -> str | None:
         """The model that was chosen for a workspace; None when it takes the default."""
         now = self._clock.now()
 
@@ -145,7 +147,7 @@ class SecretService:
 
         return self._opened(await self._storage.write(work)).get(MODEL_KEY)
 
-    async def choose_model(self, by: Actor, workspace: Workspace, model: str) -> None:
+    async def choose_model(self, by: AuditActor, workspace: Workspace, model: str) -> None:
         """Choose the model of a workspace; an empty one means the default again."""
         if model:
             check_text("model", model, MODEL_LONGEST)
@@ -153,7 +155,7 @@ class SecretService:
             return
         try:
             await self.delete(by, workspace.org_id, workspace, MODEL_KEY)
-        except Refusal as refusal:
+        except ApiError as refusal:
             if refusal.code != "not-found":
                 raise
 
@@ -191,7 +193,7 @@ def place_of(org_id: str, workspace: Workspace | None, key: str) -> str:
 
 def _note(
     tx: Transaction,
-    by: Actor,
+    by: AuditActor,
     action: str,
     org_id: str,
     workspace: Workspace | None,

@@ -4,22 +4,22 @@ from dataclasses import replace
 from datetime import datetime
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.messages import Message, Outcome
+from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.links import Answered
+from molecule_platform.ports.links import Completed
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, conclusions, delegations, filing
 from molecule_wire import jsontext
 
 
 def settle(
-    tx: Transaction, message_id: str, outcome: Outcome, now: datetime, epoch: int | None = None
+    tx: Transaction, message_id: str, outcome: MessageOutcome, now: datetime, epoch: int | None = None
 ) -> Message | None:
     """End an open message, with all that follows. None when the lease or the moment is gone."""
     message = _ended(tx, message_id, outcome, now, epoch)
     if message is None:
         return None
-    conclusions.conclude(tx, message, now, told=outcome.told)
+    conclusions.complete_task(tx, message, now, told=outcome.told)
     _tell_delegation(tx, message, now)
     if message.status in ("failed", "expired"):
         filing.log_failed(tx, message, now)
@@ -48,14 +48,14 @@ def answer(tx: Transaction, message: Message, result: bytes, now: datetime) -> M
 
 
 def _ended(
-    tx: Transaction, message_id: str, outcome: Outcome, now: datetime, epoch: int | None
+    tx: Transaction, message_id: str, outcome: MessageOutcome, now: datetime, epoch: int | None
 ) -> Message | None:
     """The message with its outcome, told under the ids that its sender knows."""
     if outcome.agent_task_id is not None and outcome.result is not None and not outcome.told:
         message = tx.mailbox.get(message_id)
         if message is None:
             return None
-        outcome = replace(outcome, result=conclusions.as_told(tx, message, outcome.result))
+        outcome = replace(outcome, result=conclusions.rewrite_ids(tx, message, outcome.result))
     return tx.mailbox.settle(message_id, outcome, now, epoch)
 
 
@@ -71,7 +71,7 @@ def _tell_delegation(tx: Transaction, message: Message, now: datetime) -> None:
         delegations.message_moved(tx, message, now)
 
 
-def at_deadline(tx: Transaction, message: Message) -> Outcome:
+def at_deadline(tx: Transaction, message: Message) -> MessageOutcome:
     """What its deadline makes of a message; one that waited for an agent that did not wake has failed."""
     target = tx.workspaces.get(message.target_id)
     asleep = target is not None and target.status == "failed" and target.provision_attempts > 0
@@ -80,20 +80,20 @@ def at_deadline(tx: Transaction, message: Message) -> Outcome:
     return messages.expiry(message)
 
 
-def wake_failed(workspace: Workspace) -> Outcome:
+def wake_failed(workspace: Workspace) -> MessageOutcome:
     """The outcome of a message whose agent could not be woken."""
     return messages.failure("wake-failed", f"{workspace.name} could not be woken: {workspace.status_reason}")
 
 
-def is_bare_message(reply: Answered) -> bool:
+def is_bare_message(reply: Completed) -> bool:
     """Return True if the agent answered with a message, or an error, and no task."""
     return reply.agent_task_id is None and reply.task_state == "completed"
 
 
-def outcome_of(reply: Answered) -> Outcome:
+def outcome_of(reply: Completed) -> MessageOutcome:
     """Return the outcome that an agent's single answer gives a message."""
     if reply.error is None:
-        return Outcome("answered", reply.result, reply.task_state, agent_task_id=reply.agent_task_id)
+        return MessageOutcome("answered", reply.result, reply.task_state, agent_task_id=reply.agent_task_id)
     error = jsontext.decode(reply.error)
     text = error.get("message") if isinstance(error, dict) else None
     sentence = text if isinstance(text, str) else "the agent answered with an error"

@@ -9,7 +9,7 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.signing import FreshKey, SigningKey
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import audit
-from molecule_platform.services.audit import Actor
+from molecule_platform.services.audit import AuditActor
 from molecule_platform.services.bells import SIGNING
 
 ALGORITHMS = ("EdDSA", "ES256")
@@ -26,7 +26,7 @@ def seal_context(kid: str) -> str:
 
 
 @dataclass(frozen=True)
-class Renewed:
+class RotatedKey:
     """The names of the new keys, from when on they sign, and the names of those before."""
 
     living: dict[str, str]
@@ -34,7 +34,7 @@ class Renewed:
     retired: list[str]
 
 
-class Signing:
+class SigningKeyService:
     """Keeps one living key for each purpose, and the public halves of those before it."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Signing:
 
         await self._storage.write(work)
 
-    async def rotate(self, by: Actor, org_id: str) -> Renewed:
+    async def rotate(self, by: AuditActor, org_id: str) -> RotatedKey:
         """Make new keys, which take over once everybody can know them; those before stay shown for a while.
 
         Keys whose seal was lost are replaced at once.
@@ -70,7 +70,7 @@ class Signing:
         fresh = [self._fresh(alg) for alg in ALGORITHMS]
         now = self._clock.now()
 
-        def work(tx: Transaction) -> Renewed:
+        def work(tx: Transaction) -> RotatedKey:
             before = [key for key in tx.signing.all() if key.retired_at is None]
             signing = [key for key in before if self._retire(tx, key, now)]
             for key in fresh:
@@ -78,7 +78,7 @@ class Signing:
                 audit.note(tx, org_id, by, "signing-key.rotate", key.kid, now)
             tx.signal(SIGNING)
             signs_at = now + HANDOVER if signing else now
-            return Renewed({key.alg: key.kid for key in fresh}, signs_at, [key.kid for key in before])
+            return RotatedKey({key.alg: key.kid for key in fresh}, signs_at, [key.kid for key in before])
 
         return await self._storage.write(work)
 

@@ -10,7 +10,7 @@ from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.tasks import Task
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services.desk import Slot
+from molecule_platform.services.desk import Waiter
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.values import value
 
@@ -18,7 +18,7 @@ _holders = itertools.count(1)
 
 
 @value
-class Submission:
+class NewMessage:
     """A message somebody wants delivered."""
 
     principal: Principal
@@ -49,7 +49,7 @@ class Submission:
 
 
 @value
-class Receipt:
+class AcceptedMessage:
     """The message as accepted, and whether an earlier request had already brought it."""
 
     message: Message
@@ -57,4 +57,4 @@ class Receipt:
     # Whom a new message goes to, as it was when the message was accepted.
     target: Workspace | None = None
     # Where the outcome is laid for a caller who waits here.
-    slot: Slot | None = None
+    slot: Waiter | None = None

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from functools import partial
 
 from molecule_platform.domain import messages
-from molecule_platform.domain.messages import Held, Message
+from molecule_platform.domain.messages import HeldMessage, Message
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.measures import Measures
+from molecule_platform.ports.measures import DeliveryMetrics
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import bells, journal, settlement
-from molecule_platform.services.courier import Courier
-from molecule_platform.services.loops import Loops
+from molecule_platform.services.courier import Dispatcher
+from molecule_platform.services.loops import PeriodicTasks
 
 LIVENESS_SECONDS = 5.0
 MOST_AT_ONCE = 200
@@ -26,9 +26,9 @@ class Sweeps:
         storage: Storage,
         clock: Clock,
         replica_id: str,
-        courier: Courier,
+        courier: Dispatcher,
         shared: bool,
-        measures: Measures,
+        measures: DeliveryMetrics,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -39,7 +39,7 @@ class Sweeps:
         self._measures = measures
         self.living = 1
 
-    def add_to(self, loops: Loops) -> None:
+    def add_to(self, loops: PeriodicTasks) -> None:
         """Put the periodic work among the loops of the house."""
         if self._shared:
             # A replica unseen for five seconds is taken for dead: presence never waits long.
@@ -115,7 +115,7 @@ class Sweeps:
     def _release_orphans(self, tx: Transaction, living: list[str]) -> None:
         self._release(tx, tx.mailbox.orphaned(living, MOST_ORPHANS))
 
-    def _release(self, tx: Transaction, leases: list[Held]) -> None:
+    def _release(self, tx: Transaction, leases: list[HeldMessage]) -> None:
         now = self._clock.now()
         for lease in leases:
             tx.mailbox.release(lease.id, lease.lease_epoch, now)

@@ -13,12 +13,12 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
-from molecule_platform.ports.links import AgentLink, Dispatch, Said
+from molecule_platform.ports.links import AgentClient, AgentEvent, Delivery
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import cancelling, task_log
 from molecule_platform.services.hearing import modern_task
-from molecule_platform.services.loops import Loops
-from molecule_platform.services.task_log import Fenced
+from molecule_platform.services.loops import PeriodicTasks
+from molecule_platform.services.task_log import LeaseLost
 from molecule_wire import jsontext
 from molecule_wire.a2a import differences
 from molecule_wire.a2a.tasks import EventRefused
@@ -35,7 +35,7 @@ class TaskFollower:
         self,
         storage: Storage,
         clock: Clock,
-        link: AgentLink,
+        link: AgentClient,
         abandoned_after: timedelta,
         open_dispatch_secret: Callable[[Workspace], str | None],
     ) -> None:
@@ -45,7 +45,7 @@ class TaskFollower:
         self._abandoned_after = abandoned_after
         self._open_dispatch_secret = open_dispatch_secret
 
-    def add_to(self, loops: Loops) -> None:
+    def add_to(self, loops: PeriodicTasks) -> None:
         """Put it among the loops of the house."""
         loops.add("task-follower", 1.0, self.look, exclusive=True)
         loops.add("abandoned-tasks", 60.0, self.give_up, exclusive=True)
@@ -72,17 +72,19 @@ class TaskFollower:
     async def _ask(self, task: Task, target: Workspace | None, message: Message | None) -> None:
         said = None
         if message is not None and target is not None and dispatch.is_dispatchable(target):
-            asked = Dispatch(target, message, self._open_dispatch_secret(target), LOOK_SECONDS)
+            asked = Delivery(target, message, self._open_dispatch_secret(target), LOOK_SECONDS)
             said = await self._link.look(asked, task.agent_task_id or task.id)
         now = self._clock.now()
-        await self._storage.write(lambda tx: _apply(tx, task, said if isinstance(said, Said) else None, now))
+        await self._storage.write(
+            lambda tx: _apply(tx, task, said if isinstance(said, AgentEvent) else None, now)
+        )
 
 
 def _who(tx: Transaction, task: Task) -> tuple[Workspace | None, Message | None]:
     return tx.workspaces.get(task.workspace_id), tx.mailbox.get(task.message_id)
 
 
-def _apply(tx: Transaction, task: Task, said: Said | None, now: datetime) -> None:
+def _apply(tx: Transaction, task: Task, said: AgentEvent | None, now: datetime) -> None:
     """Write what is new, unless somebody else has begun to read the task."""
     current = tx.tasks.get(task.key)
     if current is None or current.look_at is None or current.is_over or current.reader != task.reader:
@@ -93,7 +95,7 @@ def _apply(tx: Transaction, task: Task, said: Said | None, now: datetime) -> Non
     if changes:
         try:
             current = task_log.append(tx, task.key, current.reader, changes, now)
-        except Fenced:
+        except LeaseLost:
             return
         # Whoever still hears the agent would tell the same again.
         tx.tasks.change(task.key, reader=READER)
@@ -106,7 +108,7 @@ def _apply(tx: Transaction, task: Task, said: Said | None, now: datetime) -> Non
     tx.tasks.change(task.key, look_at=later, looks=looks)
 
 
-def _news(tx: Transaction, task: Task, said: Said) -> list[tasks.TaskEvent]:
+def _news(tx: Transaction, task: Task, said: AgentEvent) -> list[tasks.TaskEvent]:
     snapshot = naming.under(task, modern_task(said))
     known = task_log.folded(tx, task)
     try:

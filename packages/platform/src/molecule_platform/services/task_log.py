@@ -12,7 +12,7 @@ from typing import Any, cast
 from molecule_platform.domain import folding, results
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import EventKind, Task, TaskEvent, TaskKey
-from molecule_platform.ports.links import AnswerTooLong
+from molecule_platform.ports.links import ResponseTooLarge
 from molecule_platform.ports.pages import PAGE_MAX_BYTES
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import bells, outbox
@@ -31,7 +31,7 @@ _MEMBER_OF: dict[EventKind, str] = {
 _KIND_OF: dict[str, EventKind] = {member: kind for kind, member in _MEMBER_OF.items()}
 
 
-class Fenced(Exception):
+class LeaseLost(Exception):
     """Somebody else reads this task now, or it is over: what was said no longer counts."""
 
 
@@ -51,7 +51,7 @@ def append(
     """Number the events, keep them, and let everyone know who follows the task. Raises `Fenced`."""
     task = tx.tasks.append(key, reader, events, now)
     if task is None:
-        raise Fenced
+        raise LeaseLost
     if task.watchers:
         outbox.enqueue(tx, task, task.last_seq - len(events) + 1, task.last_seq, now)
     tx.signal(bells.task(key))
@@ -61,7 +61,7 @@ def append(
 def check_size(task: Task, max_bytes: int) -> None:
     """Raise `AnswerTooLong` if the artifacts of a running task are too large together."""
     if not task.is_over and task.artifact_bytes > max_bytes:
-        raise AnswerTooLong(f"the artifacts of one task are larger than {max_bytes} bytes together")
+        raise ResponseTooLarge(f"the artifacts of one task are larger than {max_bytes} bytes together")
 
 
 def folded(tx: Transaction, task: Task) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from molecule_platform.domain import results
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.ports.tasks import TaskFilter
 from molecule_platform.services import task_log
-from molecule_platform.services.rotation import TextSealing
-from molecule_platform.services.tasks import Asking
+from molecule_platform.services.rotation import SealedTextColumn
+from molecule_platform.services.tasks import TaskQuery
 from molecule_wire import JSONObject
 from molecule_wire.a2a.server import paging
 from molecule_wire.a2a.server.paging import ListQuery
@@ -28,11 +28,11 @@ class TaskPage:
 class TaskPages:
     """Reads pages. Where one ended is sealed into its token, bound to the caller and to what was asked."""
 
-    def __init__(self, storage: Storage, sealing: TextSealing) -> None:
+    def __init__(self, storage: Storage, sealing: SealedTextColumn) -> None:
         self._storage = storage
         self._seal = sealing
 
-    async def page(self, asking: Asking, params: JSONObject) -> TaskPage:
+    async def page(self, asking: TaskQuery, params: JSONObject) -> TaskPage:
         """A page of what checked params ask for, the newest status first. Raises -32602 for a false token."""
         owner = ("task page", asking.principal.text, asking.workspace.id, asking.tenant)
         query = paging.list_query(params, owner, self._seal.open)
@@ -50,7 +50,7 @@ class TaskPages:
         return await self._storage.read(work)
 
 
-def _filter(asking: Asking, query: ListQuery) -> TaskFilter:
+def _filter(asking: TaskQuery, query: ListQuery) -> TaskFilter:
     before = None
     if query.before is not None:
         before = datetime.fromisoformat(query.before[0]), query.before[1]

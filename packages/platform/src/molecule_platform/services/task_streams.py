@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
 from molecule_platform.ports.storage import Storage
 from molecule_platform.services import bells, task_log
-from molecule_platform.services.bells import Bells
-from molecule_platform.services.waits import Waits
+from molecule_platform.services.bells import Signals
+from molecule_platform.services.waits import DeadlineTimer
 
 # Of the store, for a reader that is behind. It is small because readers may be slow, and many.
 PAGE, PAGE_BYTES = 256, 256 * 1024
@@ -38,7 +38,7 @@ class _Recent:
         # The number of the last event that was handed over, and how often something else was said to be new.
         self.newest = 0
         self.rings = 0
-        self.followers: list[Follower] = []
+        self.followers: list[TaskSubscription] = []
 
     def add(self, events: Sequence[TaskEvent]) -> None:
         for event in events:
@@ -80,7 +80,7 @@ def _nobody() -> None:
     """Whoever was called is gone."""
 
 
-class Follower:
+class TaskSubscription:
     """One reader's place in the log of a task. Thousands wait at once, so it holds little.
 
     It is called when there may be something new, and when it was quiet for a quarter of a minute.
@@ -157,7 +157,7 @@ class Follower:
 
 
 @dataclass(frozen=True)
-class Begun:
+class SubscriptionStart:
     """Where the events of a message begin, and the first of them if they were just told here."""
 
     key: TaskKey
@@ -168,14 +168,16 @@ class Begun:
 class TaskStreams:
     """One per replica."""
 
-    def __init__(self, storage: Storage, bells_: Bells) -> None:
+    def __init__(self, storage: Storage, bells_: Signals) -> None:
         self._storage = storage
         self._bells = bells_
         self._recent: dict[TaskKey, _Recent] = {}
         self._by_subject: dict[str, _Recent] = {}
         self._rung: set[str] = set()
-        self.quiet: Waits[Follower] = Waits(lambda: QUIET_SECONDS, Follower.fell_quiet)
-        self._begun: dict[str, Begun] = {}
+        self.quiet: DeadlineTimer[TaskSubscription] = DeadlineTimer(
+            lambda: QUIET_SECONDS, TaskSubscription.fell_quiet
+        )
+        self._begun: dict[str, SubscriptionStart] = {}
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self.stopping = False
         bells_.watch(bells.TASKS, self._ring)
@@ -192,7 +194,7 @@ class TaskStreams:
         for place, event in enumerate(events):
             waiting = self._waiting.get(event.message_id)
             if waiting and event.message_id not in self._begun:
-                self._begun[event.message_id] = Begun(key, event.seq, tuple(events[place:]))
+                self._begun[event.message_id] = SubscriptionStart(key, event.seq, tuple(events[place:]))
                 for woken in waiting:
                     woken.set()
 
@@ -251,18 +253,18 @@ class TaskStreams:
 
     def join(
         self, key: TaskKey, after: int, first: Sequence[TaskEvent], call: Callable[[], None]
-    ) -> Follower:
+    ) -> TaskSubscription:
         """A place in the log. Whoever has the `first` events after it spares us reading them."""
         recent = self._recent.get(key)
         if recent is None:
             subject = bells.task(key).removeprefix(bells.TASKS)
             recent = self._recent[key] = self._by_subject[subject] = _Recent(subject)
-        follower = Follower(self, recent, key, after, first, call)
+        follower = TaskSubscription(self, recent, key, after, first, call)
         recent.followers.append(follower)
         self.quiet.begin(follower)
         return follower
 
-    def leave(self, follower: Follower, recent: _Recent, key: TaskKey) -> None:
+    def leave(self, follower: TaskSubscription, recent: _Recent, key: TaskKey) -> None:
         """A follower goes."""
         if follower.is_closed:
             return
@@ -290,7 +292,7 @@ class TaskStreams:
                 del self._waiting[message_id]
                 self._begun.pop(message_id, None)
 
-    async def beginning(self, message_id: str, seconds: float) -> Begun | None:
+    async def beginning(self, message_id: str, seconds: float) -> SubscriptionStart | None:
         """Where the message's events begin; None when it ended without any, or the time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
@@ -308,8 +310,8 @@ class TaskStreams:
                 await _within(woken, min(left, LOOK_AGAIN_SECONDS))
 
 
-def _begun(found: tuple[TaskKey, int] | None) -> Begun | None:
-    return None if found is None else Begun(*found)
+def _begun(found: tuple[TaskKey, int] | None) -> SubscriptionStart | None:
+    return None if found is None else SubscriptionStart(*found)
 
 
 async def _within(woken: asyncio.Event, seconds: float) -> bool:

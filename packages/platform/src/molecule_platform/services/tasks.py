@@ -11,7 +11,7 @@ from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.services import delivery, task_log
-from molecule_platform.services.delivery import Delivery
+from molecule_platform.services.delivery import MessageService
 from molecule_wire.a2a import errors
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.server import resumption
@@ -22,7 +22,7 @@ SEE, STEER = "org.read", "org.send"
 
 
 @value
-class Asking:
+class TaskQuery:
     """Who asks, and in which agent and tenant."""
 
     principal: Principal
@@ -31,7 +31,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Rejoined:
+class ResumedStream:
     """Where a follower comes in: the task it is shown first, and the number after which it goes on.
 
     `is_all` tells that nothing can follow.
@@ -43,15 +43,15 @@ class Rejoined:
     is_all: bool = False
 
 
-class Tasks:
+class TaskService:
     """Finds tasks and reads them."""
 
-    def __init__(self, storage: Storage, clock: Clock, deliveries: Delivery) -> None:
+    def __init__(self, storage: Storage, clock: Clock, deliveries: MessageService) -> None:
         self._storage = storage
         self._clock = clock
         self._deliveries = deliveries
 
-    async def find(self, asking: Asking, name: str, scope: str = SEE) -> Task:
+    async def find(self, asking: TaskQuery, name: str, scope: str = SEE) -> Task:
         """A task by any of its names. Raises -32001 for strangers as for a name that nobody has."""
         found = await self._storage.read(lambda tx: _named(tx, asking, name, scope))
         if isinstance(found, Message):
@@ -60,7 +60,7 @@ class Tasks:
             raise errors.protocol_error(errors.TASK_NOT_FOUND)
         return found
 
-    async def _begun(self, asking: Asking, message: Message) -> Task | None:
+    async def _begun(self, asking: TaskQuery, message: Message) -> Task | None:
         """The task of a message that nobody was told of yet: from now on somebody is."""
         if message.is_open:
             await self._deliveries.show(message.id)
@@ -68,7 +68,7 @@ class Tasks:
             lambda tx: tx.tasks.named(asking.workspace.id, asking.tenant, message.id)
         )
 
-    async def get(self, asking: Asking, name: str) -> dict[str, Any]:
+    async def get(self, asking: TaskQuery, name: str) -> dict[str, Any]:
         """The whole task, in 1.0."""
 
         def work(tx: Transaction) -> dict[str, Any] | None:
@@ -117,7 +117,7 @@ class Tasks:
     # Going on with a task
 
     async def continued(
-        self, asking: Asking, request: Request, idempotency_key: str | None, by_reference: bool
+        self, asking: TaskQuery, request: Request, idempotency_key: str | None, by_reference: bool
     ) -> Task | None:
         """The task that a message goes on with; None for a new one. Raises what keeps it from going on."""
         if request.task_id is None:
@@ -132,7 +132,7 @@ class Tasks:
         return task
 
     async def _is_repeat(
-        self, asking: Asking, request: Request, idempotency_key: str | None, by_reference: bool
+        self, asking: TaskQuery, request: Request, idempotency_key: str | None, by_reference: bool
     ) -> bool:
         """Whether the message was accepted before: then it has its outcome, whatever became of the task."""
         caller, target = asking.principal.text, asking.workspace.id
@@ -150,7 +150,7 @@ class Tasks:
 
     # Following
 
-    async def rejoin(self, task: Task, last_seen: str | None) -> Rejoined:
+    async def rejoin(self, task: Task, last_seen: str | None) -> ResumedStream:
         """Where a follower comes in that has seen the events up to a number, or none."""
         return await self._storage.read(lambda tx: _rejoined(tx, task.key, last_seen))
 
@@ -164,7 +164,7 @@ def may(principal: Principal, task: Task, scope: str) -> bool:
     return principal.may(scope)
 
 
-def _named(tx: Transaction, asking: Asking, name: str, scope: str) -> Task | Message | None:
+def _named(tx: Transaction, asking: TaskQuery, name: str, scope: str) -> Task | Message | None:
     """The task of that name, or a message that has none yet, if the principal may know of it."""
     task = tx.tasks.named(asking.workspace.id, asking.tenant, name)
     if task is not None:
@@ -182,19 +182,19 @@ def _existing(tx: Transaction, key: TaskKey) -> Task:
     return task
 
 
-def _rejoined(tx: Transaction, key: TaskKey, last_seen: str | None) -> Rejoined:
+def _rejoined(tx: Transaction, key: TaskKey, last_seen: str | None) -> ResumedStream:
     task = _existing(tx, key)
     if last_seen is None:
         if task.is_over:
             raise resumption.nothing_follows(task.state)
-        return Rejoined(key, task_log.folded(tx, task), task.last_seq)
+        return ResumedStream(key, task_log.folded(tx, task), task.last_seq)
     seen = resumption.last_seen(last_seen, task.last_seq)
     if seen == task.last_seq and task.is_over:
         raise resumption.nothing_follows(task.state)
     oldest = tx.tasks.oldest_seq(key)
     if seen < task.last_seq and (oldest is None or seen + 1 < oldest):
-        return Rejoined(key, task_log.folded(tx, task), task.last_seq, is_all=task.is_over)
-    return Rejoined(key, _thin(tx, task, seen), seen)
+        return ResumedStream(key, task_log.folded(tx, task), task.last_seq, is_all=task.is_over)
+    return ResumedStream(key, _thin(tx, task, seen), seen)
 
 
 def _thin(tx: Transaction, task: Task, seen: int) -> dict[str, Any] | None:

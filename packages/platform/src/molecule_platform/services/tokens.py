@@ -9,7 +9,7 @@ from molecule_platform.domain import credentials, principals
 from molecule_platform.domain.credentials import EnrolmentToken, Token
 from molecule_platform.domain.events import Event
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace, check_text, invalid
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.storage import Storage, Transaction
@@ -23,7 +23,7 @@ LIMIT_RETRY_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class TokenWish:
+class NewTokenRequest:
     """What somebody wants a token for."""
 
     name: str = ""
@@ -32,14 +32,14 @@ class TokenWish:
 
 
 @dataclass(frozen=True)
-class Minted:
+class IssuedToken:
     """A new token; the secret itself is shown once."""
 
     token: Token
     secret: str
 
 
-class Tokens:
+class TokenService:
     """Keeps the credentials of workspaces and of organisations."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
@@ -56,7 +56,9 @@ class Tokens:
         now = self._clock.now()
         return await self._storage.read(lambda tx: tx.tokens.living_of_org(principal.org_id, now))
 
-    async def mint_for_workspace(self, principal: Principal, workspace: Workspace, wish: TokenWish) -> Minted:
+    async def mint_for_workspace(
+        self, principal: Principal, workspace: Workspace, wish: NewTokenRequest
+    ) -> IssuedToken:
         """A further token of a workspace."""
         held = grantable(principal)
         scopes = wish.scopes or tuple(sorted(held))
@@ -66,7 +68,7 @@ class Tokens:
             lambda tx: self._mint(tx, principal, replace(wish, scopes=scopes), workspace)
         )
 
-    async def mint_for_org(self, principal: Principal, wish: TokenWish) -> Minted:
+    async def mint_for_org(self, principal: Principal, wish: NewTokenRequest) -> IssuedToken:
         """A token of the organisation."""
         scopes = wish.scopes or principals.ORG_TOKEN_SCOPES
         _check_scopes(scopes, for_workspace=False)
@@ -75,15 +77,15 @@ class Tokens:
             lambda tx: self._mint(tx, principal, replace(wish, scopes=scopes), None)
         )
 
-    async def rotate(self, principal: Principal, workspace: Workspace, overlap: timedelta) -> Minted:
+    async def rotate(self, principal: Principal, workspace: Workspace, overlap: timedelta) -> IssuedToken:
         """A new token like the one presented, which ends after the overlap."""
         now = self._clock.now()
 
-        def work(tx: Transaction) -> Minted:
+        def work(tx: Transaction) -> IssuedToken:
             old = tx.tokens.get(principal.token_id or "")
             if old is None or old.workspace_id != workspace.id:
-                raise Refusal("forbidden", "only a workspace token can be rotated, by itself")
-            wish = TokenWish(old.name, tuple(old.scopes), old.expires_at)
+                raise ApiError("forbidden", "only a workspace token can be rotated, by itself")
+            wish = NewTokenRequest(old.name, tuple(old.scopes), old.expires_at)
             minted = self._mint(tx, principal, wish, workspace, old.created_by)
             tx.tokens.end_at(old.id, min(now + overlap, old.expires_at or now + overlap))
             return minted
@@ -123,7 +125,7 @@ class Tokens:
             identity.backing(tx, principal, now)
             token = tx.tokens.get(token_id)
             if token is None or token.revoked_at is not None or not _belongs(token, principal, workspace):
-                raise Refusal("not-found", f"there is no token {token_id[:64]} here")
+                raise ApiError("not-found", f"there is no token {token_id[:64]} here")
             tx.tokens.revoke(token.id, now, "revoked")
             _note(tx, "TOKEN_REVOKED", token, now)
 
@@ -133,10 +135,10 @@ class Tokens:
         self,
         tx: Transaction,
         principal: Principal,
-        wish: TokenWish,
+        wish: NewTokenRequest,
         workspace: Workspace | None,
         created_by: str = "",
-    ) -> Minted:
+    ) -> IssuedToken:
         now = self._clock.now()
         behind = identity.backing(tx, principal, now)
         check_text("name", wish.name, NAME_LONGEST)
@@ -156,7 +158,7 @@ class Tokens:
             ends_with=behind.person,
         )
         _keep(tx, token)
-        return Minted(token, secret)
+        return IssuedToken(token, secret)
 
 
 def _keep(tx: Transaction, token: Token) -> None:
@@ -166,7 +168,7 @@ def _keep(tx: Transaction, token: Token) -> None:
         living = tx.tokens.living_of_org(token.org_id, token.created_at)
     if len(living) >= MOST_LIVING:
         sentence = f"there are {MOST_LIVING} living tokens already: revoke one that is not needed"
-        raise Refusal("token-limit", sentence, retry_after=LIMIT_RETRY_SECONDS)
+        raise ApiError("token-limit", sentence, retry_after=LIMIT_RETRY_SECONDS)
     tx.tokens.insert(token)
     _note(tx, "TOKEN_CREATED", token, token.created_at)
 
@@ -227,7 +229,7 @@ def grantable(minter: Principal) -> frozenset[str]:
     held = minter.scopes if minter.workspace_id else principals.grantable_scopes(minter.scopes)
     if not held:
         sentence = "a token of a workspace acts as that workspace: this needs the scope org.impersonate"
-        raise Refusal("scope-required", sentence, required=["org.impersonate"])
+        raise ApiError("scope-required", sentence, required=["org.impersonate"])
     return held
 
 
@@ -235,7 +237,7 @@ def _check_not_above(held: Collection[str], scopes: tuple[str, ...]) -> None:
     above = sorted(scope for scope in scopes if not principals.implies(held, scope))
     if above:
         sentence = f"nobody grants more than they hold: {', '.join(above)}"
-        raise Refusal("scope-required", sentence, required=list(above))
+        raise ApiError("scope-required", sentence, required=list(above))
 
 
 def _expiry(until: datetime | None, asked: datetime | None, now: datetime) -> datetime | None:

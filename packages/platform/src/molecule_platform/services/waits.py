@@ -12,7 +12,7 @@ BLOCKED_SECONDS = 0.5
 Who = TypeVar("Who")
 
 
-class Waits(Generic[Who]):
+class DeadlineTimer(Generic[Who]):
     """Remembers since when each keeps us waiting, and gives up those who do so for too long.
 
     The patience is the same for all, so that whoever came first is due first.

@@ -8,7 +8,7 @@ from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import journal
 
 
-def wake(tx: Transaction, workspace: Workspace, now: datetime) -> bool:
+def wake_target(tx: Transaction, workspace: Workspace, now: datetime) -> bool:
     """Begin to wake a hibernated workspace; False when it does not sleep."""
     if workspace.status != "hibernated":
         return False
@@ -20,4 +20,4 @@ def wake_receiver(tx: Transaction, message: Message, now: datetime) -> None:
     """Begin to wake whoever the message is for, if it sleeps."""
     workspace = tx.workspaces.get(message.target_id)
     if workspace is not None:
-        wake(tx, workspace, now)
+        wake_target(tx, workspace, now)

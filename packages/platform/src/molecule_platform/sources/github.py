@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urljoin, urlsplit
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.egress import exchange, guard, streaming
 from molecule_platform.egress.connector import Outbound
@@ -33,7 +33,7 @@ _SHOWN = 120
 
 
 @dataclass(frozen=True)
-class _Place:
+class _RepositoryPath:
     """The parts of a source."""
 
     owner: str
@@ -70,7 +70,7 @@ class GitHubSource:
         pinned = place.at(commit)
         return Resolved(spec, pinned, spec.name_hint, kind, pinned)
 
-    async def _commit(self, place: _Place) -> tuple[str, str]:
+    async def _commit(self, place: _RepositoryPath) -> tuple[str, str]:
         if place.ref is not None and _COMMIT.fullmatch(place.ref):
             return place.ref, "commit"
         if place.ref is None:
@@ -81,10 +81,10 @@ class GitHubSource:
             if commit is None:
                 commit, kind = await self._asked(place, place.ref), "branch"
         if commit is None:
-            raise Refusal("not-found", f"GitHub has no {place.at(place.ref)}, or does not show it to us")
+            raise ApiError("not-found", f"GitHub has no {place.at(place.ref)}, or does not show it to us")
         return commit, kind
 
-    async def _asked(self, place: _Place, ref: str) -> str | None:
+    async def _asked(self, place: _RepositoryPath, ref: str) -> str | None:
         """The commit of a ref; None when there is no such ref."""
         url = f"{self._repository(place)}/commits/{quote(ref, safe='/')}"
         headers = {**self._headers(), "Accept": "application/vnd.github.sha"}
@@ -98,7 +98,7 @@ class GitHubSource:
                 seconds=ASKING_SECONDS,
                 most_bytes=64 * 1024,
             )
-        except (guard.UnsafeUrl, exchange.NoAnswer, exchange.AnswerTooLarge) as problem:
+        except (guard.UnsafeUrl, exchange.NoResponse, exchange.BodyTooLarge) as problem:
             raise _failed(str(problem)) from problem
         if answer.status in _ABSENT:
             return None
@@ -138,12 +138,12 @@ class GitHubSource:
                 if answer.status in _REDIRECTED:
                     return answer.headers.get("location", "")
                 if answer.status in _ABSENT:
-                    raise Refusal("not-found", "GitHub has no such commit, or does not show it to us")
+                    raise ApiError("not-found", "GitHub has no such commit, or does not show it to us")
                 if answer.status != 200:
                     raise _refused(answer.status)
                 await _written(answer, packed, limits.archive_bytes)
                 return None
-        except (guard.UnsafeUrl, exchange.NoAnswer, exchange.AnswerTooLarge) as problem:
+        except (guard.UnsafeUrl, exchange.NoResponse, exchange.BodyTooLarge) as problem:
             raise _failed(str(problem)) from problem
 
     def _next(self, url: str, onward: str) -> str:
@@ -155,7 +155,7 @@ class GitHubSource:
             )
         return target
 
-    def _repository(self, place: _Place) -> str:
+    def _repository(self, place: _RepositoryPath) -> str:
         return f"{self._api_url}/repos/{place.owner}/{place.repo}"
 
     def _headers(self) -> dict[str, str]:
@@ -166,14 +166,14 @@ class GitHubSource:
 _ANONYMOUS = {"User-Agent": "molecule-platform"}
 
 
-def _place(text: str) -> _Place:
+def _place(text: str) -> _RepositoryPath:
     match = _SOURCE.fullmatch(text)
     steps = [] if match is None else [match["repo"], *match["sub"].split("/")[1:]]
     if match is None or any(step in (".", "..") for step in steps):
         raise invalid("source", "a source on GitHub is github://owner/repo[/sub/dir][#tag, branch or commit]")
     if match["ref"] is not None and _UNSOUND_REF.search(match["ref"]):
         raise invalid("source", "a ref is a tag, a branch or a commit: no leading -, no .. and no spaces")
-    return _Place(match["owner"], match["repo"], match["sub"], match["ref"])
+    return _RepositoryPath(match["owner"], match["repo"], match["sub"], match["ref"])
 
 
 def _origin(url: str) -> str:
@@ -181,19 +181,19 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
-async def _written(answer: streaming.Answer, packed: Path, most: int) -> None:
+async def _written(answer: streaming.StreamingResponse, packed: Path, most: int) -> None:
     size = 0
     with packed.open("xb") as file:
         while chunk := await answer.piece():
             size += len(chunk)
             if size > most:
-                raise Refusal(
+                raise ApiError(
                     "payload-too-large", f"the archive is larger than {most} bytes", limit_bytes=most
                 )
             await asyncio.to_thread(file.write, chunk)
 
 
-def _refused(status: int) -> Refusal:
+def _refused(status: int) -> ApiError:
     if status in (401, 403, 429):
         return _failed(
             f"it answered HTTP {status}: wait, or give a GITHUB_TOKEN that may read the repository"
@@ -201,5 +201,5 @@ def _refused(status: int) -> Refusal:
     return _failed(f"it answered HTTP {status}")
 
 
-def _failed(why: str) -> Refusal:
-    return Refusal("fetch-failed", f"the plugin could not be fetched from GitHub: {why}")
+def _failed(why: str) -> ApiError:
+    return ApiError("fetch-failed", f"the plugin could not be fetched from GitHub: {why}")

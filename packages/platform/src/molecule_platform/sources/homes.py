@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.plugin_sources import StagedPlugin
 from molecule_plugin import placing, rooted
 from molecule_plugin.configs import Configs
 from molecule_plugin.errors import PluginError
 
 
-class ConfigFolders:
+class WorkspacePluginFolders:
     """See `ports.plugin_homes.PluginHomes`.
 
     Only files are moved here. What a plugin's adaptor makes of them, and how that is undone, is its code: it
@@ -38,7 +38,7 @@ class ConfigFolders:
             raise plugins.refusal_of(problem) from problem
         except OSError as problem:
             sentence = f"the configuration folder of the agent cannot be written: {problem.strerror}"
-            raise Refusal("conflict", sentence) from problem
+            raise ApiError("conflict", sentence) from problem
 
 
 def _changed(folder: Path, name: str, tree: Path | None) -> None:

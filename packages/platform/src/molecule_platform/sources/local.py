@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.plugin_sources import Resolved, SourceSpec
 from molecule_plugin import names, placing, trees
 from molecule_plugin.limits import Limits
@@ -39,7 +39,7 @@ class LocalSource:
         name = resolved.name_hint
         await asyncio.to_thread(placing.copy_tree, self._place(name), dest)
         if await asyncio.to_thread(self._mark, name) != resolved.mark:
-            raise Refusal("conflict", f"the plugin {name} changed while it was read: try again")
+            raise ApiError("conflict", f"the plugin {name} changed while it was read: try again")
 
     def names(self) -> list[str]:
         """The plugins in the folder, sorted; hidden entries and what is no plugin's name do not count."""
@@ -56,7 +56,7 @@ class LocalSource:
         except OSError:
             found = None
         if found is None or not stat.S_ISDIR(found.st_mode):
-            raise Refusal(
+            raise ApiError(
                 "not-found", f"the platform has no plugin {name}: `GET /plugins` lists those it has"
             )
         return place

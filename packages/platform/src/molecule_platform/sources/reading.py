@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.plugin_sources import StagedPlugin
 from molecule_plugin import digest, packing, signatures, trees
 from molecule_plugin.errors import SHA256MismatchError
@@ -101,13 +101,13 @@ def _check_legacy(tree: Path) -> None:
     try:
         digest.check_legacy_manifest(tree)
     except SHA256MismatchError as problem:
-        raise Refusal(
+        raise ApiError(
             "plugin-integrity", str(problem), declared=problem.expected, computed=problem.actual
         ) from problem
 
 
-def _not_as_declared(declared: str, computed: str) -> Refusal:
-    return Refusal(
+def _not_as_declared(declared: str, computed: str) -> ApiError:
+    return ApiError(
         "plugin-integrity",
         "the content has another digest than plugin.yaml declares: its author runs "
         "`molecule-plugin hash --write` and publishes it again",

@@ -13,7 +13,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import check_text, invalid
 from molecule_platform.ports.plugin_sources import PluginSource, Resolved, SourceSpec, StagedPlugin
 from molecule_platform.sources import reading
@@ -32,7 +32,7 @@ CATALOGUE_MOST = 1000
 _STAGING = "staging-"
 
 
-class Stock:
+class PluginTreeCache:
     """See `ports.plugin_sources.PluginStock`. What it keeps is private to the platform and may be lost."""
 
     def __init__(
@@ -114,17 +114,17 @@ class Stock:
         """The platform's own plugins."""
         found: list[StagedPlugin] = []
         for name in (await asyncio.to_thread(self._local.names))[:CATALOGUE_MOST]:
-            with suppress(Refusal):
+            with suppress(ApiError):
                 found.append(await self.staged(await self.resolve(self._local.parse(name))))
         return [one for one in found if one.source == f"local://{one.name}"]
 
-    def _refusal(self, spec: SourceSpec, problem: OSError | PluginError) -> Refusal:
+    def _refusal(self, spec: SourceSpec, problem: OSError | PluginError) -> ApiError:
         if isinstance(problem, PluginError):
             return plugins.refusal_of(problem)
         if isinstance(problem, TimeoutError):
             sentence = f"{spec.text} did not arrive within {self._seconds:g} seconds: try again later"
-            return Refusal("deadline-exceeded", sentence)
-        return Refusal(
+            return ApiError("deadline-exceeded", sentence)
+        return ApiError(
             "fetch-failed", f"{spec.text} could not be read: {problem.strerror or 'a fault of I/O'}"
         )
 

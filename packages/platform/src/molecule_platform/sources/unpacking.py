@@ -5,7 +5,7 @@ import stat
 import tarfile
 from pathlib import Path
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_plugin import archive
 from molecule_plugin.limits import Limits
 
@@ -29,7 +29,9 @@ def unpack(packed: Path, dest: Path, sub: str, limits: Limits) -> None:
 def _only_folder(whole: Path) -> str:
     names = os.listdir(whole)
     if len(names) != 1 or not stat.S_ISDIR((whole / names[0]).lstat().st_mode):
-        raise Refusal("unsafe-archive", "the archive of a repository holds one folder, and this one does not")
+        raise ApiError(
+            "unsafe-archive", "the archive of a repository holds one folder, and this one does not"
+        )
     return names[0]
 
 
@@ -37,7 +39,7 @@ def _inside(whole: Path, path: str) -> Path:
     """The folder at a path of an unpacked tree, in which no link is left to follow."""
     place = whole / path
     if not place.is_dir():
-        raise Refusal("not-found", f"the repository has no folder {path.partition('/')[2]} at this commit")
+        raise ApiError("not-found", f"the repository has no folder {path.partition('/')[2]} at this commit")
     return place
 
 
@@ -47,6 +49,6 @@ def _refuse_links(packed: Path, below: str) -> None:
             path = os.path.normpath(member.name)
             if (member.issym() or member.islnk()) and path.startswith(below):
                 inside = path.removeprefix(below)
-                raise Refusal(
+                raise ApiError(
                     "unsafe-archive", f"{inside!r} is a link: a plugin holds only files and folders"
                 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.storage import counters, outages, writes
 from molecule_platform.storage.transaction import SqlTransaction
@@ -37,7 +37,7 @@ def run(transaction: SqlTransaction, job: Job) -> None:
     transaction.signals = []
     try:
         job.value = job.work(transaction)
-    except (Refusal, A2AError) as refusal:
+    except (ApiError, A2AError) as refusal:
         # Its frames hold the job and the body of the request, and nobody needs them to understand a refusal.
         job.problem = refusal.with_traceback(None)
     except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it
@@ -60,7 +60,7 @@ def run_together(connection: Connection, jobs: Sequence[Job]) -> int | None:
         run(transaction, job)
         if isinstance(job.problem, StorageDown):
             raise job.problem
-        refused = isinstance(job.problem, Refusal | A2AError) and writes.count(connection) == before
+        refused = isinstance(job.problem, ApiError | A2AError) and writes.count(connection) == before
         if job.problem is not None and not refused:
             return None
         if time.monotonic() > until:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, ForeignKey, Index, MetaData
 
-from molecule_platform.storage.columns import UtcTime, Words
+from molecule_platform.storage.columns import StringList, UtcTime
 
 metadata = MetaData(
     naming_convention={
@@ -24,12 +24,12 @@ def created_at() -> Column[object]:
 
 def org() -> Column[object]:
     """The organisation that the row belongs to."""
-    return Column("org_id", Words, ForeignKey("orgs.id"), nullable=False)
+    return Column("org_id", StringList, ForeignKey("orgs.id"), nullable=False)
 
 
 def workspace(nullable: bool = False) -> Column[object]:
     """The workspace that the row belongs to."""
-    return Column("workspace_id", Words, ForeignKey("workspaces.id"), nullable=nullable)
+    return Column("workspace_id", StringList, ForeignKey("workspaces.id"), nullable=nullable)
 
 
 def where_given(name: str, column: Column[Any], *more: Column[Any], unique: bool = False) -> None:

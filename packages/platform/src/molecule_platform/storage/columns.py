@@ -32,7 +32,7 @@ class UtcTime(TypeDecorator[datetime]):
         return times.parse_time(value) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
-class Words(TypeDecorator[str]):
+class StringList(TypeDecorator[str]):
     """Text. PostgreSQL cannot keep a NUL, so it becomes the sign for what cannot be shown."""
 
     impl = Text

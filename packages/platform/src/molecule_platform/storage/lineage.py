@@ -3,13 +3,13 @@
 from sqlalchemy import bindparam, delete, insert, literal, select, union_all
 
 from molecule_platform.domain.access import MAX_DEPTH
-from molecule_platform.storage.columns import UtcTime, Words
+from molecule_platform.storage.columns import StringList, UtcTime
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import lineage, workspaces
 
 _one = workspaces.c
 _above = workspaces.alias("above")
-_start = bindparam("workspace_id", type_=Words())
+_start = bindparam("workspace_id", type_=StringList())
 _lives = _one.status != "removed"
 
 _root = select(_one.id).where(_one.id == _start, _lives).cte("below", recursive=True)
@@ -39,7 +39,7 @@ _up = _first_up.union(select(_above.c.parent_id).where(_above.c.id == _first_up.
 SUBTREE = select(workspaces).where(_one.id.in_(_members))
 
 _COLUMNS = ["ancestor_id", "descendant_id", "distance", "created_at"]
-_parent = bindparam("parent_id", type_=Words())
+_parent = bindparam("parent_id", type_=StringList())
 _born = bindparam("created_at", type_=UtcTime())
 
 # Above a new workspace are its parent and whoever is above that one.
@@ -62,7 +62,7 @@ FORGET_SUBTREE = delete(lineage).where(lineage.c.descendant_id.in_(_members))
 FORGET_ONE = delete(lineage).where(lineage.c.descendant_id == _start)
 
 # A row if `ancestor_id` is above the workspace.
-DESCENDS = select(_up.c.id).where(_up.c.id == bindparam("ancestor_id", type_=Words()))
+DESCENDS = select(_up.c.id).where(_up.c.id == bindparam("ancestor_id", type_=StringList()))
 
 ANCESTORS = Prepared(
     select(lineage.c.ancestor_id).where(lineage.c.descendant_id == _start).order_by(lineage.c.distance),

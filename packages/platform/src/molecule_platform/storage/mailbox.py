@@ -9,7 +9,15 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from molecule_platform.domain.events import Transition
 from molecule_platform.domain.lifecycle import ALIVE
-from molecule_platform.domain.messages import OPEN, RAISED_AFTER, Held, InWork, Message, Outcome, Waiting
+from molecule_platform.domain.messages import (
+    OPEN,
+    RAISED_AFTER,
+    ActiveMessage,
+    HeldMessage,
+    Message,
+    MessageOutcome,
+    QueuedMessage,
+)
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter, TraceFilter, Usage
 from molecule_platform.storage import counters, mailbox_pages, responses
 from molecule_platform.storage import mailbox_sql as sql
@@ -105,15 +113,15 @@ class SqlMailbox:
         """Whether the workspace has an open message of that context."""
         return sql.CONTEXT.first(self._connection, {"target": target_id, "context": context_id}) is not None
 
-    def waiting(self, target_id: str) -> list[Waiting]:
+    def waiting(self, target_id: str) -> list[QueuedMessage]:
         """Every open message, oldest first."""
-        return [Waiting(**row) for row in sql.WAITING.rows(self._connection, {"target": target_id})]
+        return [QueuedMessage(**row) for row in sql.WAITING.rows(self._connection, {"target": target_id})]
 
-    def first_waiting(self, target_id: str, now: datetime, limit: int) -> list[Waiting]:
+    def first_waiting(self, target_id: str, now: datetime, limit: int) -> list[QueuedMessage]:
         """What is leased, and the first of what waits."""
         leased = sql.LEASED.rows(self._connection, {"target": target_id})
         asked = {"target": target_id, "raised": now - RAISED_AFTER, "most": limit}
-        return [Waiting(**row) for row in leased + sql.FIRST.rows(self._connection, asked)]
+        return [QueuedMessage(**row) for row in leased + sql.FIRST.rows(self._connection, asked)]
 
     def counts(self, target_id: str) -> tuple[int, int, int]:
         """How many are accepted, leased, and dead letters."""
@@ -126,10 +134,10 @@ class SqlMailbox:
         still_open = {status: sql.ALL_OPEN.scalar(self._connection, {"status": status}) for status in OPEN}
         return counters.totals(self._connection) | still_open
 
-    def in_work(self, workspace_id: str, now: datetime) -> list[InWork]:
+    def in_work(self, workspace_id: str, now: datetime) -> list[ActiveMessage]:
         """The messages that a workspace is working on, oldest first."""
         rows = sql.IN_WORK.rows(self._connection, {"target": workspace_id, "now": now})
-        return [InWork(row["id"], row["delegation"]) for row in rows]
+        return [ActiveMessage(row["id"], row["delegation"]) for row in rows]
 
     def trace(self, wanted: TraceFilter, limit: int) -> list[Message]:
         """Messages of a trace."""
@@ -235,7 +243,7 @@ class SqlMailbox:
         return given_back is not None
 
     def settle(
-        self, message_id: str, outcome: Outcome, at: datetime, epoch: int | None = None
+        self, message_id: str, outcome: MessageOutcome, at: datetime, epoch: int | None = None
     ) -> Message | None:
         """End an open message."""
         ended = self._one(
@@ -320,18 +328,18 @@ class SqlMailbox:
         """Messages whose inbox lease ran out."""
         return self._many(sql.LAPSED, now=now, most=limit)
 
-    def orphaned(self, alive: Collection[str], limit: int) -> list[Held]:
+    def orphaned(self, alive: Collection[str], limit: int) -> list[HeldMessage]:
         """Dispatch leases of replicas that are gone."""
         return self._dispatched(messages.c.lease_owner.not_in(alive), limit)
 
-    def dispatched_by(self, owner: str, before: datetime) -> list[Held]:
+    def dispatched_by(self, owner: str, before: datetime) -> list[HeldMessage]:
         """Dispatch leases of one replica, taken before that time."""
         return self._dispatched((messages.c.lease_owner == owner) & (messages.c.leased_at < before), None)
 
-    def _dispatched(self, whose: ColumnElement[bool], limit: int | None) -> list[Held]:
+    def _dispatched(self, whose: ColumnElement[bool], limit: int | None) -> list[HeldMessage]:
         mine = (messages.c.status == "leased") & IS_UNFINISHED & (messages.c.lease_kind == "dispatch")
         wanted = select(messages.c.id, messages.c.target_id, messages.c.lease_epoch).where(mine, whose)
-        return [Held(**row) for row in self._connection.execute(wanted.limit(limit)).mappings()]
+        return [HeldMessage(**row) for row in self._connection.execute(wanted.limit(limit)).mappings()]
 
     def is_open(self, message_id: str) -> bool:
         """Whether the message still waits for its outcome."""

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from molecule_platform.domain.messages import CLASSES, Message, Waiting
+from molecule_platform.domain.messages import CLASSES, Message, QueuedMessage
 from molecule_platform.storage.mail_tables import HAS_TASK, IS_DEAD, IS_UNFINISHED, MAY_REPEAT
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import activity_logs, message_transitions, messages
@@ -38,7 +38,7 @@ WITHOUT_BODY = [
 WITHOUT_CONTENT = [
     literal(b"", one.type).label(one.name) if one.name in ("body", "result") else one for one in _ALL
 ]
-_WAITING = [column[field.name] for field in fields(Waiting)]
+_WAITING = [column[field.name] for field in fields(QueuedMessage)]
 _IS_OPEN = or_(column.status == "accepted", column.status == "leased")
 _TARGET = column.target_id == bindparam("target")
 _ID = column.id == bindparam("message_id")

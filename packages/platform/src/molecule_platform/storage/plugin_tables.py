@@ -4,21 +4,21 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Integer, PrimaryKeyConstr
 
 from molecule_platform.domain import plugins as rules
 from molecule_platform.storage import catalogue
-from molecule_platform.storage.columns import Json, UtcTime, Words, one_of
+from molecule_platform.storage.columns import Json, StringList, UtcTime, one_of
 
 workspace_plugins = Table(
     "workspace_plugins",
     catalogue.metadata,
-    Column("workspace_id", Words, ForeignKey("workspaces.id"), nullable=False),
+    Column("workspace_id", StringList, ForeignKey("workspaces.id"), nullable=False),
     catalogue.org(),
-    Column("name", Words, nullable=False),
-    Column("version", Words, nullable=False),
-    Column("source", Words, nullable=False),
-    Column("resolved_ref", Words, nullable=False),
-    Column("sha256", Words, nullable=False),
+    Column("name", StringList, nullable=False),
+    Column("version", StringList, nullable=False),
+    Column("source", StringList, nullable=False),
+    Column("resolved_ref", StringList, nullable=False),
+    Column("sha256", StringList, nullable=False),
     # The trusted key that signed it; empty when none did.
-    Column("signer", Words, nullable=False),
-    Column("state", Words, nullable=False),
+    Column("signer", StringList, nullable=False),
+    Column("state", StringList, nullable=False),
     # What its manifest says of it.
     Column("about", Json, nullable=False),
     Column("ledger", Json, nullable=False),
@@ -32,15 +32,15 @@ plugin_locks = Table(
     "plugin_locks",
     catalogue.metadata,
     catalogue.org(),
-    Column("source", Words, nullable=False),
-    Column("resolved", Words, nullable=False),
+    Column("source", StringList, nullable=False),
+    Column("resolved", StringList, nullable=False),
     # What the source named: a commit, a tag or a branch.
-    Column("kind", Words, nullable=False),
-    Column("name", Words, nullable=False),
-    Column("version", Words, nullable=False),
-    Column("content_sha256", Words, nullable=False),
-    Column("manifest_sha256", Words, nullable=False),
-    Column("archive_sha256", Words, nullable=False),
+    Column("kind", StringList, nullable=False),
+    Column("name", StringList, nullable=False),
+    Column("version", StringList, nullable=False),
+    Column("content_sha256", StringList, nullable=False),
+    Column("manifest_sha256", StringList, nullable=False),
+    Column("archive_sha256", StringList, nullable=False),
     Column("signed_by", Json, nullable=False),
     catalogue.created_at(),
     Column("updated_at", UtcTime, nullable=False),
@@ -52,9 +52,9 @@ org_plugin_allowlist = Table(
     catalogue.metadata,
     catalogue.org(),
     # A name, a glob, or the beginning of a source.
-    Column("plugin", Words, nullable=False),
+    Column("plugin", StringList, nullable=False),
     Column("place", Integer, nullable=False),
-    Column("enabled_by", Words, nullable=False),
+    Column("enabled_by", StringList, nullable=False),
     catalogue.created_at(),
     PrimaryKeyConstraint("org_id", "plugin"),
 )
@@ -63,9 +63,9 @@ org_plugin_keys = Table(
     "org_plugin_keys",
     catalogue.metadata,
     catalogue.org(),
-    Column("key_id", Words, nullable=False),
-    Column("key", Words, nullable=False),
-    Column("name", Words, nullable=False),
+    Column("key_id", StringList, nullable=False),
+    Column("key", StringList, nullable=False),
+    Column("name", StringList, nullable=False),
     Column("allow", Json, nullable=False),
     Column("place", Integer, nullable=False),
     catalogue.created_at(),
@@ -78,6 +78,6 @@ plugin_revocations = Table(
     catalogue.metadata,
     Column("version", BigInteger, primary_key=True, autoincrement=False),
     Column("updated_at", UtcTime, nullable=False),
-    Column("updated_by", Words, nullable=False),
+    Column("updated_by", StringList, nullable=False),
     Column("body", Json, nullable=False),
 )

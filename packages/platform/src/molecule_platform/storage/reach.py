@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, case, exists, func, literal, or_, 
 from molecule_platform.domain.access import Relation
 from molecule_platform.domain.visibility import Unclaimed
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.workspaces import Wanted
+from molecule_platform.ports.workspaces import WorkspaceFilter
 from molecule_platform.storage.tables import lineage, workspaces
 
 _one = workspaces.c
@@ -18,7 +18,7 @@ _Condition = ColumnElement[bool]
 
 
 @dataclass(frozen=True)
-class Scan:
+class IndexScan:
     """Some workspaces, and the columns of the index that brings them in the order of creation."""
 
     condition: _Condition
@@ -27,7 +27,7 @@ class Scan:
     order: tuple[ColumnElement[Any], ...] = (_one.created_at, _one.id)
     along_lineage: bool = False
 
-    def page(self, wanted: Wanted) -> Select[*tuple[Any, ...]]:
+    def page(self, wanted: WorkspaceFilter) -> Select[*tuple[Any, ...]]:
         """The rows after the place where the last page ended."""
         created_at, identifier = place = self.order[-2:]
         relation = literal(self.relation) if isinstance(self.relation, str) else self.relation
@@ -41,16 +41,16 @@ class Scan:
         return rows.order_by(*self.order).limit(wanted.limit)
 
 
-def page_of_org(org_id: str, wanted: Wanted) -> Select[*tuple[Any, ...]]:
+def page_of_org(org_id: str, wanted: WorkspaceFilter) -> Select[*tuple[Any, ...]]:
     """The workspaces of an organisation."""
     if wanted.parent_id is None:
-        return Scan(_one.org_id == org_id, "none").page(wanted)
-    return Scan(_one.org_id == org_id, "none", _FAMILY_ORDER).page(wanted)
+        return IndexScan(_one.org_id == org_id, "none").page(wanted)
+    return IndexScan(_one.org_id == org_id, "none", _FAMILY_ORDER).page(wanted)
 
 
 def scans_of(
     caller: Workspace, relations: Collection[Relation], named: Mapping[str, Collection[str]]
-) -> list[Scan]:
+) -> list[IndexScan]:
     """Those whom the access rule lets the caller call; no workspace is found by two of the scans.
 
     `named` holds the few whom no index finds: those above the parent, and those that grants lead to.
@@ -62,13 +62,13 @@ def scans_of(
     return [scan(caller, named.get(kind, ())) for kind, scan in _SCANS.items() if kind in kinds]
 
 
-def page_of_reach(scans: Collection[Scan], wanted: Wanted) -> Select[*tuple[Any, ...]]:
+def page_of_reach(scans: Collection[IndexScan], wanted: WorkspaceFilter) -> Select[*tuple[Any, ...]]:
     """What the scans find, merged."""
     found = union_all(*(select(scan.page(wanted).subquery()) for scan in scans)).subquery()
     return select(found).order_by(found.c.created_at, found.c.id).limit(wanted.limit)
 
 
-def _conditions(wanted: Wanted) -> list[_Condition]:
+def _conditions(wanted: WorkspaceFilter) -> list[_Condition]:
     conditions: list[_Condition] = []
     if wanted.statuses:
         conditions.append(_one.status.in_(wanted.statuses))
@@ -107,47 +107,47 @@ def _has_parent(parent_id: str | None) -> _Condition:
     return _one.parent_id.is_(None) if parent_id is None else _one.parent_id == parent_id
 
 
-def _itself(caller: Workspace, _named: Collection[str]) -> Scan:
-    return Scan(_one.id == caller.id, "self")
+def _itself(caller: Workspace, _named: Collection[str]) -> IndexScan:
+    return IndexScan(_one.id == caller.id, "self")
 
 
-def _siblings(caller: Workspace, _named: Collection[str]) -> Scan:
-    return Scan(_callable_by(caller) & _has_parent(caller.parent_id), "sibling", _FAMILY_ORDER)
+def _siblings(caller: Workspace, _named: Collection[str]) -> IndexScan:
+    return IndexScan(_callable_by(caller) & _has_parent(caller.parent_id), "sibling", _FAMILY_ORDER)
 
 
-def _children(caller: Workspace, _named: Collection[str]) -> Scan:
-    return Scan(_callable_by(caller) & _has_parent(caller.id), "child", _FAMILY_ORDER)
+def _children(caller: Workspace, _named: Collection[str]) -> IndexScan:
+    return IndexScan(_callable_by(caller) & _has_parent(caller.id), "child", _FAMILY_ORDER)
 
 
-def _descendants(caller: Workspace, _named: Collection[str]) -> Scan:
+def _descendants(caller: Workspace, _named: Collection[str]) -> IndexScan:
     below = (_line.ancestor_id == caller.id) & (_line.distance > 1)
-    return Scan(_callable_by(caller) & below, "descendant", _LINEAGE_ORDER, along_lineage=True)
+    return IndexScan(_callable_by(caller) & below, "descendant", _LINEAGE_ORDER, along_lineage=True)
 
 
-def _below(caller: Workspace, _named: Collection[str]) -> Scan:
+def _below(caller: Workspace, _named: Collection[str]) -> IndexScan:
     """Children and descendants in one scan: to leave either out of the lineage means to pass it by."""
     relation = case((_line.distance == 1, "child"), else_="descendant")
     below = _callable_by(caller) & (_line.ancestor_id == caller.id)
-    return Scan(below, relation, _LINEAGE_ORDER, along_lineage=True)
+    return IndexScan(below, relation, _LINEAGE_ORDER, along_lineage=True)
 
 
-def _parent(caller: Workspace, _named: Collection[str]) -> Scan:
-    return Scan(_callable_by(caller) & (_one.id == caller.parent_id), "parent")
+def _parent(caller: Workspace, _named: Collection[str]) -> IndexScan:
+    return IndexScan(_callable_by(caller) & (_one.id == caller.parent_id), "parent")
 
 
-def _ancestors(caller: Workspace, named: Collection[str]) -> Scan:
-    return Scan(_one_of(caller, named), "ancestor")
+def _ancestors(caller: Workspace, named: Collection[str]) -> IndexScan:
+    return IndexScan(_one_of(caller, named), "ancestor")
 
 
-def _granted(caller: Workspace, named: Collection[str]) -> Scan:
+def _granted(caller: Workspace, named: Collection[str]) -> IndexScan:
     above, below = _line.ancestor_id, _line.descendant_id
     lineal = or_((above == caller.id) & (below == _one.id), (above == _one.id) & (below == caller.id))
     strangers = ~exists().where(lineal) & _one.parent_id.is_distinct_from(caller.parent_id)
-    return Scan(_one_of(caller, named) & strangers, "grant")
+    return IndexScan(_one_of(caller, named) & strangers, "grant")
 
 
 _BELOW = frozenset({"child", "descendant"})
-_SCANS: Mapping[str, Callable[[Workspace, Collection[str]], Scan]] = {
+_SCANS: Mapping[str, Callable[[Workspace, Collection[str]], IndexScan]] = {
     "self": _itself,
     "parent": _parent,
     "sibling": _siblings,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
-from molecule_platform.ports.repeats import Attempt
+from molecule_platform.ports.repeats import IdempotentRequest
 from molecule_platform.storage.tables import idempotency
 
 
@@ -15,14 +15,14 @@ class SqlAttempts:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def get(self, scope: str, key: str, now: datetime) -> Attempt | None:
+    def get(self, scope: str, key: str, now: datetime) -> IdempotentRequest | None:
         """The attempt under that key."""
         living = idempotency.c.expires_at > now
         wanted = select(idempotency).where(_named(scope, key), living)
         row = self._connection.execute(wanted).mappings().first()
-        return None if row is None else Attempt(**row)
+        return None if row is None else IdempotentRequest(**row)
 
-    def begin(self, attempt: Attempt) -> None:
+    def begin(self, attempt: IdempotentRequest) -> None:
         """Keep a new attempt."""
         self.forget(attempt.scope, attempt.key)
         self._connection.execute(insert(idempotency).values(asdict(attempt)))

@@ -25,7 +25,7 @@ from molecule_platform.storage import batches, counters, outages, schema, standi
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.columns import json_text
 from molecule_platform.storage.committer import Committer
-from molecule_platform.storage.standings import Standings
+from molecule_platform.storage.standings import WorkspaceCache
 from molecule_platform.storage.transaction import SqlTransaction
 from molecule_platform.storage.write_check import WriteCheck
 
@@ -60,7 +60,7 @@ class SqliteStorage:
         self._waiting: deque[Job] = deque()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
         self._local = threading.local()
-        self._standings = Standings()
+        self._standings = WorkspaceCache()
         self._glancing: SqlTransaction | None = None
         self._loop = asyncio.get_running_loop()
         self._committer = Committer(self._loop)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
-from molecule_platform.domain.access import Member
+from molecule_platform.domain.access import TreeMember
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import LAST_TIMES, PRESENCE
 
@@ -24,7 +24,7 @@ _UNTOLD = frozenset((*PRESENCE, *LAST_TIMES))
 Known = TypeVar("Known")
 
 
-class Remembered(Generic[Known]):
+class CachedWorkspace(Generic[Known]):
     """Values by id, unless they are being changed."""
 
     def __init__(self) -> None:
@@ -53,13 +53,13 @@ class Remembered(Generic[Known]):
             self._is_changing = False
 
 
-class Standings:
+class WorkspaceCache:
     """One per file. Its connections, the writer's and one reader's, belong to one thread."""
 
     def __init__(self) -> None:
-        self.workspaces: Remembered[Workspace] = Remembered()
-        self.members: Remembered[Member] = Remembered()
-        self.ancestors: Remembered[tuple[str, ...]] = Remembered()
+        self.workspaces: CachedWorkspace[Workspace] = CachedWorkspace()
+        self.members: CachedWorkspace[TreeMember] = CachedWorkspace()
+        self.ancestors: CachedWorkspace[tuple[str, ...]] = CachedWorkspace()
         self._all = (self.workspaces, self.members, self.ancestors)
 
     def change(self) -> None:
@@ -73,12 +73,12 @@ class Standings:
             remembered.settle()
 
 
-def attach(connection: Connection, standings: Standings) -> None:
+def attach(connection: Connection, standings: WorkspaceCache) -> None:
     """Let a connection know what is remembered."""
     connection.info[_KEY] = standings
 
 
-def of(connection: Connection) -> Standings | None:
+def of(connection: Connection) -> WorkspaceCache | None:
     """What is remembered here, if anything is."""
     return connection.info.get(_KEY)
 

@@ -15,32 +15,32 @@ from sqlalchemy import (
 
 from molecule_platform.domain import delegations as delegation_rules
 from molecule_platform.storage import catalogue
-from molecule_platform.storage.columns import Json, UtcTime, Words, one_of
+from molecule_platform.storage.columns import Json, StringList, UtcTime, one_of
 
 tasks = Table(
     "tasks",
     catalogue.metadata,
-    Column("workspace_id", Words, ForeignKey("workspaces.id"), primary_key=True),
-    Column("tenant", Words, primary_key=True),
-    Column("id", Words, primary_key=True),
+    Column("workspace_id", StringList, ForeignKey("workspaces.id"), primary_key=True),
+    Column("tenant", StringList, primary_key=True),
+    Column("id", StringList, primary_key=True),
     catalogue.org(),
-    Column("owner", Words, nullable=False),
-    Column("context_id", Words, nullable=False),
-    Column("message_id", Words, nullable=False),
+    Column("owner", StringList, nullable=False),
+    Column("context_id", StringList, nullable=False),
+    Column("message_id", StringList, nullable=False),
     Column("is_agents", Boolean, nullable=False),
-    Column("agent_task_id", Words),
-    Column("state", Words, nullable=False),
+    Column("agent_task_id", StringList),
+    Column("state", StringList, nullable=False),
     Column("status_at", UtcTime, nullable=False),
     Column("last_seq", Integer, nullable=False),
     # Who may append: a dispatch under its lease, or a follower. Whoever reads on takes the place of the last.
-    Column("reader", Words, nullable=False),
+    Column("reader", StringList, nullable=False),
     # The whole task as 1.0 JSON, once it is over. Until then the row stays small: every event updates it.
     Column("snapshot", LargeBinary),
     Column("snapshot_seq", Integer, nullable=False),
     # Bytes of the artifacts in the log; bounded while the task runs.
     Column("artifact_bytes", BigInteger, nullable=False, server_default="0"),
     # The newest report of an inbox lease: its lease, its number there and the event it ended with.
-    Column("report_lease", Words, nullable=False, server_default=""),
+    Column("report_lease", StringList, nullable=False, server_default=""),
     Column("report_number", Integer, nullable=False, server_default="0"),
     Column("report_seq", Integer, nullable=False, server_default="0"),
     # When to ask the agent again how a task without an open message does.
@@ -61,11 +61,11 @@ catalogue.where_given("ix_tasks_look", tasks.c.look_at)
 task_artifacts = Table(
     "task_artifacts",
     catalogue.metadata,
-    Column("workspace_id", Words, primary_key=True),
-    Column("tenant", Words, primary_key=True),
-    Column("task_id", Words, primary_key=True),
+    Column("workspace_id", StringList, primary_key=True),
+    Column("tenant", StringList, primary_key=True),
+    Column("task_id", StringList, primary_key=True),
     # A digest of the agent's own id, which may be long.
-    Column("artifact_hash", Words, primary_key=True),
+    Column("artifact_hash", StringList, primary_key=True),
     ForeignKeyConstraint(
         ["workspace_id", "tenant", "task_id"],
         ["tasks.workspace_id", "tasks.tenant", "tasks.id"],
@@ -77,17 +77,17 @@ task_artifacts = Table(
 push_configs = Table(
     "push_configs",
     catalogue.metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", StringList, primary_key=True),
     catalogue.org(),
     catalogue.workspace(),
-    Column("tenant", Words, nullable=False),
-    Column("task_id", Words, nullable=False),
-    Column("config_id", Words, nullable=False),
-    Column("owner", Words, nullable=False),
-    Column("dialect", Words, nullable=False),
-    Column("url", Words, nullable=False),
+    Column("tenant", StringList, nullable=False),
+    Column("task_id", StringList, nullable=False),
+    Column("config_id", StringList, nullable=False),
+    Column("owner", StringList, nullable=False),
+    Column("dialect", StringList, nullable=False),
+    Column("url", StringList, nullable=False),
     # Token and authentication, sealed together.
-    Column("secret_sealed", Words),
+    Column("secret_sealed", StringList),
     # What the client registered beside these, as it came.
     Column("config", Json, nullable=False),
     Column("failures", Integer, nullable=False),
@@ -99,17 +99,17 @@ push_configs = Table(
 outbox = Table(
     "outbox",
     catalogue.metadata,
-    Column("push_config_id", Words, ForeignKey("push_configs.id", ondelete="CASCADE"), primary_key=True),
+    Column("push_config_id", StringList, ForeignKey("push_configs.id", ondelete="CASCADE"), primary_key=True),
     Column("seq", Integer, primary_key=True, autoincrement=False),
     # The delivery's own name, the same on every try.
-    Column("id", Words, primary_key=True),
+    Column("id", StringList, primary_key=True),
     # No foreign key: the config vouches for its organisation.
-    Column("org_id", Words, nullable=False),
-    Column("kind", Words, nullable=False),
+    Column("org_id", StringList, nullable=False),
+    Column("kind", StringList, nullable=False),
     Column("attempts", Integer, nullable=False),
     # Empty while an earlier event of the same config waits; the end of the lease while a replica sends it.
     Column("next_attempt_at", UtcTime),
-    Column("lease_owner", Words),
+    Column("lease_owner", StringList),
     catalogue.created_at(),
     # Every event of a watched task is written here too: one tree is all that it costs.
     sqlite_with_rowid=False,
@@ -119,21 +119,21 @@ catalogue.where_given("ix_outbox_due", outbox.c.next_attempt_at)
 delegations = Table(
     "delegations",
     catalogue.metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", StringList, primary_key=True),
     # Where the log stood when it was made; ids of recorded ones are the agents' own and have no order.
     Column("seq", BigInteger, nullable=False),
     catalogue.org(),
-    Column("source", Words, nullable=False),
+    Column("source", StringList, nullable=False),
     # The workspace that delegates, or in whose name a person does.
-    Column("source_id", Words, nullable=False),
-    Column("target_id", Words, ForeignKey("workspaces.id"), nullable=False),
-    Column("task", Words, nullable=False),
-    Column("body_hash", Words, nullable=False),
+    Column("source_id", StringList, nullable=False),
+    Column("target_id", StringList, ForeignKey("workspaces.id"), nullable=False),
+    Column("task", StringList, nullable=False),
+    Column("body_hash", StringList, nullable=False),
     # Given up to a new try of a delegation that has failed, and after a week to any other.
-    Column("idempotency_key", Words),
-    Column("message_id", Words),
-    Column("parent_id", Words),
-    Column("root_id", Words, nullable=False),
+    Column("idempotency_key", StringList),
+    Column("message_id", StringList),
+    Column("parent_id", StringList),
+    Column("root_id", StringList, nullable=False),
     Column("depth", Integer, nullable=False),
     Column("chain", Json, nullable=False),
     # On the root: how many delegations there are below it, itself included.
@@ -141,14 +141,14 @@ delegations = Table(
     Column("deadline_at", UtcTime, nullable=False),
     Column("deliverables", Json, nullable=False),
     Column("context", Json),
-    Column("report", Words, nullable=False),
-    Column("status", Words, nullable=False),
-    Column("outcome", Words),
+    Column("report", StringList, nullable=False),
+    Column("status", StringList, nullable=False),
+    Column("outcome", StringList),
     Column("result", Json),
     Column("error", Json),
     Column("missing", Json),
     Column("recorded", Boolean, nullable=False),
-    Column("retry_of", Words),
+    Column("retry_of", StringList),
     Column("attempts", Integer, nullable=False),
     catalogue.created_at(),
     Column("updated_at", UtcTime, nullable=False),
@@ -170,22 +170,22 @@ catalogue.where_given("ix_delegations_message", delegations.c.message_id)
 delegation_evidence = Table(
     "delegation_evidence",
     catalogue.metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", StringList, primary_key=True),
     catalogue.org(),
     Column(
         "delegation_id",
-        Words,
+        StringList,
         ForeignKey("delegations.id", ondelete="CASCADE"),
         nullable=False,
         index=True,
     ),
-    Column("deliverable", Words, nullable=False),
-    Column("kind", Words, nullable=False),
-    Column("uri", Words),
-    Column("text", Words),
-    Column("sha256", Words),
-    Column("media_type", Words),
-    Column("note", Words),
-    Column("by", Words, nullable=False),
+    Column("deliverable", StringList, nullable=False),
+    Column("kind", StringList, nullable=False),
+    Column("uri", StringList),
+    Column("text", StringList),
+    Column("sha256", StringList),
+    Column("media_type", StringList),
+    Column("note", StringList),
+    Column("by", StringList, nullable=False),
     catalogue.created_at(),
 )

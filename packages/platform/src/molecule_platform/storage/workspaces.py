@@ -19,14 +19,21 @@ from sqlalchemy import (
 )
 
 from molecule_platform.domain import access
-from molecule_platform.domain.access import Member, Relation
+from molecule_platform.domain.access import Relation, TreeMember
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import OPEN
 from molecule_platform.domain.visibility import Unclaimed
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.ports.workspaces import PRESENCE, UNVERSIONED, Found, Place, Profile, Wanted
+from molecule_platform.ports.workspaces import (
+    PRESENCE,
+    UNVERSIONED,
+    PageCursor,
+    Profile,
+    WorkspaceFilter,
+    WorkspaceMatch,
+)
 from molecule_platform.storage import lineage, reach, standings
-from molecule_platform.storage.columns import Words
+from molecule_platform.storage.columns import StringList
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import access_grants, messages, workspaces
 from molecule_platform.storage.tables import lineage as lineage_table
@@ -43,7 +50,7 @@ _DONE = Prepared(
     .values(active_tasks=workspaces.c.active_tasks - 1)
 )
 _grant = access_grants.c
-_CALLER = bindparam("caller", type_=Words())
+_CALLER = bindparam("caller", type_=StringList())
 _GRANTED = Prepared(
     select(_grant.from_id, _grant.to_id).where(
         or_(_grant.from_id == _CALLER, (_grant.to_id == _CALLER) & _grant.bidirectional),
@@ -94,13 +101,13 @@ class SqlWorkspaces:
         row = _GET.first(self._connection, {"workspace": workspace_id})
         return None if row is None else Workspace(**row)
 
-    def member(self, workspace_id: str) -> Member | None:
+    def member(self, workspace_id: str) -> TreeMember | None:
         """What the access rule needs of it."""
         remembered = None if self._standings is None else self._standings.members
         found = None if remembered is None else remembered.get(workspace_id)
         if found is None:
             row = _GET_MEMBER.first(self._connection, {"workspace": workspace_id})
-            found = None if row is None else Member(removed=row.pop("status") == "removed", **row)
+            found = None if row is None else TreeMember(removed=row.pop("status") == "removed", **row)
             if remembered is not None and found is not None:
                 remembered.keep(workspace_id, found)
         return found
@@ -207,13 +214,13 @@ class SqlWorkspaces:
                 remembered.keep(workspace_id, found)
         return list(found)
 
-    def in_org(self, org_id: str, wanted: Wanted) -> list[Found]:
+    def in_org(self, org_id: str, wanted: WorkspaceFilter) -> list[WorkspaceMatch]:
         """A page of an organisation."""
         return self._found(reach.page_of_org(org_id, wanted))
 
     def in_reach(
-        self, caller: Workspace, wanted: Wanted, relations: Collection[Relation], now: datetime
-    ) -> list[Found]:
+        self, caller: Workspace, wanted: WorkspaceFilter, relations: Collection[Relation], now: datetime
+    ) -> list[WorkspaceMatch]:
         """A page of those the caller may call."""
         named = {
             "ancestor": self.ancestors(caller.id)[1:] if "ancestor" in relations else (),
@@ -222,9 +229,9 @@ class SqlWorkspaces:
         scans = reach.scans_of(caller, relations, named)
         return self._found(reach.page_of_reach(scans, wanted)) if scans else []
 
-    def _found(self, page: Executable) -> list[Found]:
+    def _found(self, page: Executable) -> list[WorkspaceMatch]:
         rows = self._connection.execute(page)
-        return [Found(Place(row.created_at, row.id), row.relation) for row in rows]
+        return [WorkspaceMatch(PageCursor(row.created_at, row.id), row.relation) for row in rows]
 
     def unclaimed(self, workspace_ids: Collection[str], which: Unclaimed) -> frozenset[str]:
         """Those that can be claimed."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from molecule_platform.ports.repeats import Attempt
+from molecule_platform.ports.repeats import IdempotentRequest
 from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.storage.batches import Job
 
@@ -73,7 +73,7 @@ class WriteCheck:
     def _fill(self, tx: Transaction) -> None:
         now = datetime.now(UTC)
         filling = secrets.token_hex(PROBE_BYTES // 2)
-        tx.attempts.begin(Attempt(_SCOPE, self._key, filling, "", now, now + _KEPT))
+        tx.attempts.begin(IdempotentRequest(_SCOPE, self._key, filling, "", now, now + _KEPT))
 
     def _empty(self, tx: Transaction) -> None:
         tx.attempts.forget(_SCOPE, self._key)

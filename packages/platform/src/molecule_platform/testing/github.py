@@ -34,7 +34,7 @@ class Repository:
 
 
 @dataclass
-class Asked:
+class GitHubRequest:
     """A request that came in."""
 
     path: str
@@ -47,7 +47,7 @@ class GitHub:
 
     url: str = ""
     repositories: dict[str, Repository] = field(default_factory=dict[str, Repository])
-    asked: list[Asked] = field(default_factory=list[Asked])
+    asked: list[GitHubRequest] = field(default_factory=list[GitHubRequest])
     # Where archives are said to lie, instead of here.
     archives_at: str | None = None
     # Answered to everything, if it is set.
@@ -73,7 +73,7 @@ class GitHub:
         """Answer one request."""
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path = unquote(scope["path"])
-        self.asked.append(Asked(path, headers.get("authorization", "")))
+        self.asked.append(GitHubRequest(path, headers.get("authorization", "")))
         if self.status is not None:
             await answer(send, self.status, b"{}")
             return

@@ -29,7 +29,7 @@ TRICKLE_SECONDS = 0.2
 HUGE_PIECE = b" " * (1024 * 1024)
 
 
-class RudeAgent:
+class MisbehavingAgent:
     """See the module. `seen` holds the last requests; a late task is asked `later_looks` times in vain.
 
     A slow one answers once it `may_answer`; `left` counts the callers who did not wait for a silent one.
@@ -115,10 +115,10 @@ class RudeAgent:
         await exchange.end_stream()
 
 
-Manner: TypeAlias = Callable[[RudeAgent, Exchange], Awaitable[None]]
+Manner: TypeAlias = Callable[[MisbehavingAgent, Exchange], Awaitable[None]]
 
 
-async def _polite(agent: RudeAgent, exchange: Exchange) -> None:
+async def _polite(agent: MisbehavingAgent, exchange: Exchange) -> None:
     words = text.text_of_message(exchange.request.message)
     context_id = exchange.request.context_id or ids.uuid7()
     reply: JSONObject = {"message": rude_exchange.said(f"re: {words}", context_id)}
@@ -130,25 +130,25 @@ async def _polite(agent: RudeAgent, exchange: Exchange) -> None:
     await exchange.end_stream()
 
 
-async def _accepted(agent: RudeAgent, exchange: Exchange) -> None:
+async def _accepted(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.reply(202, b"")
 
 
-async def _accepted_task(agent: RudeAgent, exchange: Exchange) -> None:
+async def _accepted_task(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.result({"task": agent.begin(exchange).snapshot()}, status=202)
 
 
-async def _later(agent: RudeAgent, exchange: Exchange) -> None:
+async def _later(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.result({"task": agent.begin(exchange).snapshot()})
 
 
-async def _slow_task(agent: RudeAgent, exchange: Exchange) -> None:
+async def _slow_task(agent: MisbehavingAgent, exchange: Exchange) -> None:
     """Nothing for long, and then a task that has only begun."""
     await agent.answering()
     await _later(agent, exchange)
 
 
-async def _slow_end(agent: RudeAgent, exchange: Exchange) -> None:
+async def _slow_end(agent: MisbehavingAgent, exchange: Exchange) -> None:
     """Nothing for long, and then a task that is over."""
     await agent.answering()
     task = agent.begin(exchange)
@@ -156,36 +156,36 @@ async def _slow_end(agent: RudeAgent, exchange: Exchange) -> None:
     await exchange.result({"task": task.snapshot()})
 
 
-async def _slow_message(agent: RudeAgent, exchange: Exchange) -> None:
+async def _slow_message(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await agent.answering()
     await _polite(agent, exchange)
 
 
-async def _too_many(agent: RudeAgent, exchange: Exchange) -> None:
+async def _too_many(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.reply(429, b"{}", Retry_After="1")
 
 
-async def _busy(agent: RudeAgent, exchange: Exchange) -> None:
+async def _busy(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.reply(503, b"{}", Retry_After="1")
 
 
-async def _broken(agent: RudeAgent, exchange: Exchange) -> None:
+async def _broken(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.reply(500, b'{"error": "out of order"}')
 
 
-async def _garbage(agent: RudeAgent, exchange: Exchange) -> None:
+async def _garbage(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.reply(200, b'{"jsonrpc": "2.0", "result": {')
 
 
-async def _html(agent: RudeAgent, exchange: Exchange) -> None:
+async def _html(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.reply(200, b"<html><body>It works!</body></html>", Content_Type="text/html")
 
 
-async def _redirect(agent: RudeAgent, exchange: Exchange) -> None:
+async def _redirect(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.reply(302, b"", Location=f"{agent.url}elsewhere")
 
 
-async def _half_frame(agent: RudeAgent, exchange: Exchange) -> None:
+async def _half_frame(agent: MisbehavingAgent, exchange: Exchange) -> None:
     """A stream that ends in the middle of its second event; without a stream, half an answer."""
     task = agent.begin(exchange)
     if exchange.request.operation is operations.SEND:
@@ -197,7 +197,7 @@ async def _half_frame(agent: RudeAgent, exchange: Exchange) -> None:
     exchange.reset()
 
 
-async def _cut(agent: RudeAgent, exchange: Exchange) -> None:
+async def _cut(agent: MisbehavingAgent, exchange: Exchange) -> None:
     """A stream that ends between two events, politely framed but without its last state."""
     if exchange.request.operation is operations.SEND:
         await _half_frame(agent, exchange)
@@ -208,16 +208,16 @@ async def _cut(agent: RudeAgent, exchange: Exchange) -> None:
     await exchange.end_stream()
 
 
-async def _silent(agent: RudeAgent, exchange: Exchange) -> None:
+async def _silent(agent: MisbehavingAgent, exchange: Exchange) -> None:
     await exchange.hung_up()
     agent.left += 1
 
 
-async def _reset(agent: RudeAgent, exchange: Exchange) -> None:
+async def _reset(agent: MisbehavingAgent, exchange: Exchange) -> None:
     exchange.reset()
 
 
-async def _huge(agent: RudeAgent, exchange: Exchange) -> None:
+async def _huge(agent: MisbehavingAgent, exchange: Exchange) -> None:
     """Well-formed JSON of `huge_bytes`, most of it blanks."""
     end = jsontext.encode(envelopes.result_envelope(exchange.request.id, "at last"))
     pieces = agent.huge_bytes // len(HUGE_PIECE)
@@ -228,7 +228,7 @@ async def _huge(agent: RudeAgent, exchange: Exchange) -> None:
     await exchange.write(end)
 
 
-async def _flood(agent: RudeAgent, exchange: Exchange) -> None:
+async def _flood(agent: MisbehavingAgent, exchange: Exchange) -> None:
     """A stream of `huge_bytes`, in events of a mebibyte, that ends well for whoever hears it out."""
     task = agent.begin(exchange)
     await exchange.begin_stream()
@@ -242,14 +242,14 @@ async def _flood(agent: RudeAgent, exchange: Exchange) -> None:
     await exchange.end_stream()
 
 
-async def _many_values(agent: RudeAgent, exchange: Exchange) -> None:
+async def _many_values(agent: MisbehavingAgent, exchange: Exchange) -> None:
     """An answer of far more values than anybody reads."""
     many: list[JSON] = [0] * 200_000
     metadata: JSONObject = {"many": many}
     await exchange.result({"message": {**rude_exchange.said("many", "c"), "metadata": metadata}})
 
 
-async def _trickle(agent: RudeAgent, exchange: Exchange) -> None:
+async def _trickle(agent: MisbehavingAgent, exchange: Exchange) -> None:
     """A blank now and then, and never the answer."""
     await exchange.reply(200, b"", Content_Length="1000000")
     while True:
@@ -285,9 +285,9 @@ MANNERS: Mapping[str, Manner] = MappingProxyType(
 
 
 @contextlib.contextmanager
-def running(*script: str) -> Generator[RudeAgent]:
+def running(*script: str) -> Generator[MisbehavingAgent]:
     """A rude agent on a thread of its own, on any free port of loopback."""
-    agent = RudeAgent(*script)
+    agent = MisbehavingAgent(*script)
     listening = threading.Event()
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=_run, args=(loop, agent, listening), daemon=True)
@@ -302,7 +302,7 @@ def running(*script: str) -> Generator[RudeAgent]:
         thread.join(START_SECONDS)
 
 
-def _run(loop: asyncio.AbstractEventLoop, agent: RudeAgent, listening: threading.Event) -> None:
+def _run(loop: asyncio.AbstractEventLoop, agent: MisbehavingAgent, listening: threading.Event) -> None:
     asyncio.set_event_loop(loop)
     loop.run_until_complete(agent.open())
     listening.set()
@@ -321,7 +321,7 @@ def _let_go(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _serve_for_ever(port: int) -> None:
-    agent = RudeAgent()
+    agent = MisbehavingAgent()
     await agent.open(port)
     await asyncio.Event().wait()
 

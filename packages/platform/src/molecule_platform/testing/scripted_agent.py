@@ -28,7 +28,7 @@ MOST_REMEMBERED = 10_000
 _STREAM_HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 
 
-class Received(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """One request as it came; the names of headers are in lower case."""
 
     headers: dict[str, str]
@@ -36,7 +36,7 @@ class Received(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Frame:
+class ScriptedEvent:
     """One event of a stream, with its number in its task."""
 
     number: int
@@ -55,7 +55,7 @@ class ScriptedAgent:
             behaviours.named(spec)
         self.prefixes = prefixes
         self.dialects = tuple(dialects)
-        self.received: deque[Received] = deque(maxlen=MOST_REMEMBERED)
+        self.received: deque[ReceivedRequest] = deque(maxlen=MOST_REMEMBERED)
         self._tasks = TaskMemory()
 
     async def __call__(self, scope: serving.Scope, receive: serving.Receive, send: serving.Send) -> None:
@@ -66,7 +66,7 @@ class ScriptedAgent:
             return await serving.answer(send, 200 if found else 404, card)
         headers = {name.decode().lower(): value.decode("latin-1") for name, value in scope["headers"]}
         body = await serving.body_of(receive)
-        self.received.append(Received(headers, body))
+        self.received.append(ReceivedRequest(headers, body))
         return await self._rpc(headers, body, send)
 
     def card(self, base: str) -> JSONObject:
@@ -133,7 +133,7 @@ class ScriptedAgent:
         folded = _whole(task)
         return {"task": folded} if "status" in folded else {"message": folded}
 
-    async def _stream(self, request: Request) -> AsyncIterator[Frame]:
+    async def _stream(self, request: Request) -> AsyncIterator[ScriptedEvent]:
         if request.operation is operations.STREAM:
             task, seen = self._begin(request)
         else:
@@ -141,9 +141,9 @@ class ScriptedAgent:
             if task.is_terminal:
                 raise errors.protocol_error(errors.UNSUPPORTED_OPERATION, "The task has ended")
             seen = len(task.events)
-            yield Frame(seen, _spoken(request, {"task": _whole(task)}))
+            yield ScriptedEvent(seen, _spoken(request, {"task": _whole(task)}))
         async for number, event in task.follow(seen):
-            yield Frame(number, _spoken(request, event))
+            yield ScriptedEvent(number, _spoken(request, event))
 
     def _begin(self, request: Request) -> tuple[ScriptedTask, int]:
         """Set the script for a message to work; the task, and how many events it had before."""
@@ -182,11 +182,11 @@ def _spoken(request: Request, result: JSONObject) -> JSON:
 
 
 async def _send_stream(
-    request: Request, first: Frame, rest: AsyncIterator[Frame], send: serving.Send
+    request: Request, first: ScriptedEvent, rest: AsyncIterator[ScriptedEvent], send: serving.Send
 ) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
 
-    async def tell(frame: Frame) -> None:
+    async def tell(frame: ScriptedEvent) -> None:
         said = sse.frame(frame.number, envelopes.result_envelope(request.id, frame.result))
         await send({"type": "http.response.body", "body": said, "more_body": True})
 

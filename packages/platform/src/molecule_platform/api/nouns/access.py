@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import field
 
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import Body, NewBody, Query, Shape
+from molecule_platform.api.shapes import Body, NewBody, Query, Schema
 from molecule_platform.domain.authorisation import ANY, org_with
 
 
@@ -16,7 +16,7 @@ class CheckAccess(Body):
     target_id: str
 
 
-class Checked(Shape):
+class Checked(Schema):
     """Whether the call is allowed, by which rule, and why."""
 
     allowed: bool
@@ -31,7 +31,7 @@ class Explain(Query):
     target: str
 
 
-class Party(Shape):
+class Party(Schema):
     """One side of a call, with the names from its root down to it."""
 
     id: str
@@ -39,7 +39,7 @@ class Party(Shape):
     path: list[str]
 
 
-class Step(Shape):
+class Step(Schema):
     """One rule, and whether it decided."""
 
     rule: str
@@ -47,7 +47,7 @@ class Step(Shape):
     detail: str
 
 
-class Explained(Shape):
+class Explained(Schema):
     """Each rule in order with its verdict, and what would change it."""
 
     allowed: bool
@@ -70,7 +70,7 @@ class NewGrant(NewBody):
     bidirectional: bool = False
 
 
-class Grant(Shape):
+class Grant(Schema):
     """A way that the tree alone would not allow."""
 
     id: str
@@ -83,7 +83,7 @@ class Grant(Shape):
     created_at: str
 
 
-class GrantRevoked(Shape):
+class GrantRevoked(Schema):
     """It has ended."""
 
     status: str

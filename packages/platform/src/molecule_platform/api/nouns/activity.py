@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import Body, Query, Shape
+from molecule_platform.api.shapes import Body, Query, Schema
 from molecule_platform.domain.authorisation import org_with, self_with
 
 
@@ -23,7 +23,7 @@ class ListActivity(Query):
     compat: str | None = None
 
 
-class ActivityRow(Shape):
+class ActivityRow(Schema):
     """One row, with the members of both generations of clients."""
 
     id: str
@@ -82,7 +82,7 @@ class Notify(Body):
     type: str | None = None
 
 
-class Sent(Shape):
+class Sent(Schema):
     """The row that keeps it."""
 
     status: str

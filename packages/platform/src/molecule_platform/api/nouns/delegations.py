@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from molecule_platform.api.route import EVENT_STREAM, Route
-from molecule_platform.api.shapes import Body, NewBody, Query, Shape
+from molecule_platform.api.shapes import Body, NewBody, Query, Schema
 from molecule_platform.domain.authorisation import org_with, peer_with, self_with
 from molecule_platform.domain.correspondence import READERS, STEERERS
 
@@ -43,7 +43,7 @@ class NewDelegation(DelegateTask, forbid_unknown_fields=True):
     """The same, and nothing else."""
 
 
-class Delegated(Shape):
+class Delegated(Schema):
     """The work is accepted, or was before."""
 
     delegation_id: str
@@ -63,7 +63,7 @@ class RecordDelegation(Body):
     delegation_id: str
 
 
-class Recorded(Shape):
+class Recorded(Schema):
     """The platform keeps track of it."""
 
     delegation_id: str
@@ -87,7 +87,7 @@ class ListDelegations(Query):
     cursor: str | None = None
 
 
-class DelegationRow(Shape):
+class DelegationRow(Schema):
     """One delegation of a list."""
 
     id: str
@@ -112,7 +112,7 @@ class AwaitDelegation(Query):
     wait: Wait = 0
 
 
-class Delegation(Shape):
+class Delegation(Schema):
     """All there is to know of a delegation, with its full result."""
 
     delegation_id: str
@@ -167,7 +167,7 @@ class ShowEvidence(NewBody):
     note: str | None = None
 
 
-class EvidenceShown(Shape):
+class EvidenceShown(Schema):
     """It is kept."""
 
     evidence_id: str

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from molecule_platform.api.route import EVENT_STREAM, Route
-from molecule_platform.api.shapes import Nothing, Query, Shape
+from molecule_platform.api.shapes import EmptyBody, Query, Schema
 from molecule_platform.domain.authorisation import ANY, org_with, self_with, workspace_with
 
 
@@ -31,7 +31,7 @@ class FollowEvents(FollowOne):
     workspace_id: str | None = None
 
 
-class EventRow(Shape):
+class EventRow(Schema):
     """One entry of the log."""
 
     id: str
@@ -41,7 +41,7 @@ class EventRow(Shape):
     created_at: str
 
 
-class Ticket(Shape):
+class Ticket(Schema):
     """Opens one stream, as whoever asked for it."""
 
     ticket: str
@@ -110,7 +110,7 @@ ROUTES = (
         "/auth/ticket",
         (ANY,),
         "A ticket that opens one stream within a minute, for browsers.",
-        Nothing,
+        EmptyBody,
         reply=Ticket,
         status=(201,),
         creates=True,

@@ -6,7 +6,7 @@ from msgspec import Meta, Struct, field
 
 from molecule_platform.api.nouns.messages import MessageRow, Wait
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import NewBody, Query, Shape
+from molecule_platform.api.shapes import NewBody, Query, Schema
 from molecule_platform.domain.authorisation import org_with, self_with
 
 Kind = Literal["message", "reply", "delegation", "delegation_result", "schedule", "channel", "system"]
@@ -23,7 +23,7 @@ class PeekInbox(Query):
     status: Literal["open", "dead"] = "open"
 
 
-class Mail(Shape):
+class Mail(Schema):
     """Messages with what an agent needs to handle them, and how many more there are."""
 
     messages: list[dict[str, Any]]
@@ -104,7 +104,7 @@ class ExtendLease(NewBody):
     seconds: float = 60
 
 
-class Extended(Shape):
+class Extended(Schema):
     """Until when the lease holds now, and whether the sender wants it to end."""
 
     expires_at: str
@@ -122,21 +122,21 @@ class ReportProgress(NewBody):
     metadata: dict[str, Any] | None = None
 
 
-class Reported(Shape):
+class Reported(Schema):
     """The number of the newest event of the task, and whether the sender wants the work to end."""
 
     seq: int
     cancel_requested: bool
 
 
-class Answered(Shape):
+class Answered(Schema):
     """The message has its outcome."""
 
     status: str
     message_id: str
 
 
-class Failed(Shape):
+class Failed(Schema):
     """Where the message stands after a failed attempt."""
 
     status: str
@@ -144,7 +144,7 @@ class Failed(Shape):
     next_attempt_at: str | None
 
 
-class Released(Shape):
+class Released(Schema):
     """Where the message stands after it was given back, and how often that has happened."""
 
     status: str
@@ -152,7 +152,7 @@ class Released(Shape):
     next_attempt_at: str | None
 
 
-def _inbox(name: str, verb: str, body: type[NewBody], reply: type[Shape], summary: str) -> Route:
+def _inbox(name: str, verb: str, body: type[NewBody], reply: type[Schema], summary: str) -> Route:
     path = f"/workspaces/{{id}}/inbox/{{message_id}}/{verb}"
     # Evidence may come too late for its delegation, or be too much of it.
     evidence = ("conflict", "state-conflict") if body is AnswerMessage else ()

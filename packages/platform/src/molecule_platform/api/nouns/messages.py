@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from molecule_platform.api.route import EVENT_STREAM, Route
-from molecule_platform.api.shapes import NewBody, Query, RpcEnvelope, Shape
+from molecule_platform.api.shapes import NewBody, Query, RpcEnvelope, Schema
 from molecule_platform.domain.authorisation import org_with, peer_with, self_with
 from molecule_platform.domain.correspondence import READERS, STEERERS
 
@@ -19,7 +19,7 @@ class AwaitMessage(Query):
     include: Literal["history"] | None = None
 
 
-class ConversationTurn(Shape):
+class ConversationTurn(Schema):
     """What was said earlier in the conversation: by the one who asks (`user`), or by the agent."""
 
     role: Literal["user", "agent"]
@@ -28,7 +28,7 @@ class ConversationTurn(Shape):
     at: str
 
 
-class MessageRow(Shape):
+class MessageRow(Schema):
     """A message and, once it has one, its outcome."""
 
     id: str
@@ -60,7 +60,7 @@ class MessageRow(Shape):
     history: list[ConversationTurn] | UnsetType = UNSET
 
 
-class TreeMessage(Shape):
+class TreeMessage(Schema):
     """A message in the tree of those who asked each other; `error` says why it failed."""
 
     id: str
@@ -81,7 +81,7 @@ class TreeMessage(Shape):
     error: dict[str, Any] | None
 
 
-class MessageTree(Shape):
+class MessageTree(Schema):
     """What a message was sent for, up to the first one, and everything sent below that; parents first."""
 
     root: str
@@ -108,7 +108,7 @@ class ListMessages(Query):
     cursor: str | None = None
 
 
-class MessagePage(Shape):
+class MessagePage(Schema):
     """A page of messages."""
 
     messages: list[MessageRow]

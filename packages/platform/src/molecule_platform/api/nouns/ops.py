@@ -5,18 +5,18 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import Shape
+from molecule_platform.api.shapes import Schema
 from molecule_platform.domain.authorisation import ANY, PUBLIC, org_with
 
 
-class Health(Shape):
+class Health(Schema):
     """The process is up."""
 
     status: str
     version: str
 
 
-class Checks(Shape):
+class Checks(Schema):
     """What readiness looks at: each `ok` or `failed`."""
 
     storage: str
@@ -24,14 +24,14 @@ class Checks(Shape):
     migrations: str
 
 
-class Readiness(Shape):
+class Readiness(Schema):
     """Whether the process can serve: `ready` or `not_ready`."""
 
     status: str
     checks: Checks
 
 
-class Version(Shape):
+class Version(Schema):
     """What this platform speaks and has."""
 
     version: str
@@ -40,7 +40,7 @@ class Version(Shape):
     features: list[str]
 
 
-class PublicKey(Shape):
+class PublicKey(Schema):
     """A JWK; `y` is there where the curve has one."""
 
     kty: str
@@ -52,14 +52,14 @@ class PublicKey(Shape):
     y: str | UnsetType = UNSET
 
 
-class KeySet(Shape):
+class KeySet(Schema):
     """The platform's public keys, and how it names itself in what it signs."""
 
     issuer: str
     keys: list[PublicKey]
 
 
-class RotatedKeys(Shape):
+class RotatedKeys(Schema):
     """The new keys by algorithm, from when on they sign, and those before."""
 
     status: str
@@ -68,7 +68,7 @@ class RotatedKeys(Shape):
     retired: list[str]
 
 
-class Subsystem(Shape):
+class Subsystem(Schema):
     """One loop of the house."""
 
     last_tick_at: str | None
@@ -77,13 +77,13 @@ class Subsystem(Shape):
     ok: bool
 
 
-class Liveness(Shape):
+class Liveness(Schema):
     """Every loop of the house, by name."""
 
     subsystems: dict[str, Subsystem]
 
 
-def _watch(name: str, path: str, summary: str, reply: type[Shape], *status: int) -> Route:
+def _watch(name: str, path: str, summary: str, reply: type[Schema], *status: int) -> Route:
     """What balancers ask all day."""
     return Route(
         name, "GET", path, (PUBLIC,), summary, reply=reply, status=status, unlimited=True, quiet=True

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from molecule_platform.api.limits import Rate
+from molecule_platform.api.limits import RateLimit
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import NewBody, Nothing, Query, Shape
+from molecule_platform.api.shapes import EmptyBody, NewBody, Query, Schema
 from molecule_platform.domain.authorisation import ANY, PUBLIC, org_with
 
 
@@ -32,7 +32,7 @@ class LoginLink(Query):
     code: str = ""
 
 
-class SignedIn(Shape):
+class SignedIn(Schema):
     """Who signed in."""
 
     user: str
@@ -41,7 +41,7 @@ class SignedIn(Shape):
     csrf_token: str
 
 
-class LoginCode(Shape):
+class LoginCode(Schema):
     """A link that signs somebody in once."""
 
     code: str
@@ -49,7 +49,7 @@ class LoginCode(Shape):
     expires_at: str
 
 
-class Session(Shape):
+class Session(Schema):
     """Who a credential is."""
 
     principal: str
@@ -84,7 +84,7 @@ class UserChange(NewBody):
     platform_admin: bool | None = None
 
 
-class User(Shape):
+class User(Schema):
     """Somebody in the organisation; administrators also see who administers the platform."""
 
     name: str
@@ -109,7 +109,7 @@ class OrgChange(NewBody):
     slug: str | None = None
 
 
-class Org(Shape):
+class Org(Schema):
     """An organisation."""
 
     id: str
@@ -149,7 +149,7 @@ ROUTES = (
             "csrf",
             "unsupported-media-type",
         ),
-        rate=Rate(10, 60, 10),
+        rate=RateLimit(10, 60, 10),
     ),
     Route(
         "login.code",
@@ -164,7 +164,7 @@ ROUTES = (
         creates=True,
     ),
     Route("login.session", "GET", "/auth/session", (ANY,), "Who this credential is.", reply=Session),
-    Route("login.out", "POST", "/auth/logout", (ANY,), "End the session.", Nothing, status=(204,)),
+    Route("login.out", "POST", "/auth/logout", (ANY,), "End the session.", EmptyBody, status=(204,)),
     Route(
         "user.list",
         "GET",

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import Body, NewBody, Query, Shape
+from molecule_platform.api.shapes import Body, NewBody, Query, Schema
 from molecule_platform.domain.authorisation import ANY, org_with, self_with
 
 
@@ -15,7 +15,7 @@ class ListPlugins(Query):
     runtime: str | None = None
 
 
-class Offered(Shape):
+class Offered(Schema):
     """A plugin that the platform offers. Without `runtimes` it suits any."""
 
     name: str
@@ -40,7 +40,7 @@ class Installed(Offered):
     supported_on_runtime: bool
 
 
-class Sources(Shape):
+class Sources(Schema):
     """Where plugins may come from."""
 
     schemes: list[str]
@@ -52,7 +52,7 @@ class CheckRuntime(Query):
     runtime: str
 
 
-class Compatibility(Shape):
+class Compatibility(Schema):
     """What a workspace has, split by whether it works on a runtime."""
 
     target_runtime: str
@@ -70,7 +70,7 @@ class InstallPlugin(Body):
     allow_signer_change: bool = False
 
 
-class InstalledNow(Shape):
+class InstalledNow(Schema):
     """The plugin is in its place, or written down for an agent that installs by itself."""
 
     status: str
@@ -83,7 +83,7 @@ class InstalledNow(Shape):
     matched: str | UnsetType = UNSET
 
 
-class Uninstalled(Shape):
+class Uninstalled(Schema):
     """The plugin is gone but for what its user changed."""
 
     status: str
@@ -104,7 +104,7 @@ class PutAllowlist(Body):
     enabled_by: Any = None
 
 
-class Allowlist(Shape):
+class Allowlist(Schema):
     """What an organisation allows; an empty list is everything."""
 
     org_id: str
@@ -126,7 +126,7 @@ class PutKeys(NewBody):
     keys: list[Publisher]
 
 
-class KeyRow(Shape):
+class KeyRow(Schema):
     """A key that an organisation trusts."""
 
     key: str
@@ -134,7 +134,7 @@ class KeyRow(Shape):
     allow: list[str]
 
 
-class Keys(Shape):
+class Keys(Schema):
     """The keys that an organisation trusts."""
 
     keys: list[KeyRow]
@@ -173,7 +173,7 @@ class PutRevocations(NewBody):
     plugins: list[RevokedPlugin] = []
 
 
-class Revocations(Shape):
+class Revocations(Schema):
     """What nobody may install any more. The version only grows."""
 
     version: int

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import Body, Query, Shape
+from molecule_platform.api.shapes import Body, Query, Schema
 from molecule_platform.domain.authorisation import PUBLIC, org_with, peer_with, self_with, workspace_with
 
 
@@ -24,7 +24,7 @@ class Register(Body):
     replaces_worker: str | None = None
 
 
-class Registered(Shape):
+class Registered(Schema):
     """What registering led to; the token and its recovery secret are shown once, when minted."""
 
     status: str
@@ -50,7 +50,7 @@ class Heartbeat(Body):
     runtime_metadata: dict[str, Any] | None = None
 
 
-class Heard(Shape):
+class HeartbeatReply(Schema):
     """What the platform thinks of the agent."""
 
     status: str
@@ -67,14 +67,14 @@ class UpdateCard(Body):
     agent_card: dict[str, Any]
 
 
-class Updated(Shape):
+class Updated(Schema):
     """It is kept."""
 
     status: str
     card_signature: str | UnsetType = UNSET
 
 
-class Discovered(Shape):
+class Discovered(Schema):
     """Where a workspace is reached."""
 
     id: str
@@ -96,7 +96,7 @@ class FindPeers(Query):
     cursor: str | None = None
 
 
-class Peer(Shape):
+class Peer(Schema):
     """A workspace that another one may call."""
 
     id: str
@@ -127,7 +127,7 @@ class FindAgents(Query):
     cursor: str | None = None
 
 
-class Agent(Shape):
+class Agent(Schema):
     """An agent that fits, and how well."""
 
     id: str
@@ -139,7 +139,7 @@ class Agent(Shape):
     score: int
 
 
-class UnreadableCard(Shape):
+class UnreadableCard(Schema):
     """An agent whose card no search can read."""
 
     id: str
@@ -147,7 +147,7 @@ class UnreadableCard(Shape):
     problem: str
 
 
-class Agents(Shape):
+class Agents(Schema):
     """A page of agents, the best first."""
 
     agents: list[Agent]
@@ -190,7 +190,7 @@ ROUTES = (
         (self_with("ws.runtime"),),
         "Say that the agent lives, how busy and how well it is.",
         Heartbeat,
-        reply=Heard,
+        reply=HeartbeatReply,
         refusals=("workspace-not-found", "workspace-removed", "state-conflict"),
         admits_itself=True,
         tells_removed=True,

@@ -3,7 +3,7 @@
 from msgspec import UNSET, UnsetType
 
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import Body, Shape
+from molecule_platform.api.shapes import Body, Schema
 from molecule_platform.domain.authorisation import Who, org_with, self_with
 
 
@@ -14,7 +14,7 @@ class PutSecret(Body):
     value: str
 
 
-class SecretRow(Shape):
+class SecretRow(Schema):
     """A key that holds a value, never the value."""
 
     key: str
@@ -24,7 +24,7 @@ class SecretRow(Shape):
     updated_at: str
 
 
-class Saved(Shape):
+class Saved(Schema):
     """The value is kept."""
 
     status: str
@@ -32,7 +32,7 @@ class Saved(Shape):
     needs_restart: bool
 
 
-class Deleted(Shape):
+class Deleted(Schema):
     """The value is forgotten."""
 
     status: str
@@ -45,21 +45,21 @@ class ChooseModel(Body):
     model: str
 
 
-class Model(Shape):
+class Model(Schema):
     """The model that was chosen, and whether it was."""
 
     model: str
     source: str
 
 
-class Chosen(Shape):
+class Chosen(Schema):
     """The model is kept, or the default holds again."""
 
     status: str
     model: str | UnsetType = UNSET
 
 
-class Rotated(Shape):
+class Rotated(Schema):
     """The key in use now, how many rows were sealed again, and which ones no key here can open."""
 
     status: str

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from molecule_platform.api.limits import Rate
+from molecule_platform.api.limits import RateLimit
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import Body, NewBody, Query, Shape
+from molecule_platform.api.shapes import Body, NewBody, Query, Schema
 from molecule_platform.domain.authorisation import org_with, self_with
 
 
@@ -38,7 +38,7 @@ class ListTokens(Query):
     offset: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
 
 
-class TokenRow(Shape):
+class TokenRow(Schema):
     """A living token; never the token itself."""
 
     id: str
@@ -52,14 +52,14 @@ class TokenRow(Shape):
     org_id: str | UnsetType = UNSET
 
 
-class TokenList(Shape):
+class TokenList(Schema):
     """Living tokens, and how many there are."""
 
     tokens: list[TokenRow]
     count: int
 
 
-class Minted(Shape):
+class Minted(Schema):
     """A new token, shown this once."""
 
     auth_token: str
@@ -71,7 +71,7 @@ class Minted(Shape):
     message: str
 
 
-class OrgMinted(Shape):
+class OrgMinted(Schema):
     """A new token of the organisation, shown this once."""
 
     id: str
@@ -83,13 +83,13 @@ class OrgMinted(Shape):
     warning: str
 
 
-class TokenRevoked(Shape):
+class TokenRevoked(Schema):
     """It has ended."""
 
     status: str
 
 
-class OrgTokenRevoked(Shape):
+class OrgTokenRevoked(Schema):
     """The id of the token that has ended."""
 
     revoked: str
@@ -171,7 +171,7 @@ ROUTES = (
         reply=OrgMinted,
         refusals=("token-limit", "not-found"),
         creates=True,
-        rate=Rate(10, 3600, 10),
+        rate=RateLimit(10, 3600, 10),
     ),
     Route(
         "org-token.delete",

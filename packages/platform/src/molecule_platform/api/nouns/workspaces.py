@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from molecule_platform.api.route import Route
-from molecule_platform.api.shapes import Body, NewBody, Query, Shape
+from molecule_platform.api.shapes import Body, NewBody, Query, Schema
 from molecule_platform.domain.authorisation import org_with, peer_with, self_with, workspace_with
 
 
@@ -62,7 +62,7 @@ class ChangeWorkspace(Body):
     budget_limit: Any | UnsetType = UNSET
 
 
-class WorkspaceChanged(Shape):
+class WorkspaceChanged(Schema):
     """The changes are made; some reach the agent only when it restarts."""
 
     status: str
@@ -90,7 +90,7 @@ class RestartQuery(Query):
     reset: bool = False
 
 
-class WorkspaceRestarted(Shape):
+class WorkspaceRestarted(Schema):
     """What happens now; an external agent is asked to restart itself."""
 
     status: str
@@ -105,13 +105,13 @@ class HibernateQuery(Query):
     force: bool = False
 
 
-class WorkspaceStatus(Shape):
+class WorkspaceStatus(Schema):
     """The status of the workspace now."""
 
     status: str
 
 
-class Connection(Shape):
+class Connection(Schema):
     """Everything an agent's author copies to connect; shown once."""
 
     workspace_id: str
@@ -126,7 +126,7 @@ class Connection(Shape):
     claude_code_channel_snippet: str
 
 
-class WorkspaceCreated(Shape):
+class WorkspaceCreated(Schema):
     """A new workspace; an external one comes with what its agent needs."""
 
     id: str
@@ -137,7 +137,7 @@ class WorkspaceCreated(Shape):
     workspace_access: str | UnsetType = UNSET
 
 
-class PeerRow(Shape):
+class PeerRow(Schema):
     """A workspace as its peers see it."""
 
     id: str
@@ -202,14 +202,14 @@ class DeleteWorkspace(Query):
     purge: bool = False
 
 
-class Removed(Shape):
+class Removed(Schema):
     """What a removal took along."""
 
     status: str
     cascade_deleted: int
 
 
-class State(Shape):
+class State(Schema):
     """Whether the agent should go on."""
 
     workspace_id: str
@@ -220,14 +220,14 @@ class State(Shape):
     needs_restart: bool
 
 
-class Paused(Shape):
+class Paused(Schema):
     """How many were paused."""
 
     status: str
     paused_count: int
 
 
-class Resumed(Shape):
+class Resumed(Schema):
     """How many go on."""
 
     status: str
@@ -240,7 +240,7 @@ class NewEnrolment(NewBody):
     ttl_seconds: int = 3600
 
 
-class Enrolment(Shape):
+class Enrolment(Schema):
     """A single-use token for a replaced machine."""
 
     enrolment_token: str

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from functools import partial
 
 from molecule_platform.api import bodies
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns.a2a import BINDINGS, SENDERS
 from molecule_platform.domain import authorisation
 from molecule_platform.domain.correspondence import ANSWERERS
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import Message
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.gateway.doors import asks, outcomes
-from molecule_platform.gateway.doors.asks import Ask
-from molecule_platform.gateway.doors.framing import Framing, Headers
-from molecule_platform.gateway.doors.outcomes import PlatformFraming
-from molecule_platform.gateway.doors.sending import REPLAYED, Sending
-from molecule_platform.gateway.doors.task_operations import TaskOperations
+from molecule_platform.gateway.doors.asks import A2ACall
+from molecule_platform.gateway.doors.framing import A2AResponseWriter, Headers
+from molecule_platform.gateway.doors.outcomes import PlatformResponseWriter
+from molecule_platform.gateway.doors.sending import REPLAYED, SendHandler
+from molecule_platform.gateway.doors.task_operations import A2ATaskHandlers
 from molecule_platform.services import replies
-from molecule_platform.services.authority import Authority
-from molecule_platform.services.relaying import Relaying
+from molecule_platform.services.authority import Authorizer
+from molecule_platform.services.relaying import PassthroughService
 from molecule_platform.services.replies import Replies
-from molecule_platform.services.submissions import Submission
+from molecule_platform.services.submissions import NewMessage
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import operations
 from molecule_wire.a2a.envelopes import Request
@@ -37,14 +37,14 @@ from molecule_wire.jsonlimits import JSONLimits
 
 
 @dataclass(frozen=True)
-class A2aDoor:
+class A2AHandlers:
     """Serves POST /workspaces/{id}/a2a, and /agents/{id} with everything of A2A below it."""
 
-    authority: Authority
-    sending: Sending
-    operations: TaskOperations
+    authority: Authorizer
+    sending: SendHandler
+    operations: A2ATaskHandlers
     replies: Replies
-    relaying: Relaying
+    relaying: PassthroughService
     blocking_seconds: float
     json_limits: JSONLimits
 
@@ -52,17 +52,17 @@ class A2aDoor:
         """The handlers by route."""
         return {"a2a": self.platform, "agent.rpc": self.rpc, "agent.rest": self.rest}
 
-    async def platform(self, call: Call) -> Reply:
+    async def platform(self, call: Call) -> Response:
         """One JSON-RPC request at the platform's path."""
         read = partial(requests.json_rpc, call.raw, call.headers, asks.query(call), lenient=True)
         return await self._answer(call, read, lenient=True)
 
-    async def rpc(self, call: Call) -> Reply:
+    async def rpc(self, call: Call) -> Response:
         """One JSON-RPC request."""
         read = partial(requests.json_rpc, call.raw, call.headers, asks.query(call))
         return await self._answer(call, read)
 
-    async def rest(self, call: Call) -> Reply:
+    async def rest(self, call: Call) -> Response:
         """One request of the HTTP+JSON binding."""
         bound = BINDINGS[call.route.method, call.route.path]
         path = RestPath(bound.operation, bound.dialect, call.path)
@@ -76,9 +76,9 @@ class A2aDoor:
         binding: RestBinding | None = None,
         *,
         lenient: bool = False,
-    ) -> Reply:
+    ) -> Response:
         """Read a request and do what it asks; whatever goes wrong comes back as the caller reads it."""
-        framed = PlatformFraming if lenient else Framing
+        framed = PlatformResponseWriter if lenient else A2AResponseWriter
         framing, operation = None if binding is None else framed(binding), None
         try:
             invocation = await asks.read(self.authority, call, read)
@@ -87,11 +87,13 @@ class A2aDoor:
         except A2AError as problem:
             framing = framing or framed(JsonRpcBinding(problem.rpc_id, "1.0"))
             return framing.problem(problem, call.request_id, operation)
-        except Refusal as refusal:
+        except ApiError as refusal:
             framing = framing or framed(JsonRpcBinding(None, "1.0"))
             return framing.refusal(refusal, call.request_id)
 
-    async def _perform(self, call: Call, invocation: Invocation, framing: Framing, lenient: bool) -> Reply:
+    async def _perform(
+        self, call: Call, invocation: Invocation, framing: A2AResponseWriter, lenient: bool
+    ) -> Response:
         request = invocation.request
         if request.message is not None:
             bodies.check_parts(request.message.get("parts"), self.json_limits)
@@ -99,12 +101,12 @@ class A2aDoor:
             return await self._reply(call, request, framing)
         if lenient and request.operation is None:
             return await self._relay(call, request, framing)
-        ask = await asks.ask_of(self.authority, call, invocation, framing)
+        ask = await asks.read_call(self.authority, call, invocation, framing)
         if request.operation in SENDS:
             return await self._send(ask, lenient)
         return await self.operations.serve(ask)
 
-    async def _send(self, ask: Ask, lenient: bool) -> Reply:
+    async def _send(self, ask: A2ACall, lenient: bool) -> Response:
         hold = self.blocking_seconds
         if lenient:
             hold = self.sending.delivery.limits.hold_seconds if ask.workspace.status in ALIVE else None
@@ -114,7 +116,7 @@ class A2aDoor:
         if streams and not is_async:
             # Before the message is accepted: a refused request must leave no message behind.
             ask.call.open_stream(ask.workspace.id)
-        wishes = asks.wishes(ask.call, ask.request, None if streams else hold)
+        wishes = asks.send_options(ask.call, ask.request, None if streams else hold)
         submission = await self.sending.submission(ask, wishes, by_reference=lenient)
         if streams and not is_async:
             return await self.sending.stream(ask, submission)
@@ -122,7 +124,7 @@ class A2aDoor:
         headers = (*ask.echoed, *(REPLAYED if receipt.replayed else ()))
         return await (self._tell_leniently if lenient else self._tell)(ask, message, headers)
 
-    async def _tell(self, ask: Ask, message: Message, headers: Headers) -> Reply:
+    async def _tell(self, ask: A2ACall, message: Message, headers: Headers) -> Response:
         if not message.is_open:
             return ask.framing.reply(await self.sending.ended_task(ask, message), headers)
         _, task = await self.sending.delivery.show(message.id)
@@ -130,40 +132,40 @@ class A2aDoor:
 
     # At the platform's path
 
-    async def _reply(self, call: Call, request: Request, framing: Framing) -> Reply:
+    async def _reply(self, call: Call, request: Request, framing: A2AResponseWriter) -> Response:
         authorisation.permit(call.principal, ANSWERERS, None, None)
         target = await self.authority.same_org(call.principal, call.path["id"])
-        submission = Submission(
+        submission = NewMessage(
             call.principal,
             target,
             request,
-            traceparent=call.arrival.traceparent,
-            begins_trace=call.arrival.begins_trace,
+            traceparent=call.request.traceparent,
+            begins_trace=call.request.begins_trace,
         )
         names = replies.names_of(request, call.headers.get("x-molecule-in-reply-to"))
         replied = await self.replies.reply(submission, names)
         result: JSON = {"settled": replied.settled, "message_id": replied.message_id}
         return framing.reply(jsontext.encode(result), REPLAYED if replied.replayed else ())
 
-    async def _relay(self, call: Call, request: Request, framing: Framing) -> Reply:
+    async def _relay(self, call: Call, request: Request, framing: A2AResponseWriter) -> Response:
         """A method that A2A does not know is for the agent to know, if the caller may send to it."""
-        admission = await self.authority.admit(call.principal, SENDERS, call.path["id"], to_send=True)
+        admission = await self.authority.authorize(call.principal, SENDERS, call.path["id"], to_send=True)
         assert admission.workspace is not None
         delivery = self.sending.delivery
         hold = delivery.limits.hold_seconds
-        submission = Submission(
+        submission = NewMessage(
             call.principal,
             admission.workspace,
             request,
-            timeout_seconds=asks.wishes(call, request, hold).timeout_seconds or max(1, int(hold)),
-            traceparent=call.arrival.traceparent,
+            timeout_seconds=asks.send_options(call, request, hold).timeout_seconds or max(1, int(hold)),
+            traceparent=call.request.traceparent,
             request_id=call.request_id,
             repeat_by_reference=False,
         )
-        asked, target = await delivery.draft(submission)
+        asked, target = await delivery.preview(submission)
         return framing.reply(await self.relaying.relay(asked, target))
 
-    async def _tell_leniently(self, ask: Ask, message: Message, headers: Headers) -> Reply:
+    async def _tell_leniently(self, ask: A2ACall, message: Message, headers: Headers) -> Response:
         headers = (*headers, ("x-molecule-message-id", message.id))
         if not message.is_open:
             return outcomes.ended(ask, message, headers)

@@ -4,23 +4,23 @@ from datetime import datetime
 
 import msgspec
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import activity as shapes
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.ports.activity import ActivityFilter
-from molecule_platform.services.activity import Activity, Reading
-from molecule_platform.services.logbook import Entry, Logbook
+from molecule_platform.services.activity import ActivityPolling, PollResult
+from molecule_platform.services.logbook import ActivityEntry, ActivityWriter
 from molecule_platform.services.replies import Replies
 from molecule_wire import ids, times
 
 _OUR_CLIENTS = "molecule-ai"
 
 
-class ActivityDoors:
+class ActivityHandlers:
     """Serves /workspaces/{id}/activity and /notify."""
 
-    def __init__(self, activity: Activity, replies: Replies, logbook: Logbook) -> None:
+    def __init__(self, activity: ActivityPolling, replies: Replies, logbook: ActivityWriter) -> None:
         self._activity = activity
         self._replies = replies
         self._logbook = logbook
@@ -29,10 +29,10 @@ class ActivityDoors:
         """The handlers by route."""
         return {"activity.list": self.read, "activity.log": self.log, "activity.notify": self.notify}
 
-    async def read(self, call: Call) -> Reply:
+    async def read(self, call: Call) -> Response:
         """Rows of the log; a workspace that reads its own mail thereby receives it."""
         own = call.principal.workspace_id == call.workspace.id
-        asked: shapes.ListActivity = call.asked
+        asked: shapes.ListActivity = call.query_params
         wanted = ActivityFilter(
             activity_type=asked.type,
             source=asked.source,
@@ -40,7 +40,7 @@ class ActivityDoors:
             before=_time(asked.before_ts),
             limit=asked.limit,
         )
-        reading = Reading(
+        reading = PollResult(
             workspace=call.workspace,
             wanted=wanted,
             base_url=call.base_url,
@@ -50,16 +50,16 @@ class ActivityDoors:
             original_client=asked.compat == "1" or _is_original_client(call),
         )
         waits = reading.since_id is not None or reading.receives
-        return Reply(await self._activity.read(reading, asked.wait if waits else 0))
+        return Response(await self._activity.read(reading, asked.wait if waits else 0))
 
-    async def log(self, call: Call) -> Reply:
+    async def log(self, call: Call) -> Response:
         """Keep what an agent says that it did."""
         body: shapes.LogActivity = call.body
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
-        row_id = await self._logbook.log(call.workspace, Entry(**given))
-        return Reply({"status": "logged", "id": row_id})
+        row_id = await self._logbook.log(call.workspace, ActivityEntry(**given))
+        return Response({"status": "logged", "id": row_id})
 
-    async def notify(self, call: Call) -> Reply:
+    async def notify(self, call: Call) -> Response:
         """Tell the people of the organisation something."""
         body: shapes.Notify = call.body
         if not body.message.strip():
@@ -67,7 +67,7 @@ class ActivityDoors:
         named = call.headers.get("x-molecule-in-reply-to")
         attached = [msgspec.to_builtins(one) for one in body.attachments or []]
         row_id = await self._replies.notify(call.workspace, body.message, attached, body.type, named)
-        return Reply({"status": "sent", "id": row_id})
+        return Response({"status": "sent", "id": row_id})
 
 
 def _is_original_client(call: Call) -> bool:
@@ -85,5 +85,5 @@ def _time(given: str | None) -> datetime | None:
 
 def _workspace_id(given: str | None) -> str | None:
     if given is not None and not ids.is_uuid(given):
-        raise Refusal("invalid-id", "peer_id is not a workspace id: it is a UUID")
+        raise ApiError("invalid-id", "peer_id is not a workspace id: it is a UUID")
     return None if given is None else given.lower()

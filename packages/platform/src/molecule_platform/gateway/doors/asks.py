@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Mapping
 
-from molecule_platform.api.bodies import aside
+from molecule_platform.api.bodies import run_in_thread_if_large
 from molecule_platform.api.calls import Call
 from molecule_platform.api.nouns.a2a import who_may
 from molecule_platform.domain.workspaces import Workspace, invalid
-from molecule_platform.gateway.doors.framing import Framing, Headers
-from molecule_platform.services.authority import Authority
-from molecule_platform.services.tasks import Asking
+from molecule_platform.gateway.doors.framing import A2AResponseWriter, Headers
+from molecule_platform.services.authority import Authorizer
+from molecule_platform.services.tasks import TaskQuery
 from molecule_wire.a2a import extensions
 from molecule_wire.a2a.envelopes import Request
 from molecule_wire.a2a.errors import A2AError
@@ -25,12 +25,12 @@ _WAIT = re.compile(r"wait=(\d{1,5})")
 
 
 @value
-class Ask:
+class A2ACall:
     """One operation that somebody asks for, and how it is answered."""
 
     call: Call
     invocation: Invocation
-    framing: Framing
+    framing: A2AResponseWriter
     workspace: Workspace
     extensions: tuple[str, ...] = ()
 
@@ -45,9 +45,9 @@ class Ask:
         return self.invocation.renderer
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> TaskQuery:
         """Who asks, and where."""
-        return Asking(self.call.principal, self.workspace, self.invocation.tenant)
+        return TaskQuery(self.call.principal, self.workspace, self.invocation.tenant)
 
     @property
     def echoed(self) -> Headers:
@@ -59,7 +59,7 @@ class Ask:
 
 
 @value
-class Wishes:
+class SendOptions:
     """What the headers of a send ask for."""
 
     hold_seconds: float
@@ -73,39 +73,41 @@ def query(call: Call) -> Mapping[str, str]:
     return {name: values[-1] for name, values in call.query.items()} if call.query else {}
 
 
-async def read(authority: Authority, call: Call, reading: Callable[[], Invocation]) -> Invocation:
+async def read(authority: Authorizer, call: Call, reading: Callable[[], Invocation]) -> Invocation:
     """Read a request, a large one beside the event loop. Raises A2AError.
 
     Whoever may not know of an agent is not told what is wrong with a request to it either.
     """
     try:
-        return await aside(len(call.raw), reading)
+        return await run_in_thread_if_large(len(call.raw), reading)
     except A2AError:
         await authority.same_org(call.principal, call.path["id"])
         raise
 
 
-async def ask_of(authority: Authority, call: Call, invocation: Invocation, framing: Framing) -> Ask:
+async def read_call(
+    authority: Authorizer, call: Call, invocation: Invocation, framing: A2AResponseWriter
+) -> A2ACall:
     """All that is known of an operation before it is done, for whoever may ask the agent for it.
 
     Which tasks it has for them is decided by each task.
     """
     operation = invocation.request.operation
-    admission = await authority.admit(
+    admission = await authority.authorize(
         call.principal, who_may(operation), call.path["id"], to_send=operation in SENDS
     )
     assert admission.workspace is not None
-    return Ask(call, invocation, framing, admission.workspace, extensions.asked(call.headers))
+    return A2ACall(call, invocation, framing, admission.workspace, extensions.asked(call.headers))
 
 
-def wishes(call: Call, request: Request, default_hold: float | None) -> Wishes:
+def send_options(call: Call, request: Request, default_hold: float | None) -> SendOptions:
     """What the headers of a send ask for; it waits for the default if they do not say, for None never."""
     headers = call.headers
     hold = _hold(headers.get("prefer", ""), request, default_hold)
     if _WISHED.isdisjoint(headers):
-        return Wishes(hold, None, None, never_queue=False)
+        return SendOptions(hold, None, None, never_queue=False)
     timeout = _timeout(headers.get("x-timeout"))
-    return Wishes(
+    return SendOptions(
         hold_seconds=min(hold, timeout or hold),
         timeout_seconds=timeout,
         idempotency_key=_key(headers.get("idempotency-key")),

@@ -2,19 +2,19 @@
 
 from email.utils import format_datetime
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.domain.cards import Form
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services import cards
-from molecule_platform.services.cards import Cards
+from molecule_platform.services.cards import CardService
 from molecule_wire.a2a import errors, rest, versions
 from molecule_wire.a2a.operations import Dialect
 
 
-class CardDoors:
+class CardHandlers:
     """Serves /agents/{id}/.well-known and the extended card over HTTP+JSON."""
 
-    def __init__(self, shown: Cards) -> None:
+    def __init__(self, shown: CardService) -> None:
         self._cards = shown
 
     def handlers(self) -> dict[str, Handler]:
@@ -26,7 +26,7 @@ class CardDoors:
             "card.extended-0.3": self.extended_0_3,
         }
 
-    async def show(self, call: Call) -> Reply:
+    async def show(self, call: Call) -> Response:
         """The card in the form that the request names; the merged one when it names none."""
         workspace = await self._cards.readable(call.caller, call.path["id"])
         try:
@@ -36,20 +36,20 @@ class CardDoors:
         page = self._cards.page(workspace, form, call.base_url)
         return _kept(call, workspace, page.body, page.etag)
 
-    async def original(self, call: Call) -> Reply:
+    async def original(self, call: Call) -> Response:
         """The card that the agent registered, for operators."""
         body = cards.original(call.workspace)
         return _kept(call, call.workspace, body, cards.etag_of(body), private=True)
 
-    async def extended(self, call: Call) -> Reply:
+    async def extended(self, call: Call) -> Response:
         """The whole card, in 1.0."""
         return self._extended(call, "1.0")
 
-    async def extended_0_3(self, call: Call) -> Reply:
+    async def extended_0_3(self, call: Call) -> Response:
         """The whole card, in 0.3."""
         return self._extended(call, "0.3")
 
-    def _extended(self, call: Call, dialect: Dialect) -> Reply:
+    def _extended(self, call: Call, dialect: Dialect) -> Response:
         try:
             versions.negotiate(_version(call), dialect, lenient=False)
         except errors.A2AError as error:
@@ -60,7 +60,7 @@ class CardDoors:
 
 
 def _version(call: Call) -> str:
-    return versions.named(call.headers.get("a2a-version"), call.arrival.first("A2A-Version"))
+    return versions.named(call.headers.get("a2a-version"), call.request.first("A2A-Version"))
 
 
 def _kept(
@@ -71,7 +71,7 @@ def _kept(
     *,
     private: bool = False,
     media: str = rest.JSON_MEDIA,
-) -> Reply:
+) -> Response:
     """A reply that can be kept for a minute, or word that the reader's copy is still right."""
     open_to_all = workspace.visibility == "public" and not private
     headers = (
@@ -82,8 +82,8 @@ def _kept(
     )
     kept = call.headers.get("if-none-match")
     if kept is not None and _names(kept, etag):
-        return Reply(None, 304, headers, media)
-    return Reply(body, 200, headers, media)
+        return Response(None, 304, headers, media)
+    return Response(body, 200, headers, media)
 
 
 def _names(header: str, etag: str) -> bool:
@@ -91,5 +91,5 @@ def _names(header: str, etag: str) -> bool:
     return header.strip() == "*" or any(tag.strip().removeprefix("W/") == etag for tag in header.split(","))
 
 
-def _refused(error: errors.A2AError) -> Reply:
-    return Reply(error.to_rest(), error.http_status)
+def _refused(error: errors.A2AError) -> Response:
+    return Response(error.to_rest(), error.http_status)

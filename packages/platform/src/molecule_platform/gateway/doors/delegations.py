@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import delegations as shapes
 from molecule_platform.api.route import EVENT_STREAM
 from molecule_platform.domain import events
@@ -19,14 +19,14 @@ from molecule_platform.gateway.doors.streams import (
     until_outage,
 )
 from molecule_platform.services import delegations
-from molecule_platform.services.delegated import DelegationDesk
-from molecule_platform.services.feed import Listener, StreamEnded
-from molecule_platform.services.followers import Followers
+from molecule_platform.services.delegated import DelegationService
+from molecule_platform.services.feed import FeedSubscriber, StreamEnded
+from molecule_platform.services.followers import EventSubscriptions
 
 _LAST = frozenset({delegations.COMPLETE, delegations.FAILED})
 
 
-class _OfDelegation(Listener):
+class _DelegationEvents(FeedSubscriber):
     """Listens to the events of one delegation, on the side where its reader stands."""
 
     def __init__(self, principal: Principal, delegation: Delegation) -> None:
@@ -44,7 +44,7 @@ class _OfDelegation(Listener):
 class DelegationStream:
     """Serves /delegations/{id}/events."""
 
-    def __init__(self, desk: DelegationDesk, followers: Followers) -> None:
+    def __init__(self, desk: DelegationService, followers: EventSubscriptions) -> None:
         self._desk = desk
         self._followers = followers
 
@@ -52,17 +52,17 @@ class DelegationStream:
         """The handlers by route."""
         return {"delegation.stream": self.follow}
 
-    async def follow(self, call: Call) -> Reply:
+    async def follow(self, call: Call) -> Response:
         """From its beginning, or from where the reader was."""
-        asked: shapes.FollowDelegation = call.asked
+        asked: shapes.FollowDelegation = call.query_params
         delegation = await self._desk.visible(call.principal, call.path["delegation_id"])
         resumed = call.headers.get("last-event-id") or asked.since
         after = delegation.seq if resumed is None else events.parse_id(resumed)
-        listener = _OfDelegation(call.principal, delegation)
+        listener = _DelegationEvents(call.principal, delegation)
         lines = until_outage(self._lines(listener, after, is_over=not delegation.is_open))
-        return Reply(headers=HEADERS, content_type=EVENT_STREAM, stream=lines)
+        return Response(headers=HEADERS, content_type=EVENT_STREAM, stream=lines)
 
-    async def _lines(self, listener: Listener, after: int, *, is_over: bool) -> AsyncGenerator[bytes]:
+    async def _lines(self, listener: FeedSubscriber, after: int, *, is_over: bool) -> AsyncGenerator[bytes]:
         async with self._followers.follow(listener, after) as follower:
             yield b"retry: %d\nid: %d\n\n" % (RETRY_MS, follower.position)
             try:

@@ -1,8 +1,8 @@
 """Replies of the gateway to callers of A2A: framed by the caller's binding, with the platform's refusals."""
 
 from molecule_platform.api import errors
-from molecule_platform.api.calls import Reply
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.api.calls import Response
+from molecule_platform.domain.refusals import ApiError
 from molecule_wire.a2a.errors import GATEWAY_DOMAIN, A2AError
 from molecule_wire.a2a.operations import Operation
 from molecule_wire.a2a.server.bindings import Binding, JsonRpcBinding
@@ -10,7 +10,7 @@ from molecule_wire.a2a.server.bindings import Binding, JsonRpcBinding
 Headers = tuple[tuple[str, str], ...]
 
 
-class Framing:
+class A2AResponseWriter:
     """The standard's own framing."""
 
     __slots__ = ("binding",)
@@ -18,17 +18,17 @@ class Framing:
     def __init__(self, binding: Binding) -> None:
         self.binding = binding
 
-    def reply(self, result: bytes, headers: Headers = ()) -> Reply:
+    def reply(self, result: bytes, headers: Headers = ()) -> Response:
         """A whole answer around a JSON text."""
         framed = self.binding.result(result)
-        return Reply(framed.body, framed.status, headers, framed.media)
+        return Response(framed.body, framed.status, headers, framed.media)
 
-    def problem(self, problem: A2AError, request_id: str, operation: Operation | None = None) -> Reply:
+    def problem(self, problem: A2AError, request_id: str, operation: Operation | None = None) -> Response:
         """An error instead of an answer."""
         framed = self.binding.error(traced(problem, request_id), operation)
-        return Reply(framed.body, framed.status, content_type=framed.media)
+        return Response(framed.body, framed.status, content_type=framed.media)
 
-    def refusal(self, refusal: Refusal, request_id: str) -> Reply:
+    def refusal(self, refusal: ApiError, request_id: str) -> Response:
         """A refusal of the platform, with its status."""
         if isinstance(self.binding, JsonRpcBinding):
             return errors.a2a_rpc(refusal, request_id, self.binding.rpc_id)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import inbox as shapes
 from molecule_platform.domain import messages, principals, results
 from molecule_platform.domain.messages import Message
@@ -10,10 +10,10 @@ from molecule_platform.domain.workspaces import invalid
 from molecule_platform.gateway.doors import inbox_bodies
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.mailbox import InboxFilter
-from molecule_platform.ports.measures import Measures
-from molecule_platform.services.inbox import Inbox, LeaseWish
+from molecule_platform.ports.measures import DeliveryMetrics
+from molecule_platform.services.inbox import InboxService, LeaseRequest
 from molecule_platform.services.inbox_progress import InboxProgress
-from molecule_platform.services.messages import Messages
+from molecule_platform.services.messages import MessageQueries
 from molecule_wire import errors, times
 from molecule_wire.jsonlimits import JSONLimits
 
@@ -24,15 +24,15 @@ DELAY_MOST = 3600.0
 ERROR_LONGEST = 4000
 
 
-class InboxDoors:
+class InboxHandlers:
     """Serves /workspaces/{id}/inbox and what is below it."""
 
     def __init__(
         self,
-        inbox: Inbox,
+        inbox: InboxService,
         progress: InboxProgress,
-        mail: Messages,
-        measures: Measures,
+        mail: MessageQueries,
+        measures: DeliveryMetrics,
         clock: Clock,
         limits: JSONLimits,
     ) -> None:
@@ -57,19 +57,21 @@ class InboxDoors:
             "inbox.redeliver": self.redeliver,
         }
 
-    async def peek(self, call: Call) -> Reply:
+    async def peek(self, call: Call) -> Response:
         """What is open, or dead, without any effect."""
-        asked: shapes.PeekInbox = call.asked
+        asked: shapes.PeekInbox = call.query_params
         caller = None if asked.peer_id is None else principals.workspace_principal(asked.peer_id.lower())
         wanted = InboxFilter(asked.status, asked.kind, caller, asked.context_id)
-        return Reply(await self._inbox.peek(call.workspace, call.base_url, asked.limit, asked.wait, wanted))
+        return Response(
+            await self._inbox.peek(call.workspace, call.base_url, asked.limit, asked.wait, wanted)
+        )
 
-    async def lease(self, call: Call) -> Reply:
+    async def lease(self, call: Call) -> Response:
         """Claim the next messages."""
         body: shapes.LeaseInbox = call.body
         _check_bounds("limit", body.limit, 1, LIMIT_MOST)
         _check_bounds("lease", body.lease, LEASE_SHORTEST, LEASE_LONGEST)
-        wish = LeaseWish(
+        wish = LeaseRequest(
             limit=body.limit,
             lease_seconds=body.lease,
             kinds=tuple(body.kinds),
@@ -81,7 +83,7 @@ class InboxDoors:
         wait = min(max(body.wait, 0.0), WAIT_MOST_SECONDS)
         mail = await self._inbox.lease(call.workspace, call.base_url, wish, wait, call.watch_caller())
         self._count_taken(mail["messages"])
-        return Reply(mail)
+        return Response(mail)
 
     def _count_taken(self, items: list[dict[str, Any]]) -> None:
         for item in items:
@@ -89,40 +91,40 @@ class InboxDoors:
                 waited = self._clock.now() - times.parse_time(item["created_at"])
                 self._measures.taken(max(waited.total_seconds(), 0.0))
 
-    async def extend(self, call: Call) -> Reply:
+    async def extend(self, call: Call) -> Response:
         """Keep a lease longer."""
         body: shapes.ExtendLease = call.body
         _check_bounds("seconds", body.seconds, 1, LEASE_LONGEST)
         message = await self._inbox.extend(call.workspace, _name(call), body.lease_token, body.seconds)
         assert message.lease_expires_at is not None
         until = times.format_time(message.lease_expires_at)
-        return Reply({"expires_at": until, "cancel_requested": message.cancel_requested})
+        return Response({"expires_at": until, "cancel_requested": message.cancel_requested})
 
-    async def progress(self, call: Call) -> Reply:
+    async def progress(self, call: Call) -> Response:
         """Tell whoever follows how the work goes on."""
         body: shapes.ReportProgress = call.body
         inbox_bodies.check_parts(body, self._limits)
         report = inbox_bodies.report_of(body)
         reported = await self._progress.report(call.workspace, _name(call), body.lease_token, report)
-        return Reply({"seq": reported.seq, "cancel_requested": reported.cancel_requested})
+        return Response({"seq": reported.seq, "cancel_requested": reported.cancel_requested})
 
-    async def answer(self, call: Call) -> Reply:
+    async def answer(self, call: Call) -> Response:
         """Settle with what the agent said."""
         body: shapes.AnswerMessage = call.body
         inbox_bodies.check_parts(body, self._limits)
         answer = inbox_bodies.answer_of(body)
         message = await self._inbox.answer(call.workspace, _name(call), body.lease_token, answer)
         self._measures.attempt("answered")
-        return Reply({"status": "answered", "message_id": message.id})
+        return Response({"status": "answered", "message_id": message.id})
 
-    async def ack(self, call: Call) -> Reply:
+    async def ack(self, call: Call) -> Response:
         """Settle without words."""
         body: shapes.AckMessage = call.body
         message = await self._inbox.ack(call.workspace, _name(call), body.lease_token)
         self._measures.attempt("answered")
-        return Reply({"status": "answered", "message_id": message.id})
+        return Response({"status": "answered", "message_id": message.id})
 
-    async def fail(self, call: Call) -> Reply:
+    async def fail(self, call: Call) -> Response:
         """Give up on this attempt."""
         body: shapes.FailMessage = call.body
         sentence = (body.error or body.reason or "the agent could not handle the message")[:ERROR_LONGEST]
@@ -130,18 +132,18 @@ class InboxDoors:
         delay = None if body.delay_seconds is None else min(max(body.delay_seconds, 0.0), DELAY_MOST)
         message = await self._inbox.fail(call.workspace, _name(call), body.lease_token, failure, delay)
         self._measures.attempt("retry" if message.is_open else "failed")
-        return Reply({**_standing(message), "attempts": message.attempts})
+        return Response({**_standing(message), "attempts": message.attempts})
 
-    async def release(self, call: Call) -> Reply:
+    async def release(self, call: Call) -> Response:
         """Give a message back unstarted."""
         body: shapes.ReleaseMessage = call.body
         message = await self._inbox.release(call.workspace, _name(call), body.lease_token)
-        return Reply({**_standing(message), "releases": message.releases})
+        return Response({**_standing(message), "releases": message.releases})
 
-    async def redeliver(self, call: Call) -> Reply:
+    async def redeliver(self, call: Call) -> Response:
         """Give a dead letter all its attempts again."""
         message = await self._mail.redeliver(call.workspace, _name(call))
-        return Reply(results.message_row(message, call.workspace.delivery_mode), 202)
+        return Response(results.message_row(message, call.workspace.delivery_mode), 202)
 
 
 def _name(call: Call) -> str:

@@ -9,9 +9,9 @@ from molecule_platform.api import bodies
 from molecule_platform.api.nouns import inbox as shapes
 from molecule_platform.domain import results
 from molecule_platform.domain.workspaces import invalid
-from molecule_platform.services.delegated import Shown
-from molecule_platform.services.inbox_answers import Answer
-from molecule_platform.services.inbox_progress import Report
+from molecule_platform.services.delegated import EvidenceItem
+from molecule_platform.services.inbox_answers import InboxAnswer
+from molecule_platform.services.inbox_progress import ProgressReport
 from molecule_wire.a2a import convert
 from molecule_wire.jsonlimits import JSONLimits
 
@@ -35,27 +35,27 @@ def check_parts(body: shapes.ReportProgress | shapes.AnswerMessage, limits: JSON
         bodies.check_parts(_object(holder).get("parts"), limits)
 
 
-def report_of(body: shapes.ReportProgress) -> Report:
+def report_of(body: shapes.ReportProgress) -> ProgressReport:
     """How far the work is."""
     parts = None if body.text is None else [{"text": body.text}]
     number = body.number
     if number is not None and not 1 <= number <= NUMBER_MAX:
         raise invalid("number", f"number counts the reports of one lease: 1 to {NUMBER_MAX}")
     if body.artifact is None:
-        return Report(body.state, parts, metadata=body.metadata, number=number)
+        return ProgressReport(body.state, parts, metadata=body.metadata, number=number)
     artifact = dict(body.artifact)
     append, last = (artifact.pop(flag, None) is True for flag in ("append", "lastChunk"))
     if not isinstance(artifact.get("artifactId"), str) or not artifact["artifactId"]:
         raise invalid("artifact", "an artifact has an artifactId, the same for each piece of it")
-    return Report(body.state, parts, _artifact(artifact), append, last, body.metadata, number)
+    return ProgressReport(body.state, parts, _artifact(artifact), append, last, body.metadata, number)
 
 
-def answer_of(body: shapes.AnswerMessage) -> Answer:
+def answer_of(body: shapes.AnswerMessage) -> InboxAnswer:
     """What the agent says at the end."""
     given = [name for name in ("text", "parts", "message", "task") if getattr(body, name) is not None]
     if len(given) != 1:
         raise invalid("text", "an answer has exactly one of text, parts, message and task")
-    evidence = tuple(Shown(**msgspec.structs.asdict(one)) for one in body.evidence)
+    evidence = tuple(EvidenceItem(**msgspec.structs.asdict(one)) for one in body.evidence)
     artifacts = tuple(_artifact(one) for one in body.artifacts)
     usage = {"usage": body.usage} if body.usage else {}
     if body.task is not None:
@@ -65,7 +65,7 @@ def answer_of(body: shapes.AnswerMessage) -> Answer:
         said = {"parts": [{"text": body.text}] if body.parts is None else body.parts}
     task = {"metadata": usage} if usage else {}
     state, bare = body.state or "completed", body.message is not None
-    return Answer(_parts(said), state, artifacts, _rest(said), task, evidence, is_message=bare)
+    return InboxAnswer(_parts(said), state, artifacts, _rest(said), task, evidence, is_message=bare)
 
 
 def _with_task(
@@ -73,15 +73,15 @@ def _with_task(
     state: str | None,
     artifacts: tuple[dict[str, Any], ...],
     usage: dict[str, Any],
-    evidence: tuple[Shown, ...],
-) -> Answer:
+    evidence: tuple[EvidenceItem, ...],
+) -> InboxAnswer:
     task = cast("dict[str, Any]", convert.FROM_0_3.task(given))
     status = _object(task.get("status"))
     said: Any = status.get("message")
     more = {name: value for name, value in task.items() if name not in _OF_TASK}
     if usage:
         more["metadata"] = {**_object(more.get("metadata")), **usage}
-    return Answer(
+    return InboxAnswer(
         None if said is None else _parts(_object(said)),
         state or results.state_0_3(str(status.get("state", ""))),
         (*(_artifact(_object(one)) for one in task.get("artifacts") or ()), *artifacts),

@@ -11,44 +11,55 @@ import msgspec
 from molecule_a2a import asgi
 from molecule_a2a.asgi import Receive, Scope, Send
 from molecule_platform.api import errors, replies
-from molecule_platform.api.admission import LIVE, Doorkeeper, Gate, Visit, presented_by
-from molecule_platform.api.arrival import Arrival, Edge
+from molecule_platform.api.admission import (
+    LIVE,
+    AdmissionControl,
+    AuthContext,
+    Authenticator,
+    presented_credential,
+)
+from molecule_platform.api.arrival import EdgeSettings, Request
 from molecule_platform.api.exchange import as_socket_response, read_head
 from molecule_platform.api.queries import NAMES_MOST, names
 from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import authorisation, events
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.ports.storage import StorageDown
-from molecule_platform.services.feed import End, Listener, StreamEnded
-from molecule_platform.services.followers import Follower, Followers
+from molecule_platform.services.feed import FeedSubscriber, StreamEnd, StreamEnded
+from molecule_platform.services.followers import EventSubscription, EventSubscriptions
 
 UNAUTHENTICATED, FORBIDDEN = 4001, 4003
-CLOSING = {End.SLOW: 4008, End.REVOKED: 4009, End.DRAINING: 1012, End.UNAVAILABLE: 1012}
+CLOSING = {
+    StreamEnd.SLOW: 4008,
+    StreamEnd.REVOKED: 4009,
+    StreamEnd.DRAINING: 1012,
+    StreamEnd.UNAVAILABLE: 1012,
+}
 QUIET_SECONDS = 60.0
 CLOSING_SECONDS = 5.0
 
 _ROUTE = next(route for route in TABLE if route.path == LIVE)
 
 
-class LiveDoor:
+class EventWebSocket:
     """Serves WS /ws."""
 
-    def __init__(self, gate: Gate, followers: Followers, edge: Edge) -> None:
-        self._door = Doorkeeper(gate)
+    def __init__(self, gate: AdmissionControl, followers: EventSubscriptions, edge: EdgeSettings) -> None:
+        self._door = Authenticator(gate)
         self._followers = followers
         self._edge = edge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
         await receive()
-        arrival = Arrival(read_head(scope), self._edge)
-        visit = Visit(arrival, identify=partial(asgi.count_connection, scope))
+        arrival = Request(read_head(scope), self._edge)
+        visit = AuthContext(arrival, identify=partial(asgi.count_connection, scope))
         try:
             self._check_target(visit)
             listener, since = await self._admit(visit)
             await self._serve(listener, since, receive, send)
-        except Refusal as refusal:
-            shows = presented_by(arrival, _ROUTE)
+        except ApiError as refusal:
+            shows = presented_credential(arrival, _ROUTE)
             if visit.route is None or not (shows.bearer or shows.session or shows.ticket):
                 await self._reject(send, refusal, arrival)
                 return
@@ -56,37 +67,39 @@ class LiveDoor:
             code = UNAUTHENTICATED if refusal.status == 401 else FORBIDDEN
             await _turn_away(send, code, refusal.code)
         except StorageDown:
-            await _turn_away(send, CLOSING[End.UNAVAILABLE], "platform-unavailable")
+            await _turn_away(send, CLOSING[StreamEnd.UNAVAILABLE], "platform-unavailable")
         finally:
-            visit.over()
+            visit.close()
 
-    def _check_target(self, visit: Visit) -> None:
-        arrival = visit.arrival
+    def _check_target(self, visit: AuthContext) -> None:
+        arrival = visit.request
         try:
             arrival.check_host()
             arrival.check_text()
             if arrival.path.rstrip("/") != LIVE:
-                raise Refusal("not-found", f"the only WebSocket is {LIVE}")
-        except Refusal:
-            self._door.count_stranger(visit)
+                raise ApiError("not-found", f"the only WebSocket is {LIVE}")
+        except ApiError:
+            self._door.count_anonymous(visit)
             raise
         visit.route = _ROUTE
 
-    async def _admit(self, visit: Visit) -> tuple[Listener, int | None]:
-        arrival = visit.arrival
-        principal = await self._door.know(visit, _ROUTE)
+    async def _admit(self, visit: AuthContext) -> tuple[FeedSubscriber, int | None]:
+        arrival = visit.request
+        principal = await self._door.authenticate(visit, _ROUTE)
         authorisation.permit(principal, _ROUTE.who, None, None)
-        listener = Listener(principal, names(arrival.first("types")), names(arrival.first("workspace_id")))
+        listener = FeedSubscriber(
+            principal, names(arrival.first("types")), names(arrival.first("workspace_id"))
+        )
         since = arrival.first("since")
         return listener, events.parse_id(since) if since else None
 
-    async def _reject(self, send: Send, refusal: Refusal, arrival: Arrival) -> None:
+    async def _reject(self, send: Send, refusal: ApiError, arrival: Request) -> None:
         reply = errors.rest(refusal, arrival.request_id)
         headers = replies.headers(reply, arrival, {})
         for event in as_socket_response(reply.status, headers, reply.encoded()):
             await send(event)
 
-    async def _serve(self, listener: Listener, since: int | None, receive: Receive, send: Send) -> None:
+    async def _serve(self, listener: FeedSubscriber, since: int | None, receive: Receive, send: Send) -> None:
         async with self._followers.follow(listener, since) as follower:
             # Not before: whoever is told that it is connected misses nothing from then on.
             await send({"type": "websocket.accept"})
@@ -118,12 +131,12 @@ async def _close(send: Send, code: int) -> None:
             await send({"type": "websocket.close", "code": code})
 
 
-async def _until_ended(listener: Listener) -> int | None:
+async def _until_ended(listener: FeedSubscriber) -> int | None:
     await listener.ended.wait()
     return None if listener.why is None else CLOSING[listener.why]
 
 
-async def _write(follower: Follower, send: Send) -> int | None:
+async def _write(follower: EventSubscription, send: Send) -> int | None:
     try:
         while True:
             for event in await follower.next(QUIET_SECONDS):
@@ -135,7 +148,7 @@ async def _write(follower: Follower, send: Send) -> int | None:
         return None
 
 
-async def _read_client(listener: Listener, receive: Receive, send: Send) -> int | None:
+async def _read_client(listener: FeedSubscriber, receive: Receive, send: Send) -> int | None:
     while True:
         event = await receive()
         if event["type"] == "websocket.disconnect":
@@ -147,7 +160,7 @@ async def _read_client(listener: Listener, receive: Receive, send: Send) -> int 
         await _obey(listener, asked if isinstance(asked, dict) else {}, send)  # pyright: ignore[reportUnknownArgumentType]
 
 
-async def _obey(listener: Listener, asked: dict[str, Any], send: Send) -> None:
+async def _obey(listener: FeedSubscriber, asked: dict[str, Any], send: Send) -> None:
     """`ping` and `subscribe`; an `ack` needs nothing, because a client resumes from the number it names."""
     if asked.get("op") == "ping":
         await send({"type": "websocket.send", "text": '{"op":"pong"}'})

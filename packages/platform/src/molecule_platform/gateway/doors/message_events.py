@@ -5,20 +5,20 @@ import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
-from molecule_platform.api.bodies import aside
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.bodies import run_in_thread_if_large
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import messages as shapes
 from molecule_platform.api.route import EVENT_STREAM
 from molecule_platform.domain import events
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.tasks import TaskEvent
 from molecule_platform.gateway.doors.streams import until_outage
 from molecule_platform.services import task_log
-from molecule_platform.services.delivery import Delivery
-from molecule_platform.services.followers import Followers
-from molecule_platform.services.message_streams import Forgotten, Happening, MessageStreams
-from molecule_platform.services.tasks import Asking, Tasks
+from molecule_platform.services.delivery import MessageService
+from molecule_platform.services.followers import EventSubscriptions
+from molecule_platform.services.message_streams import EventsPruned, Happening, MessageStreams
+from molecule_platform.services.tasks import TaskQuery, TaskService
 from molecule_wire import JSONObject, jsontext, times
 from molecule_wire.a2a import sse
 from molecule_wire.a2a.errors import A2AError
@@ -29,11 +29,15 @@ _HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
 Batches = AsyncGenerator[Sequence[Happening]]
 
 
-class MessageEventDoors:
+class MessageEventHandlers:
     """Serves /messages/{id}/events and /workspaces/{id}/tasks/{id}/events."""
 
     def __init__(
-        self, delivery: Delivery, tasks: Tasks, streams: MessageStreams, followers: Followers
+        self,
+        delivery: MessageService,
+        tasks: TaskService,
+        streams: MessageStreams,
+        followers: EventSubscriptions,
     ) -> None:
         self._delivery = delivery
         self._tasks = tasks
@@ -44,36 +48,36 @@ class MessageEventDoors:
         """The handlers by route."""
         return {"message.events": self.of_message, "task.events": self.of_task}
 
-    async def of_message(self, call: Call) -> Reply:
+    async def of_message(self, call: Call) -> Response:
         """The steps of a message and the events of its task, until it has ended."""
         message = await self._delivery.visible(call.principal, call.path["message_id"])
         call.open_stream(message.target_id)
         return self._reply(call, self._streams.follow(message, _after(call)))
 
-    async def of_task(self, call: Call) -> Reply:
+    async def of_task(self, call: Call) -> Response:
         """The events of a task, until it has ended."""
         task_id = call.path["task_id"]
         try:
-            task = await self._tasks.find(Asking(call.principal, call.workspace), task_id)
+            task = await self._tasks.find(TaskQuery(call.principal, call.workspace), task_id)
         except A2AError as problem:
-            raise Refusal("not-found", f"there is no task {task_id[:200]} here") from problem
+            raise ApiError("not-found", f"there is no task {task_id[:200]} here") from problem
         call.open_stream(task.workspace_id)
         return self._reply(call, self._streams.follow_task(task, _after(call)))
 
-    def _reply(self, call: Call, batches: Batches) -> Reply:
+    def _reply(self, call: Call, batches: Batches) -> Response:
         lines = until_outage(self._lines(call.principal, batches))
-        return Reply(headers=_HEADERS, content_type=EVENT_STREAM, stream=lines)
+        return Response(headers=_HEADERS, content_type=EVENT_STREAM, stream=lines)
 
     async def _lines(self, principal: Principal, batches: Batches) -> AsyncGenerator[bytes]:
         yield OPENING
         async with self._followers.bound(principal) as ended, contextlib.aclosing(batches):
             while (batch := await _next(batches, ended)) is not None:
                 size = sum([len(one.payload) for one in batch if isinstance(one, TaskEvent)])
-                yield await aside(size, partial(_blocks, batch)) or sse.KEEP_ALIVE
+                yield await run_in_thread_if_large(size, partial(_blocks, batch)) or sse.KEEP_ALIVE
 
 
 def _after(call: Call) -> int | None:
-    asked: shapes.FollowMessage = call.asked
+    asked: shapes.FollowMessage = call.query_params
     given = call.headers.get("last-event-id") or asked.since
     return None if given is None else events.parse_id(given)
 
@@ -100,7 +104,7 @@ def _block(happening: Happening) -> bytes:
         is_modern = happening.dialect == "1.0"
         data = happening.payload if is_modern else jsontext.encode(task_log.modern(happening))
         return _named(happening.kind) + sse.frame_of(happening.seq, data)
-    if isinstance(happening, Forgotten):
+    if isinstance(happening, EventsPruned):
         return _named("resync") + sse.frame(None, {"oldest_id": str(happening.oldest)})
     step: JSONObject = {
         "kind": happening.kind,

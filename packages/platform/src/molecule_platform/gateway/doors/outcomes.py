@@ -3,14 +3,14 @@
 from typing import Any
 
 from molecule_platform.api import errors
-from molecule_platform.api.calls import Reply
+from molecule_platform.api.calls import Response
 from molecule_platform.domain import responses
 from molecule_platform.domain.lifecycle import ALIVE
 from molecule_platform.domain.messages import Message
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.gateway.doors.asks import Ask
-from molecule_platform.gateway.doors.framing import Framing, Headers, traced
+from molecule_platform.gateway.doors.asks import A2ACall
+from molecule_platform.gateway.doors.framing import A2AResponseWriter, Headers, traced
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import envelopes, text
 from molecule_wire.a2a.errors import A2AError
@@ -24,12 +24,12 @@ _TOLD_BESIDE = ("delivery_confirmed", "busy", "retry_after", "native_session")
 _CODE_OF_RPC = {-32700: "invalid-json", -32600: "invalid-request", -32602: "invalid-request"}
 
 
-class PlatformFraming(Framing):
+class PlatformResponseWriter(A2AResponseWriter):
     """JSON-RPC with an HTTP status for every error, and with the facts of it beside the envelope."""
 
     __slots__ = ()
 
-    def problem(self, problem: A2AError, request_id: str, operation: Operation | None = None) -> Reply:
+    def problem(self, problem: A2AError, request_id: str, operation: Operation | None = None) -> Response:
         """An error of the protocol, with the HTTP status it has on this path."""
         assert isinstance(self.binding, JsonRpcBinding)
         told = traced(problem, request_id)
@@ -37,15 +37,15 @@ class PlatformFraming(Framing):
         body["request_id"] = request_id
         code = _CODE_OF_RPC.get(problem.code) if problem.of_peer else problem.metadata.get("code")
         code = code or _CODE_OF_RPC.get(problem.code)
-        return Reply(body | {"code": code} if code else body, problem.http_status)
+        return Response(body | {"code": code} if code else body, problem.http_status)
 
-    def refusal(self, refusal: Refusal, request_id: str) -> Reply:
+    def refusal(self, refusal: ApiError, request_id: str) -> Response:
         """A refusal of the platform."""
         assert isinstance(self.binding, JsonRpcBinding)
         return errors.jsonrpc(refusal, request_id, self.binding.rpc_id)
 
 
-def ended(ask: Ask, message: Message, headers: Headers) -> Reply:
+def ended(ask: A2ACall, message: Message, headers: Headers) -> Response:
     """The outcome of a message that has one."""
     if message.status == "answered":
         return ask.framing.reply(_mirrored(ask, message), headers)
@@ -55,10 +55,10 @@ def ended(ask: Ask, message: Message, headers: Headers) -> Reply:
     body |= {name: known[name] for name in _TOLD_BESIDE if name in known}
     if "retry_after" in known:
         headers = (*headers, ("retry-after", str(known["retry_after"])))
-    return Reply(body, problem.status, headers)
+    return Response(body, problem.status, headers)
 
 
-def _mirrored(ask: Ask, message: Message) -> bytes:
+def _mirrored(ask: A2ACall, message: Message) -> bytes:
     """The answer; in 0.3 simple readers look for text in `result.parts` only, so a task repeats it there."""
     result = ask.renderer.stored(message.result or b"null", message.dialect)
     if ask.renderer.spelling != "0.3" or b'"task"' not in result:
@@ -71,7 +71,7 @@ def _mirrored(ask: Ask, message: Message) -> bytes:
     return jsontext.set_members(result, (), {"parts": parts})
 
 
-def queued(ask: Ask, message: Message, task: dict[str, Any], depth: int, headers: Headers) -> Reply:
+def queued(ask: A2ACall, message: Message, task: dict[str, Any], depth: int, headers: Headers) -> Response:
     """The message is safe and waits: a task that can be asked about, and where."""
     target = ask.workspace
     result = jsontext.decode(ask.renderer.event({"task": task}))
@@ -87,15 +87,15 @@ def queued(ask: Ask, message: Message, task: dict[str, Any], depth: int, headers
     if target.status not in ALIVE:
         return _absent(target, body, headers)
     if target.delivery_mode == "poll":
-        return Reply(body | {"delivery_mode": "poll", "method": ask.request.method}, 200, headers)
-    return Reply(body, 202, headers)
+        return Response(body | {"delivery_mode": "poll", "method": ask.request.method}, 200, headers)
+    return Response(body, 202, headers)
 
 
-def _absent(target: Workspace, body: dict[str, Any], headers: Headers) -> Reply:
+def _absent(target: Workspace, body: dict[str, Any], headers: Headers) -> Response:
     body |= {"workspace_status": target.status, "status_reason": target.status_reason}
     if target.is_restarting:
         body["restarting"] = True
     if target.status != "hibernated":
-        return Reply(body, 202, headers)
+        return Response(body, 202, headers)
     body |= {"waking": True, "retry_after": WAKING_SECONDS}
-    return Reply(body, 202, (*headers, ("retry-after", str(WAKING_SECONDS))))
+    return Response(body, 202, (*headers, ("retry-after", str(WAKING_SECONDS))))

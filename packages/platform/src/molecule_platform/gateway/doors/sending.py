@@ -5,33 +5,33 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from molecule_platform.api.calls import Call, Reply
+from molecule_platform.api.calls import Call, Response
 from molecule_platform.domain import dispatch, responses
 from molecule_platform.domain.messages import Message
-from molecule_platform.gateway.doors.asks import Ask, Wishes
+from molecule_platform.gateway.doors.asks import A2ACall, SendOptions
 from molecule_platform.gateway.doors.framing import Headers
-from molecule_platform.gateway.doors.task_frames import Before, TaskFrames
+from molecule_platform.gateway.doors.task_frames import StreamStart, TaskEventStream
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services import task_log
-from molecule_platform.services.delivery import Delivery
-from molecule_platform.services.push_configs import InlineConfig, PushConfigs
-from molecule_platform.services.submissions import Receipt, Submission
-from molecule_platform.services.tasks import Tasks
+from molecule_platform.services.delivery import MessageService
+from molecule_platform.services.push_configs import InlineConfig, PushConfigService
+from molecule_platform.services.submissions import AcceptedMessage, NewMessage
+from molecule_platform.services.tasks import TaskService
 from molecule_wire.a2a import envelopes, extensions, push_configs
 
 REPLAYED: Headers = (("idempotency-replayed", "true"),)
 
 
 @dataclass(frozen=True)
-class Sending:
+class SendHandler:
     """Takes messages in. What their senders are told is for the doors to say."""
 
-    delivery: Delivery
-    tasks: Tasks
-    frames: TaskFrames
-    configs: PushConfigs
+    delivery: MessageService
+    tasks: TaskService
+    frames: TaskEventStream
+    configs: PushConfigService
 
-    async def submission(self, ask: Ask, wishes: Wishes, *, by_reference: bool) -> Submission:
+    async def submission(self, ask: A2ACall, wishes: SendOptions, *, by_reference: bool) -> NewMessage:
         """The message to deliver: what it goes on with, who is told of its task, and by when it must end."""
         extensions.check_required(ask.workspace.agent_card, ask.extensions)
         continues = None
@@ -48,7 +48,7 @@ class Sending:
             modern = push_configs.from_0_3(config) if request.dialect == "0.3" else config
             dialect = "1.0" if ask.renderer.spelling == "1.0" else "0.3"
             inline = await self.configs.take_inline(ask.call.principal, modern, dialect)
-        return Submission(
+        return NewMessage(
             ask.call.principal,
             ask.workspace,
             request,
@@ -56,8 +56,8 @@ class Sending:
             timeout_seconds=wishes.timeout_seconds,
             hold_seconds=wishes.hold_seconds,
             never_queue=wishes.never_queue,
-            traceparent=ask.call.arrival.traceparent,
-            begins_trace=ask.call.arrival.begins_trace,
+            traceparent=ask.call.request.traceparent,
+            begins_trace=ask.call.request.begins_trace,
             tenant=ask.invocation.tenant,
             extensions=",".join(ask.extensions) or None,
             request_id=ask.call.request_id,
@@ -72,7 +72,7 @@ class Sending:
 
         return attach
 
-    async def unary(self, ask: Ask, submission: Submission) -> tuple[Receipt, Message]:
+    async def unary(self, ask: A2ACall, submission: NewMessage) -> tuple[AcceptedMessage, Message]:
         """Accept a message and wait with its sender, as long as it wants to and is there."""
         receipt = await self.delivery.accept(submission)
         message, seconds = receipt.message, submission.hold_seconds
@@ -83,7 +83,9 @@ class Sending:
             message = await self.delivery.outcome(message.id, seconds)
         else:
             message = await self._outcome_while_there(ask.call, message, seconds)
-        return receipt, await self.delivery.let_go(message.id, submission) if message.is_open else message
+        return receipt, await self.delivery.stop_waiting(
+            message.id, submission
+        ) if message.is_open else message
 
     async def _outcome_while_there(self, call: Call, message: Message, seconds: float) -> Message:
         waiting = asyncio.ensure_future(self.delivery.outcome(message.id, seconds))
@@ -95,16 +97,16 @@ class Sending:
             waiting.cancel()
             leaving.cancel()
 
-    async def stream(self, ask: Ask, submission: Submission) -> Reply:
+    async def stream(self, ask: A2ACall, submission: NewMessage) -> Response:
         """Accept a message and tell its sender every event of it."""
         continues, before = submission.continues, None
         if continues is not None:
-            before = Before(continues.key, *await self.tasks.whole(continues.key))
+            before = StreamStart(continues.key, *await self.tasks.whole(continues.key))
         receipt = await self.delivery.accept(submission)
         reply = await self.frames.of_message(ask, receipt.message, before)
         return replace(reply, headers=(*reply.headers, *REPLAYED)) if receipt.replayed else reply
 
-    async def ended_task(self, ask: Ask, message: Message) -> bytes:
+    async def ended_task(self, ask: A2ACall, message: Message) -> bytes:
         """The result of a message that has ended: its answer, or its task; raises the error it ended with."""
         result = message.result if message.status == "answered" else None
         # The history of a task that the platform keeps is in the log, not in the agent's answer.

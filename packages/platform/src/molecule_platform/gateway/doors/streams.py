@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from molecule_platform.api import errors
-from molecule_platform.api.calls import Call, Handler, Reply
+from molecule_platform.api.calls import Call, Handler, Response
 from molecule_platform.api.nouns import events as shapes
 from molecule_platform.api.queries import names
 from molecule_platform.api.route import EVENT_STREAM
 from molecule_platform.domain import events
 from molecule_platform.domain.events import RESYNC, Event
 from molecule_platform.ports.storage import StorageDown
-from molecule_platform.services.feed import End, Listener, StreamEnded
-from molecule_platform.services.followers import Followers
+from molecule_platform.services.feed import FeedSubscriber, StreamEnd, StreamEnded
+from molecule_platform.services.followers import EventSubscriptions
 
 KEEP_ALIVE_SECONDS = 15.0
 RETRY_MS = 2000
@@ -25,35 +25,37 @@ HEADERS = (("cache-control", "no-store"), ("x-accel-buffering", "no"))
 Telling = Callable[[Event], dict[str, Any]]
 
 
-class StreamDoors:
+class EventStreamHandlers:
     """Serves /events/stream and /workspaces/{id}/events/stream."""
 
-    def __init__(self, followers: Followers) -> None:
+    def __init__(self, followers: EventSubscriptions) -> None:
         self._followers = followers
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by route."""
         return {"event.stream": self.everything, "event.stream-one": self.one_workspace}
 
-    async def everything(self, call: Call) -> Reply:
+    async def everything(self, call: Call) -> Response:
         """What the caller may see of its organisation."""
-        asked: shapes.FollowEvents = call.asked
-        listener = Listener(call.principal, names(asked.types), names(asked.workspace_id))
+        asked: shapes.FollowEvents = call.query_params
+        listener = FeedSubscriber(call.principal, names(asked.types), names(asked.workspace_id))
         return self._reply(call, listener, asked.since, Event.frame)
 
-    async def one_workspace(self, call: Call) -> Reply:
+    async def one_workspace(self, call: Call) -> Response:
         """What happens to one workspace."""
-        asked: shapes.FollowOne = call.asked
-        listener = Listener(call.principal, names(asked.types), frozenset({call.workspace.id}))
+        asked: shapes.FollowOne = call.query_params
+        listener = FeedSubscriber(call.principal, names(asked.types), frozenset({call.workspace.id}))
         return self._reply(call, listener, asked.since, Event.told)
 
-    def _reply(self, call: Call, listener: Listener, since: str | None, tell: Telling) -> Reply:
+    def _reply(self, call: Call, listener: FeedSubscriber, since: str | None, tell: Telling) -> Response:
         resumed = call.headers.get("last-event-id") or since
         after = None if resumed is None else events.parse_id(resumed)
         lines = until_outage(self._lines(listener, after, tell))
-        return Reply(headers=HEADERS, content_type=EVENT_STREAM, stream=lines)
+        return Response(headers=HEADERS, content_type=EVENT_STREAM, stream=lines)
 
-    async def _lines(self, listener: Listener, after: int | None, tell: Telling) -> AsyncGenerator[bytes]:
+    async def _lines(
+        self, listener: FeedSubscriber, after: int | None, tell: Telling
+    ) -> AsyncGenerator[bytes]:
         async with self._followers.follow(listener, after) as follower:
             # The number lets a browser resume without a gap even when the stream ends before the first event.
             yield b"retry: %d\nid: %d\n\n" % (RETRY_MS, follower.position)
@@ -79,7 +81,7 @@ async def until_outage(lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
 
 def check_available(ended: StreamEnded) -> None:
     """Raise `StorageDown` if a stream ended because of an outage."""
-    if ended.why is End.UNAVAILABLE:
+    if ended.why is StreamEnd.UNAVAILABLE:
         raise StorageDown("the database does not answer") from ended
 
 

@@ -8,18 +8,18 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from molecule_platform.api.calls import Reply
-from molecule_platform.api.exchange import Stream, pieces
+from molecule_platform.api.calls import Response
+from molecule_platform.api.exchange import EventStream, pieces
 from molecule_platform.domain import responses, results
 from molecule_platform.domain.messages import Message
-from molecule_platform.gateway.doors.asks import Ask
-from molecule_platform.gateway.doors.task_lines import Before as Before
-from molecule_platform.gateway.doors.task_lines import Credential, TaskLines, unavailable
+from molecule_platform.gateway.doors.asks import A2ACall
+from molecule_platform.gateway.doors.task_lines import Credential, TaskEventLines, unavailable
+from molecule_platform.gateway.doors.task_lines import StreamStart as StreamStart
 from molecule_platform.ports.storage import StorageDown
-from molecule_platform.services.delivery import Delivery
-from molecule_platform.services.identity import Identity
-from molecule_platform.services.task_streams import Begun, TaskStreams
-from molecule_platform.services.tasks import Rejoined, Tasks
+from molecule_platform.services.delivery import MessageService
+from molecule_platform.services.identity import AuthenticationService
+from molecule_platform.services.task_streams import SubscriptionStart, TaskStreams
+from molecule_platform.services.tasks import ResumedStream, TaskService
 from molecule_wire.a2a.server.bindings import EVENT_STREAM, STREAM_HEADERS
 from molecule_wire.a2a.sse import KEEP_ALIVE
 
@@ -27,15 +27,15 @@ FIRST_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class TaskFrames:
+class TaskEventStream:
     """Makes streams."""
 
     streams: TaskStreams
-    deliveries: Delivery
-    tasks: Tasks
-    identity: Identity
+    deliveries: MessageService
+    tasks: TaskService
+    identity: AuthenticationService
 
-    async def of_message(self, ask: Ask, message: Message, before: Before | None) -> Reply:
+    async def of_message(self, ask: A2ACall, message: Message, before: StreamStart | None) -> Response:
         """The stream of a message. What goes wrong before its first event is an answer, not a stream."""
         begun = await self.streams.beginning(message.id, FIRST_SECONDS)
         if begun is not None:
@@ -47,16 +47,18 @@ class TaskFrames:
             raise responses.error_of(message)
         return _reply(ask, body=_last_word(ask, message))
 
-    async def of_task(self, ask: Ask, rejoined: Rejoined) -> Reply:
+    async def of_task(self, ask: A2ACall, rejoined: ResumedStream) -> Response:
         """The stream of a task from where its follower comes in."""
         told = rejoined.shown
         shown = b"" if told is None else ask.invocation.event(rejoined.number, {"task": told})
-        begun = Begun(rejoined.key, rejoined.number + 1)
+        begun = SubscriptionStart(rejoined.key, rejoined.number + 1)
         return _reply(ask, self._lines(ask, begun, prefix=shown, ended=rejoined.is_all))
 
     # What is written
 
-    async def _awaiting(self, ask: Ask, message_id: str, before: Before | None) -> AsyncGenerator[bytes]:
+    async def _awaiting(
+        self, ask: A2ACall, message_id: str, before: StreamStart | None
+    ) -> AsyncGenerator[bytes]:
         """The stream of a message whose agent is long in coming to its first word."""
         begun = None
         while begun is None:
@@ -71,19 +73,21 @@ class TaskFrames:
             async for chunk in lines:
                 yield chunk
 
-    def _message_lines(self, ask: Ask, message_id: str, begun: Begun, before: Before | None) -> TaskLines:
+    def _message_lines(
+        self, ask: A2ACall, message_id: str, begun: SubscriptionStart, before: StreamStart | None
+    ) -> TaskEventLines:
         if before is None or before.key != begun.key:
             return self._lines(ask, begun, message_id=message_id)
-        begun = Begun(before.key, before.number + 1)
+        begun = SubscriptionStart(before.key, before.number + 1)
         return self._lines(ask, begun, message_id=message_id, before=before)
 
-    def _lines(self, ask: Ask, begun: Begun, **how: Any) -> TaskLines:
+    def _lines(self, ask: A2ACall, begun: SubscriptionStart, **how: Any) -> TaskEventLines:
         credential = Credential(self.identity, ask.call.principal.credential)
         binding, renderer = ask.invocation.binding, ask.invocation.renderer
-        return TaskLines(self.streams, self.tasks, binding, renderer, credential, begun, **how)
+        return TaskEventLines(self.streams, self.tasks, binding, renderer, credential, begun, **how)
 
 
-async def _until_outage(ask: Ask, lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def _until_outage(ask: A2ACall, lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     try:
         async with aclosing(lines):
             async for chunk in lines:
@@ -92,12 +96,14 @@ async def _until_outage(ask: Ask, lines: AsyncGenerator[bytes]) -> AsyncGenerato
         yield ask.invocation.binding.error_event(unavailable())
 
 
-def _last_word(ask: Ask, message: Message) -> bytes:
+def _last_word(ask: A2ACall, message: Message) -> bytes:
     """The one frame of a message that ended without an event."""
     if message.status != "answered":
         return ask.invocation.binding.error_event(responses.error_of(message))
     return ask.invocation.event(1, {"task": results.snapshot(message, "1.0")})
 
 
-def _reply(ask: Ask, lines: AsyncGenerator[bytes] | Stream | None = None, body: bytes | None = None) -> Reply:
-    return Reply(body, 200, (*STREAM_HEADERS, *ask.echoed), EVENT_STREAM, lines)
+def _reply(
+    ask: A2ACall, lines: AsyncGenerator[bytes] | EventStream | None = None, body: bytes | None = None
+) -> Response:
+    return Response(body, 200, (*STREAM_HEADERS, *ask.echoed), EVENT_STREAM, lines)

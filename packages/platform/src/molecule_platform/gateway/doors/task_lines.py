@@ -7,15 +7,15 @@ from time import monotonic
 from typing import Any
 
 from molecule_platform.api import errors
-from molecule_platform.api.bodies import LARGE_BYTES, aside
+from molecule_platform.api.bodies import LARGE_BYTES, run_in_thread_if_large
 from molecule_platform.domain import tasks
-from molecule_platform.domain.refusals import Refusal
+from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.tasks import TaskEvent, TaskKey
 from molecule_platform.ports.storage import StorageDown
 from molecule_platform.services import task_log
-from molecule_platform.services.identity import Identity
-from molecule_platform.services.task_streams import Begun, Follower, TaskStreams
-from molecule_platform.services.tasks import Tasks
+from molecule_platform.services.identity import AuthenticationService
+from molecule_platform.services.task_streams import SubscriptionStart, TaskStreams, TaskSubscription
+from molecule_platform.services.tasks import TaskService
 from molecule_wire.a2a import errors as a2a_errors
 from molecule_wire.a2a.errors import A2AError
 from molecule_wire.a2a.server.bindings import Binding
@@ -36,7 +36,7 @@ def unavailable() -> A2AError:
 
 
 @dataclass(frozen=True)
-class Before:
+class StreamStart:
     """A task as it stood before a message went on with it."""
 
     key: TaskKey
@@ -48,7 +48,7 @@ class Before:
 class Credential:
     """What opened a stream; the stream ends with it."""
 
-    identity: Identity
+    identity: AuthenticationService
     credential: str
     again_at: float = field(default_factory=lambda: monotonic() + CHECK_SECONDS)
 
@@ -63,26 +63,26 @@ class Credential:
         self.again_at = monotonic() + CHECK_SECONDS
         try:
             await self.identity.again(self.credential)
-        except Refusal:
+        except ApiError:
             return False
         return True
 
 
 @dataclass(slots=True, eq=False)
-class TaskLines:
+class TaskEventLines:
     """See `Stream`. Thousands are quiet at once, so it holds little: how to answer, and not what was asked.
 
     With a message, it ends when that message has its answer; without one, when the task is over or waits.
     """
 
     streams: TaskStreams
-    tasks: Tasks
+    tasks: TaskService
     binding: Binding
     renderer: Renderer
     credential: Credential
-    begun: Begun | None
+    begun: SubscriptionStart | None
     message_id: str | None = None
-    before: Before | None = None
+    before: StreamStart | None = None
     # What is still to be said: something before all events, and events.
     prefix: bytes = b""
     batch: Sequence[TaskEvent] = ()
@@ -92,7 +92,7 @@ class TaskLines:
     # The number of a question that was told while a message was on its way: it may be the last event.
     asked: int | None = None
     look_in: float = LOOK_SECONDS
-    follower: Follower = field(init=False)
+    follower: TaskSubscription = field(init=False)
 
     def begin(self, call: Callable[[], None]) -> None:
         """See `Stream`."""
@@ -147,7 +147,7 @@ class TaskLines:
                 return None
             self._take(batch, await self._end_of(batch))
         size = len(self.batch[0].payload) if self.batch else 0
-        return await aside(size, self._chunk)
+        return await run_in_thread_if_large(size, self._chunk)
 
     # Where it ends
 

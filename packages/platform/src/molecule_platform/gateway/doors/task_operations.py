@@ -4,56 +4,56 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from molecule_platform.api.calls import Reply
+from molecule_platform.api.calls import Response
 from molecule_platform.domain.tasks import TaskKey
-from molecule_platform.gateway.doors.asks import Ask
-from molecule_platform.gateway.doors.task_frames import TaskFrames
+from molecule_platform.gateway.doors.asks import A2ACall
+from molecule_platform.gateway.doors.task_frames import TaskEventStream
 from molecule_platform.services import relaying
-from molecule_platform.services.cancelling import Cancelling
-from molecule_platform.services.cards import Cards
-from molecule_platform.services.push_configs import PushConfigs
+from molecule_platform.services.cancelling import CancelService
+from molecule_platform.services.cards import CardService
+from molecule_platform.services.push_configs import PushConfigService
 from molecule_platform.services.task_pages import TaskPages
-from molecule_platform.services.tasks import STEER, Tasks
+from molecule_platform.services.tasks import STEER, TaskService
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import operations, push_configs
 from molecule_wire.a2a.operations import Dialect, Operation
 
 
 @dataclass(frozen=True)
-class TaskOperations:
+class A2ATaskHandlers:
     """Everything but sending."""
 
-    tasks: Tasks
+    tasks: TaskService
     pages: TaskPages
-    frames: TaskFrames
-    cancelling: Cancelling
-    configs: PushConfigs
-    cards: Cards
+    frames: TaskEventStream
+    cancelling: CancelService
+    configs: PushConfigService
+    cards: CardService
 
-    async def serve(self, ask: Ask) -> Reply:
+    async def serve(self, ask: A2ACall) -> Response:
         """Do what is asked."""
         serve = _SERVED.get(ask.request.operation)
         if serve is None:
             raise relaying.unknown(ask.request.method)
         return await serve(self, ask)
 
-    async def _get(self, ask: Ask) -> Reply:
+    async def _get(self, ask: A2ACall) -> Response:
         task = await self.tasks.get(ask.asking, _name(ask))
         return ask.framing.reply(ask.renderer.task(task), ask.echoed)
 
-    async def _list(self, ask: Ask) -> Reply:
+    async def _list(self, ask: A2ACall) -> Response:
         params = ask.request.params
         page = await self.pages.page(ask.asking, params)
         listed = ask.renderer.page(page.tasks, params, page.next_token, page.size, page.total)
         return ask.framing.reply(listed, ask.echoed)
 
-    async def _cancel(self, ask: Ask) -> Reply:
+    async def _cancel(self, ask: A2ACall) -> Response:
         task = await self.tasks.find(ask.asking, _name(ask), STEER)
         await self.cancelling.cancel_task(ask.call.principal, task, ask.request.params)
         whole, _ = await self.tasks.whole(task.key)
         return ask.framing.reply(ask.renderer.task(whole), ask.echoed)
 
-    async def _subscribe(self, ask: Ask) -> Reply:
+    async def _subscribe(self, ask: A2ACall) -> Response:
         task = await self.tasks.find(ask.asking, _name(ask))
         ask.call.open_stream(task.workspace_id)
         rejoined = await self.tasks.rejoin(task, ask.call.headers.get("last-event-id"))
@@ -61,55 +61,55 @@ class TaskOperations:
 
     # Push configs
 
-    async def _create_config(self, ask: Ask) -> Reply:
+    async def _create_config(self, ask: A2ACall) -> Response:
         config = push_configs.given(ask.renderer.spelling, ask.request.params)
         dialect: Dialect = "1.0" if ask.renderer.spelling == "1.0" else "0.3"
         made = await self.configs.create(ask.call.principal, _key(ask), config, dialect)
         return _answer(ask, push_configs.shown(ask.renderer.spelling, made))
 
-    async def _get_config(self, ask: Ask) -> Reply:
+    async def _get_config(self, ask: A2ACall) -> Response:
         config_id = push_configs.config_id(ask.renderer.spelling, ask.request.params)
         found = await self.configs.get(ask.call.principal, _key(ask), config_id)
         return _answer(ask, push_configs.shown(ask.renderer.spelling, found))
 
-    async def _list_configs(self, ask: Ask) -> Reply:
+    async def _list_configs(self, ask: A2ACall) -> Response:
         found = await self.configs.list(ask.call.principal, _key(ask))
         return _answer(ask, push_configs.listed(ask.renderer.spelling, found))
 
-    async def _delete_config(self, ask: Ask) -> Reply:
+    async def _delete_config(self, ask: A2ACall) -> Response:
         config_id = push_configs.config_id(ask.renderer.spelling, ask.request.params)
         await self.configs.delete(ask.call.principal, _key(ask), config_id or "")
         return _answer(ask, push_configs.deleted(ask.renderer.spelling))
 
     # The card
 
-    async def _extended_card(self, ask: Ask) -> Reply:
+    async def _extended_card(self, ask: A2ACall) -> Response:
         page = self.cards.page(ask.workspace, ask.request.dialect, ask.call.base_url)
         return ask.framing.reply(page.body, ask.echoed)
 
 
-_SERVED: dict[Operation | None, Callable[[TaskOperations, Ask], Awaitable[Reply]]] = {
-    operations.GET: TaskOperations._get,
-    operations.LIST: TaskOperations._list,
-    operations.CANCEL: TaskOperations._cancel,
-    operations.SUBSCRIBE: TaskOperations._subscribe,
-    operations.PUSH_CREATE: TaskOperations._create_config,
-    operations.PUSH_GET: TaskOperations._get_config,
-    operations.PUSH_LIST: TaskOperations._list_configs,
-    operations.PUSH_DELETE: TaskOperations._delete_config,
-    operations.EXTENDED_CARD: TaskOperations._extended_card,
+_SERVED: dict[Operation | None, Callable[[A2ATaskHandlers, A2ACall], Awaitable[Response]]] = {
+    operations.GET: A2ATaskHandlers._get,
+    operations.LIST: A2ATaskHandlers._list,
+    operations.CANCEL: A2ATaskHandlers._cancel,
+    operations.SUBSCRIBE: A2ATaskHandlers._subscribe,
+    operations.PUSH_CREATE: A2ATaskHandlers._create_config,
+    operations.PUSH_GET: A2ATaskHandlers._get_config,
+    operations.PUSH_LIST: A2ATaskHandlers._list_configs,
+    operations.PUSH_DELETE: A2ATaskHandlers._delete_config,
+    operations.EXTENDED_CARD: A2ATaskHandlers._extended_card,
 }
 
 
-def _answer(ask: Ask, value: JSON) -> Reply:
+def _answer(ask: A2ACall, value: JSON) -> Response:
     return ask.framing.reply(jsontext.encode(value), ask.echoed)
 
 
-def _name(ask: Ask) -> str:
+def _name(ask: A2ACall) -> str:
     return ask.request.task_id or ""
 
 
-def _key(ask: Ask) -> TaskKey:
+def _key(ask: A2ACall) -> TaskKey:
     params: dict[str, Any] = ask.request.params
     named = params.get("taskId") or (params.get("id") if ask.renderer.spelling != "1.0" else "")
     return TaskKey(ask.workspace.id, ask.invocation.tenant, str(named or ""))

@@ -8,7 +8,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from molecule_platform.domain import results
 from molecule_platform.domain.tasks import EventKind
-from molecule_platform.ports.links import Said
+from molecule_platform.ports.links import AgentEvent
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import checks, convert, tasks
 from molecule_wire.a2a.operations import Dialect
@@ -24,7 +24,7 @@ class _Frame(Struct):
     error: Raw = Raw()
 
 
-class Frame(NamedTuple):
+class ParsedEvent(NamedTuple):
     """A JSON-RPC response: the bytes of its result or of its error, None for what is not there."""
 
     result: bytes | None
@@ -80,13 +80,13 @@ _MEMBER_OF_1_0: dict[EventKind, str] = {
 _STATES_OF_0_3 = {results.state_0_3(state.value): state for state in tasks.STATES}
 
 
-def frame(data: bytes) -> Frame:
+def frame(data: bytes) -> ParsedEvent:
     """The response inside a frame. Raises `EventRefused`."""
     try:
         found = _FRAME.decode(data)
     except msgspec.MsgspecError as problem:
         raise EventRefused("malformed-event", f"a frame is no JSON-RPC response ({problem})") from problem
-    return Frame(_given(found.result), _given(found.error))
+    return ParsedEvent(_given(found.result), _given(found.error))
 
 
 def _given(raw: Raw) -> bytes | None:
@@ -94,7 +94,7 @@ def _given(raw: Raw) -> bytes | None:
     return None if given in (b"", b"null") else given
 
 
-def read(payload: bytes, dialect: Dialect) -> Said:
+def read(payload: bytes, dialect: Dialect) -> AgentEvent:
     """One event of a stream, or the result of a send. Raises `EventRefused`."""
     try:
         if not payload.isascii():
@@ -137,7 +137,7 @@ def _bare(payload: bytes) -> tuple[EventKind, _Body]:
     return "message", body
 
 
-def _said(kind: EventKind, body: _Body, payload: bytes, dialect: Dialect) -> Said:
+def _said(kind: EventKind, body: _Body, payload: bytes, dialect: Dialect) -> AgentEvent:
     task_id = body.id if kind == "task" else body.task_id
     if kind != "message" and (not task_id or len(task_id) > ID_LONGEST or "\0" in task_id):
         raise EventRefused("malformed-event", "an event needs the id of its task")
@@ -149,7 +149,7 @@ def _said(kind: EventKind, body: _Body, payload: bytes, dialect: Dialect) -> Sai
         raise EventRefused("malformed-event", "a Message needs a messageId, a role and parts")
     listed = [body.artifact] if body.artifact else body.artifacts or []
     state = _state(body, dialect) if kind in ("task", "status") else None
-    return Said(
+    return AgentEvent(
         kind=kind,
         payload=payload,
         dialect=dialect,
@@ -170,13 +170,13 @@ def _is_retryable(metadata: Raw) -> bool:
     return isinstance(own, dict) and own.get("retryable") is True
 
 
-def modern(said: Said) -> dict[str, Any]:
+def modern(said: AgentEvent) -> dict[str, Any]:
     """An event as a 1.0 stream response."""
     value = cast("dict[str, Any]", jsontext.decode(said.payload))
     return value if said.dialect == "1.0" else convert.FROM_0_3.event(value)
 
 
-def after_gap(said: Said) -> Said:
+def mark_gap(said: AgentEvent) -> AgentEvent:
     """The event with a mark in its metadata: what was said right before it may be missing."""
     event = cast("dict[str, Any]", jsontext.decode(said.payload))
     body = event if said.dialect == "0.3" else event[_MEMBER_OF_1_0[said.kind]]

@@ -5,14 +5,22 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from molecule_platform.api.bodies import aside
+from molecule_platform.api.bodies import run_in_thread_if_large
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.egress import exchange, guard, streaming
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.gateway.links import events, replies, speech
-from molecule_platform.gateway.links.stream_reader import StreamReader
-from molecule_platform.ports.links import Answered, AnswerTooLong, Dispatch, Said, Tell, Unanswered, Working
+from molecule_platform.gateway.links.stream_reader import AgentEventReader
+from molecule_platform.ports.links import (
+    AgentEvent,
+    Completed,
+    Delivery,
+    DeliveryFailed,
+    InProgress,
+    ResponseTooLarge,
+    Tell,
+)
 from molecule_wire import JSONObject, times
 from molecule_wire.a2a import errors, operations
 from molecule_wire.a2a.operations import Dialect, Operation
@@ -25,7 +33,7 @@ SHORT_SECONDS = 15.0
 SUBSCRIBE_SECONDS = 5.0
 
 
-class PushLink:
+class HttpAgentClient:
     """See `ports.links.AgentLink`."""
 
     def __init__(
@@ -42,70 +50,72 @@ class PushLink:
         self._assert_caller = assert_caller
         self._limits = limits
 
-    async def deliver(self, dispatch: Dispatch, tell: Tell) -> Answered | Working | Unanswered:
+    async def deliver(self, dispatch: Delivery, tell: Tell) -> Completed | InProgress | DeliveryFailed:
         """POST to the registered URL exactly as registered, and read the answer, whole or as it comes."""
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
         body = speech.body_for(dispatch.target, dispatch.message, spoken, dispatch.task_id)
         continues = dispatch.message.task_id != dispatch.message.id
-        reader = StreamReader(spoken, tell, self._most_bytes, self._limits, continues=continues)
+        reader = AgentEventReader(spoken, tell, self._most_bytes, self._limits, continues=continues)
         return await self._heard(dispatch, spoken, body, tell, reader)
 
-    async def follow(self, dispatch: Dispatch, task_id: str, tell: Tell) -> Answered | Working | Unanswered:
+    async def follow(
+        self, dispatch: Delivery, task_id: str, tell: Tell
+    ) -> Completed | InProgress | DeliveryFailed:
         """Subscribe to a task of the agent's."""
         if not speech.streams(dispatch.target):
-            return Unanswered("invalid-agent-response", "the agent does not stream", True, True)
+            return DeliveryFailed("invalid-agent-response", "the agent does not stream", True, True)
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
         body = speech.ask(operations.SUBSCRIBE, spoken, task_id, dispatch.message.tenant)
         look = partial(self.look, dispatch, task_id)
-        reader = StreamReader(spoken, tell, self._most_bytes, self._limits, look=look)
+        reader = AgentEventReader(spoken, tell, self._most_bytes, self._limits, look=look)
         return await self._heard(dispatch, spoken, body, tell, reader, SUBSCRIBE_SECONDS)
 
-    async def look(self, dispatch: Dispatch, task_id: str) -> Said | Unanswered:
+    async def look(self, dispatch: Delivery, task_id: str) -> AgentEvent | DeliveryFailed:
         """Ask for a task of the agent's."""
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
         found = await self._asked(dispatch, operations.GET, spoken, task_id)
-        if isinstance(found, Unanswered):
+        if isinstance(found, DeliveryFailed):
             return found
         try:
             return events.read(b'{"task":' + found + b"}" if spoken == "1.0" else found, spoken)
         except errors.A2AError as problem:
-            return Unanswered("invalid-agent-response", f"{dispatch.target.name}: {problem}", True, True)
+            return DeliveryFailed("invalid-agent-response", f"{dispatch.target.name}: {problem}", True, True)
 
-    async def relay(self, dispatch: Dispatch) -> Answered | Unanswered:
+    async def relay(self, dispatch: Delivery) -> Completed | DeliveryFailed:
         """POST the bytes as they came; any result is an answer."""
         spoken: Dialect = "1.0" if dispatch.message.dialect == "1.0" else "0.3"
         found = await self._exchanged(dispatch, spoken, dispatch.message.body, dispatch.seconds)
-        if isinstance(found, Unanswered):
+        if isinstance(found, DeliveryFailed):
             return found
-        return Answered(found.result) if found.error is None else Answered(error=found.error)
+        return Completed(found.result) if found.error is None else Completed(error=found.error)
 
     async def cancel(
-        self, dispatch: Dispatch, task_id: str, said: JSONObject | None = None
-    ) -> bytes | Unanswered:
+        self, dispatch: Delivery, task_id: str, said: JSONObject | None = None
+    ) -> bytes | DeliveryFailed:
         """Ask the agent to stop."""
         spoken = speech.dialect_of(dispatch.target, dispatch.message.dialect)
         return await self._asked(dispatch, operations.CANCEL, spoken, task_id, said)
 
     async def _asked(
         self,
-        dispatch: Dispatch,
+        dispatch: Delivery,
         operation: Operation,
         spoken: Dialect,
         task_id: str,
         said: JSONObject | None = None,
-    ) -> bytes | Unanswered:
+    ) -> bytes | DeliveryFailed:
         """The result of a short question about a task."""
         body = speech.ask(operation, spoken, task_id, dispatch.message.tenant, said)
         found = await self._exchanged(dispatch, spoken, body, min(SHORT_SECONDS, dispatch.seconds))
-        if isinstance(found, Unanswered):
+        if isinstance(found, DeliveryFailed):
             return found
         if found.result is None:
             return replies.refused(found.error)
         return found.result
 
     async def _exchanged(
-        self, dispatch: Dispatch, spoken: Dialect, body: bytes, seconds: float
-    ) -> events.Frame | Unanswered:
+        self, dispatch: Delivery, spoken: Dialect, body: bytes, seconds: float
+    ) -> events.ParsedEvent | DeliveryFailed:
         """The one JSON-RPC answer to a question."""
         try:
             answer = await exchange.exchange(
@@ -118,25 +128,27 @@ class PushLink:
                 most_bytes=self._most_bytes,
             )
             read = partial(events.frame, answer.body)
-            return await aside(len(answer.body), partial(self._within_limits, answer.body, read))
+            return await run_in_thread_if_large(
+                len(answer.body), partial(self._within_limits, answer.body, read)
+            )
         except (
             guard.UnsafeUrl,
-            exchange.NoAnswer,
-            exchange.AnswerTooLarge,
+            exchange.NoResponse,
+            exchange.BodyTooLarge,
             TooMuch,
             errors.A2AError,
         ) as problem:
-            return Unanswered("peer-unreachable", f"{dispatch.target.name}: {problem}", True, True)
+            return DeliveryFailed("peer-unreachable", f"{dispatch.target.name}: {problem}", True, True)
 
     async def _heard(
         self,
-        dispatch: Dispatch,
+        dispatch: Delivery,
         spoken: Dialect,
         body: bytes,
         tell: Tell,
-        reader: StreamReader,
+        reader: AgentEventReader,
         head_seconds: float | None = None,
-    ) -> Answered | Working | Unanswered:
+    ) -> Completed | InProgress | DeliveryFailed:
         target = dispatch.target
         try:
             async with streaming.opened(
@@ -152,21 +164,21 @@ class PushLink:
                     return await reader.read(answer)
                 whole = await answer.body()
                 read = partial(replies.read, answer.status, answer.headers, whole, dispatch.message, spoken)
-                found = await aside(len(whole), partial(self._within_limits, whole, read))
+                found = await run_in_thread_if_large(len(whole), partial(self._within_limits, whole, read))
         except guard.UnsafeUrl as problem:
-            return Unanswered("unsafe-url", str(problem), retryable=False)
-        except exchange.NoAnswer as problem:
+            return DeliveryFailed("unsafe-url", str(problem), retryable=False)
+        except exchange.NoResponse as problem:
             return reader.broke_off(f"{target.name}: {problem}", problem.sent)
         except EventTooLarge as problem:
             # Subscribing again would bring the same event.
-            raise AnswerTooLong(f"{target.name}: {problem}") from problem
-        except (exchange.AnswerTooLarge, TooMuch) as problem:
-            return Unanswered(
+            raise ResponseTooLarge(f"{target.name}: {problem}") from problem
+        except (exchange.BodyTooLarge, TooMuch) as problem:
+            return DeliveryFailed(
                 "invalid-agent-response", str(problem), retryable=False, delivery_confirmed=True
             )
-        if isinstance(found, Said):
+        if isinstance(found, AgentEvent):
             await tell([found])
-            return Working(found.task_id)
+            return InProgress(found.task_id)
         return found
 
     def _within_limits(self, body: bytes, read: Callable[[], Result]) -> Result:
@@ -174,7 +186,7 @@ class PushLink:
             self._limits.scan(body)
         return read()
 
-    def _headers(self, dispatch: Dispatch, dialect: Dialect) -> dict[str, str]:
+    def _headers(self, dispatch: Delivery, dialect: Dialect) -> dict[str, str]:
         message, now = dispatch.message, self._now()
         headers = {
             "Content-Type": "application/json",

@@ -6,8 +6,8 @@ import msgspec
 
 from molecule_platform.domain.messages import Message
 from molecule_platform.gateway.links import events, forms
-from molecule_platform.gateway.links.forms import Form
-from molecule_platform.ports.links import ASKED_AGAIN, Answered, Said, Unanswered, Working
+from molecule_platform.gateway.links.forms import ResponseShape
+from molecule_platform.ports.links import RETRY_REQUESTED, AgentEvent, Completed, DeliveryFailed, InProgress
 from molecule_wire import JSON, JSONObject, ids, jsontext
 from molecule_wire.a2a import checks, convert, errors, operations, tasks, text
 from molecule_wire.a2a.operations import Dialect
@@ -19,36 +19,38 @@ RETRY_AFTER_LONGEST = 300.0
 
 def read(
     status: int, headers: Mapping[str, str], body: bytes, message: Message, dialect: Dialect
-) -> Answered | Working | Unanswered | Said:
+) -> Completed | InProgress | DeliveryFailed | AgentEvent:
     """An agent's HTTP answer as the outcome of a dispatch; a task that is not done is said, not answered."""
     try:
         value = _decoded(body)
     except jsontext.NotJSON as problem:
         if status < 300 and not _may_be_words(headers):
             sentence = f"the agent's answer cannot be read: {problem}"
-            return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+            return DeliveryFailed("invalid-agent-response", sentence, False, delivery_confirmed=True)
         value = body.decode("utf-8", "replace") if status < 300 else None
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(error, dict) and isinstance(error.get("code"), int):
-        return Answered(error=jsontext.encode(error))
+        return Completed(error=jsontext.encode(error))
     if status == 503 and isinstance(value, dict) and value.get("redeliver") is True:
         sentence = "the agent failed and asks for the message again (HTTP 503)"
         later = _retry_after(headers)
-        return Unanswered("peer-unavailable", sentence, True, retry_after=later, agent_status=status)
+        return DeliveryFailed("peer-unavailable", sentence, True, retry_after=later, agent_status=status)
     if status in RETRIED_STATUSES:
         sentence = f"the agent is busy (HTTP {status})"
-        return Unanswered("peer-busy", sentence, True, retry_after=_retry_after(headers), agent_status=status)
+        return DeliveryFailed(
+            "peer-busy", sentence, True, retry_after=_retry_after(headers), agent_status=status
+        )
     if status == 401:
-        return Unanswered(
+        return DeliveryFailed(
             "invalid-agent-response", "the agent refused the caller (HTTP 401)", False, agent_status=401
         )
     if status >= 300:
         sentence = f"the agent answered HTTP {status}"
-        return Unanswered(
+        return DeliveryFailed(
             "invalid-agent-response", sentence, status >= 500, status < 500, agent_status=status
         )
     if status == 202 and not _names_a_task(value, dialect):
-        return Working(None)
+        return InProgress(None)
     return _result(value, body, message, dialect)
 
 
@@ -79,37 +81,37 @@ def _names_a_task(value: JSON, dialect: Dialect) -> bool:
 
 def _result(
     value: JSON, body: bytes, message: Message, asked: Dialect
-) -> Answered | Working | Unanswered | Said:
+) -> Completed | InProgress | DeliveryFailed | AgentEvent:
     is_framed = isinstance(value, dict) and "result" in value
     result = value["result"] if isinstance(value, dict) and is_framed else value
     form = forms.of(result, asked)
     if form is None:
-        return Answered(_for_caller({"message": _said(result, message)}, message))
+        return Completed(_for_caller({"message": _said(result, message)}, message))
     if form.kind == "task":
         return _task_answer(form, message)
     whole = _whole(form)
     if whole is None:
         sentence = "the agent's answer is no valid Message: it needs a messageId, a role and parts"
-        return Unanswered("invalid-agent-response", sentence, False, delivery_confirmed=True)
+        return DeliveryFailed("invalid-agent-response", sentence, False, delivery_confirmed=True)
     if is_framed and whole is result and form.dialect == message.dialect:
-        return Answered(events.frame(body).result)
-    return Answered(_stored(whole, form.dialect, message))
+        return Completed(events.frame(body).result)
+    return Completed(_stored(whole, form.dialect, message))
 
 
-def _task_answer(form: Form, message: Message) -> Answered | Unanswered | Said:
+def _task_answer(form: ResponseShape, message: Message) -> Completed | DeliveryFailed | AgentEvent:
     try:
         said = events.read(jsontext.encode(form.result), form.dialect)
     except tasks.EventRefused as refused:
-        return Unanswered("invalid-agent-response", refused.sentence, False, delivery_confirmed=True)
+        return DeliveryFailed("invalid-agent-response", refused.sentence, False, delivery_confirmed=True)
     if said.state in OPEN_STATES:
         return said
     if said.asks_again:
-        return ASKED_AGAIN
+        return RETRY_REQUESTED
     stored = _stored(form.result, form.dialect, message)
-    return Answered(stored, None, said.state or "completed", said.task_id)
+    return Completed(stored, None, said.state or "completed", said.task_id)
 
 
-def _whole(form: Form) -> JSONObject | None:
+def _whole(form: ResponseShape) -> JSONObject | None:
     """The answer with its Message: as it came, or filled in where an agent of 0.3 forgot what it needs.
 
     None for an agent of 1.0 that forgot.
@@ -131,17 +133,17 @@ def _whole(form: Form) -> JSONObject | None:
     }
 
 
-def failed(error: bytes) -> Answered:
+def failed(error: bytes) -> Completed:
     """An agent that ended its stream with an error."""
-    return Answered(error=error)
+    return Completed(error=error)
 
 
-def refused(error: bytes | None) -> Unanswered:
+def refused(error: bytes | None) -> DeliveryFailed:
     """An agent that answered a question about its task with an error."""
     problem = errors.from_object(jsontext.decode(error)) if error is not None else None
     sentence = problem.message if problem is not None else "the agent answered with nothing"
     forgotten = problem is not None and problem.code == errors.TASK_NOT_FOUND.code
-    return Unanswered("invalid-agent-response", sentence, True, True, forgotten=forgotten)
+    return DeliveryFailed("invalid-agent-response", sentence, True, True, forgotten=forgotten)
 
 
 def _stored(result: JSONObject, dialect: Dialect, message: Message) -> bytes:

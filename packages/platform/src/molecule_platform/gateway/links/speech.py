@@ -58,7 +58,7 @@ def _old_members(message: Message) -> JSONObject:
     return {
         "task_id": message.task_id,
         "sender": message.caller,
-        "message": text.text_of_message(inbox.received_message(message)),
+        "message": text.text_of_message(inbox.a2a_message_of(message)),
         "idempotency_key": message.id,
     }
 

@@ -4,11 +4,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from molecule_platform.api.bodies import aside
+from molecule_platform.api.bodies import run_in_thread_if_large
 from molecule_platform.domain import tasks
-from molecule_platform.egress.streaming import Answer
+from molecule_platform.egress.streaming import StreamingResponse
 from molecule_platform.gateway.links import events, replies
-from molecule_platform.ports.links import Answered, AnswerTooLong, Said, Tell, Unanswered, Working
+from molecule_platform.ports.links import (
+    AgentEvent,
+    Completed,
+    DeliveryFailed,
+    InProgress,
+    ResponseTooLarge,
+    Tell,
+)
 from molecule_wire.a2a import differences
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
@@ -20,10 +27,10 @@ OVERLAP_SECONDS = 0.05
 # An agent closes its stream with a question; one that leaves it open, and says no more, has asked.
 QUESTION_SECONDS = 5.0
 
-Look = Callable[[], Awaitable[Said | Unanswered]]
+Look = Callable[[], Awaitable[AgentEvent | DeliveryFailed]]
 
 
-class StreamReader:
+class AgentEventReader:
     """Tells the events of one stream, in order.
 
     With `look` it is a subscription to a task whose earlier stream was cut. Agents of 1.0 begin with the task
@@ -54,16 +61,16 @@ class StreamReader:
         self._task_id: str | None = None
         self._began = False
         # A task that waits, of which the next event decides what it means.
-        self._shown: Said | None = None
+        self._shown: AgentEvent | None = None
         # The task that was read after a cut: not told yet, or told, and events may come that are in it.
-        self._untold: Said | None = None
-        self._overlapped: Said | None = None
-        self._overlap: list[Said] = []
+        self._untold: AgentEvent | None = None
+        self._overlapped: AgentEvent | None = None
+        self._overlap: list[AgentEvent] = []
         self._overlap_until = 0.0
         # Whether the first event came; whether the end is to be confirmed by the task; what is not known.
         self._has_begun = self._confirms = self._has_gap = self._is_unsure = False
 
-    async def read(self, answer: Answer) -> Answered | Working | Unanswered:
+    async def read(self, answer: StreamingResponse) -> Completed | InProgress | DeliveryFailed:
         """Tell what comes. Raises `NoAnswer`, `AnswerTooLong`, `EventTooLarge`, `EventRefused`."""
         # A subscription may begin with the whole task, which is as large as an answer may be.
         decoder = SSEDecoder(EVENT_MAX_BYTES if self._look is None else self._most_bytes)
@@ -79,7 +86,7 @@ class StreamReader:
                 break
             self._left -= len(chunk)
             if self._left < 0:
-                raise AnswerTooLong(f"the agent's stream is larger than {self._most_bytes} bytes")
+                raise ResponseTooLarge(f"the agent's stream is larger than {self._most_bytes} bytes")
             ended = await self._heard(decoder.feed(chunk))
             if ended is not None:
                 return ended
@@ -87,21 +94,21 @@ class StreamReader:
             await self._tell([self._shown])
         return self.broke_off("the agent's stream ended before its task", True)
 
-    def broke_off(self, sentence: str, sent: bool) -> Working | Unanswered:
+    def broke_off(self, sentence: str, sent: bool) -> InProgress | DeliveryFailed:
         """What is left of a stream that ended too early: a task to ask about, or nothing."""
         if self._began and self._task_id is not None:
-            return Working(self._task_id)
+            return InProgress(self._task_id)
         code = "invalid-agent-response" if sent else "peer-unreachable"
-        return Unanswered(code, sentence, True, delivery_confirmed=sent)
+        return DeliveryFailed(code, sentence, True, delivery_confirmed=sent)
 
-    async def _heard(self, frames: Iterable[SSEEvent]) -> Answered | Unanswered | None:
-        said: list[Said] = []
+    async def _heard(self, frames: Iterable[SSEEvent]) -> Completed | DeliveryFailed | None:
+        said: list[AgentEvent] = []
         error: bytes | None = None
         refused: EventRefused | None = None
         for event in frames:
             try:
-                frame = await aside(len(event.data), partial(self._parsed, event.data))
-                if not isinstance(frame, Said):
+                frame = await run_in_thread_if_large(len(event.data), partial(self._parsed, event.data))
+                if not isinstance(frame, AgentEvent):
                     error = frame
                     break
                 said.append(frame)
@@ -117,7 +124,7 @@ class StreamReader:
             raise refused
         return None if error is None else replies.failed(error)
 
-    def _parsed(self, data: bytes) -> Said | bytes:
+    def _parsed(self, data: bytes) -> AgentEvent | bytes:
         """Return the event in a frame, or the JSON-RPC error. Raises `EventRefused`."""
         self._check(data)
         frame = events.frame(data)
@@ -130,7 +137,7 @@ class StreamReader:
         except TooMuch as problem:
             raise EventRefused("malformed-event", f"an event is too much to read: {problem}") from problem
 
-    async def _tell_events(self, said: list[Said]) -> Answered | None:
+    async def _tell_events(self, said: list[AgentEvent]) -> Completed | None:
         """Tell what came; the answer if nothing follows."""
         self._note(said)
         if self._look is not None:
@@ -155,15 +162,15 @@ class StreamReader:
         if is_last and self._look is not None and self._confirms:
             said[-1] = await self._confirmed(said[-1], self._look)
         if self._has_gap:
-            said[0], self._has_gap = events.after_gap(said[0]), False
+            said[0], self._has_gap = events.mark_gap(said[0]), False
         await self._tell(said)
-        return Answered(task_state=said[-1].state or "completed") if is_last else None
+        return Completed(task_state=said[-1].state or "completed") if is_last else None
 
-    def _note(self, said: list[Said]) -> None:
+    def _note(self, said: list[AgentEvent]) -> None:
         self._began = True
         self._task_id = next((one.task_id for one in reversed(said) if one.task_id), self._task_id)
 
-    def _is_last(self, said: Said) -> bool:
+    def _is_last(self, said: AgentEvent) -> bool:
         """Whether nothing follows; a subscriber is shown a task that waits as it is now."""
         if said.kind == "message" or said.state in tasks.TERMINAL:
             return True
@@ -175,24 +182,24 @@ class StreamReader:
     async def _catch_up(self, look: Look) -> None:
         """Read the task while the subscription stands."""
         found = await look()
-        if isinstance(found, Said) and found.kind == "task":
+        if isinstance(found, AgentEvent) and found.kind == "task":
             self._untold, self._confirms = found, True
         else:
             self._has_gap = True
 
-    async def _tell_snapshot(self) -> Answered | None:
+    async def _tell_snapshot(self) -> Completed | None:
         """Tell the task as it was read; the answer if it is settled."""
         snapshot, self._untold = self._untold, None
         assert snapshot is not None
         self._note([snapshot])
         await self._tell([snapshot])
         if self._is_last(snapshot):
-            return Answered(task_state=snapshot.state or "completed")
+            return Completed(task_state=snapshot.state or "completed")
         self._overlapped = snapshot
         self._overlap_until = asyncio.get_running_loop().time() + OVERLAP_SECONDS
         return None
 
-    def _without_overlap(self, said: list[Said]) -> list[Said]:
+    def _without_overlap(self, said: list[AgentEvent]) -> list[AgentEvent]:
         """The events without those that the task showed when it was read."""
         if self._overlapped is None or asyncio.get_running_loop().time() > self._overlap_until:
             self._overlapped = None
@@ -205,16 +212,16 @@ class StreamReader:
             self._overlapped = None
         return self._overlap[len(self._overlap) - fresh :]
 
-    async def _confirmed(self, last: Said, look: Look) -> Said:
+    async def _confirmed(self, last: AgentEvent, look: Look) -> AgentEvent:
         """The end of a task whose stream was joined: the whole task, if the agent shows it."""
         found = await look()
-        if isinstance(found, Said) and found.state == last.state:
+        if isinstance(found, AgentEvent) and found.state == last.state:
             return found
         self._has_gap |= self._is_unsure
         return last
 
 
-async def _soon(answer: Answer) -> bytes:
+async def _soon(answer: StreamingResponse) -> bytes:
     """The next piece; nothing when it does not come soon."""
     try:
         async with asyncio.timeout(QUESTION_SECONDS):

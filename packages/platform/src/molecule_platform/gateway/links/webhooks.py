@@ -6,7 +6,7 @@ from email.utils import parsedate_to_datetime
 
 from molecule_platform.egress import exchange, guard
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.ports.push import Told
+from molecule_platform.ports.push import WebhookResult
 
 SECONDS = 15.0
 # What a webhook answers is not read, only so much of it that the connection can be used again.
@@ -14,7 +14,7 @@ MOST_BYTES = 64 * 1024
 LONGEST_WAIT_SECONDS = 24 * 3600.0
 
 
-class WebhookLink:
+class WebhookClient:
     """See `ports.push.Webhooks`."""
 
     def __init__(self, outbound: Outbound, now: Callable[[], datetime], seconds: float = SECONDS) -> None:
@@ -22,18 +22,18 @@ class WebhookLink:
         self._now = now
         self._seconds = seconds
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Told:
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> WebhookResult:
         """POST to a checked address, once."""
         try:
             answer = await exchange.tell(
                 self._outbound, url, headers=headers, data=body, seconds=self._seconds, most_bytes=MOST_BYTES
             )
         except guard.UnsafeUrl as problem:
-            return Told(None, str(problem))
-        except exchange.NoAnswer as problem:
-            return Told(None, str(problem))
+            return WebhookResult(None, str(problem))
+        except exchange.NoResponse as problem:
+            return WebhookResult(None, str(problem))
         wait = retry_after(answer.headers.get("retry-after", ""), self._now())
-        return Told(answer.status, _sentence(answer.status), wait)
+        return WebhookResult(answer.status, _sentence(answer.status), wait)
 
 
 def retry_after(given: str, now: datetime) -> float | None:
