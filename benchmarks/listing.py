@@ -24,7 +24,7 @@ from benchmarks import figure
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import registration
+from molecule_platform.services.workspaces import registration
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_wire import ids
 from scripts import live_platform

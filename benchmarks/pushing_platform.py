@@ -11,16 +11,16 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
+from molecule_platform.agents.client import HttpAgentClient
 from molecule_platform.domain.messages import Message, new_message
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.egress import guard, heads
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.gateway.links.push import HttpAgentClient
 from molecule_platform.keys import signing
-from molecule_platform.ports.links import Delivery
+from molecule_platform.ports.agents import Delivery
 from molecule_platform.ports.signing import Signer
-from molecule_platform.services.assertions import CallerAssertions
-from molecule_platform.services.living_keys import ActiveSigners
+from molecule_platform.services.keys.active_signers import ActiveSigners
+from molecule_platform.services.keys.caller_assertions import CallerAssertions
 from molecule_wire import assertions, ids, jsontext
 
 ORG_ID = ids.uuid7()

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from molecule_platform import settings
-from molecule_platform.api import routes
+from molecule_platform.web.pipeline import route_table
 from molecule_wire import errors
 from scripts import live_platform, python_reference, repository
 
@@ -32,7 +32,7 @@ def python_page(package: str) -> str:
 def routes_page() -> str:
     rows = [
         (f"`{route.method}`", f"`{route.path}`", ", ".join(str(who) for who in route.who), route.summary)
-        for route in routes.TABLE
+        for route in route_table.TABLE
     ]
     text = (
         "Every route of the platform. Who may call it: `public` needs no credential, `any` a valid one, "

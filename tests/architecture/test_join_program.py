@@ -2,7 +2,7 @@
 
 import pytest
 
-from molecule_platform.http.workspaces import JOIN_PROGRAM
+from molecule_platform.web.routes.workspaces import JOIN_PROGRAM
 from scripts import repository, samples
 
 SOURCE = "packages/platform/src/molecule_platform/demo/hello.py"

@@ -29,9 +29,9 @@ async def sample(path: Path) -> None:
 
 
 async def _open_measured(*args: Any, **more: Any) -> Platform:
-    house = await _open(*args, **more)
+    platform = await _open(*args, **more)
     _probes.add(asyncio.create_task(sample(Path(os.environ[LAG_FILE]))))
-    return house
+    return platform
 
 
 _probes: set[asyncio.Task[None]] = set()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from molecule_platform.testing import rude_agent, servers
+from molecule_platform.testing import misbehaving_agent, servers
 from tests.e2e import attacks
 from tests.e2e.attacks import MEBIBYTE, Answer, HealthProbe
 from tests.e2e.platform_process import PlatformProcess
@@ -202,7 +202,7 @@ def test_a_stranger_who_is_refused_does_not_fill_the_log(scene: Scene) -> None:
 
 
 def test_an_agent_that_streams_too_much_ends_its_message_once(scene: Scene) -> None:
-    with rude_agent.running("flood") as agent:
+    with misbehaving_agent.running("flood") as agent:
         agent.huge_bytes = 120 * MEBIBYTE
         target = scene.join("flood")
         card = {

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from molecule_platform.api.limits import RateLimiter
-from molecule_platform.app import house, staff
+from molecule_platform.app import platform as app_platform
+from molecule_platform.app import services as app_services
 from molecule_platform.domain import messages, push
 from molecule_platform.ports.provisioner import Provisioner
-from molecule_platform.services.provisioning import StartRules
+from molecule_platform.services.workspaces.provisioning import StartRules
 from molecule_platform.testing import servers
+from molecule_platform.web.pipeline.rate_limits import RateLimiter
 from tests.spec import platforms
 from tests.spec.platforms import UNHELD_SECONDS, Engine, Platform, Share, Start
 from tests.spec.scripted_agent import ScriptedAgent
@@ -174,11 +175,11 @@ def prompt_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def prompt_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reasons to restart an agent are gathered for a moment only."""
-    monkeypatch.setattr(staff, "StartRules", partial(StartRules, coalesce_seconds=0.2))
+    monkeypatch.setattr(app_services, "StartRules", partial(StartRules, coalesce_seconds=0.2))
 
 
 @pytest.fixture
 def still_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """No time passes for the limits: nothing may be asked again because the machine is slow."""
     now = time.time()
-    monkeypatch.setattr(house, "Limits", partial(RateLimiter, now=lambda: now))
+    monkeypatch.setattr(app_platform, "RateLimiter", partial(RateLimiter, now=lambda: now))

@@ -6,11 +6,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 import requests
 
-from molecule_platform.api import openapi
-from molecule_platform.api.route import Route
-from molecule_platform.api.router import Router
-from molecule_platform.api.routes import TABLE
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
+from molecule_platform.web.pipeline import openapi
+from molecule_platform.web.pipeline.route import Route
+from molecule_platform.web.pipeline.route_table import TABLE
+from molecule_platform.web.pipeline.router import Router
 from molecule_wire import errors
 
 _ROUTER = Router(TABLE)

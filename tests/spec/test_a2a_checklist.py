@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from molecule_platform.services import task_streams
+from molecule_platform.services.messaging.tasks import task_streams
 from molecule_platform.testing import behaviours
 from molecule_platform.testing.scripted_agent import ScriptedAgent
 from molecule_wire.a2a import operations

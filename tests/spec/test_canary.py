@@ -81,11 +81,11 @@ def lists(platform: Platform, agent: RemoteAgentClient) -> list[str]:
 
 
 def commands(platform: Platform, capfd: pytest.CaptureFixture[str]) -> str:
-    house = ("--url", platform.url, "--token", platform.admin_token, "--json")
+    flags = ("--url", platform.url, "--token", platform.admin_token, "--json")
     for words in (("secret", "list"), ("secret", "list", "--workspace", "a"), ("workspace", "show", "a")):
-        assert main.run([*words, *house]) == 0
+        assert main.run([*words, *flags]) == 0
     for words in (("workspace", "list"), ("activity", "list", "a"), ("model", "show", "a")):
-        assert main.run([*words, *house]) == 0
+        assert main.run([*words, *flags]) == 0
     return "".join(capfd.readouterr())
 
 

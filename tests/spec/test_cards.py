@@ -12,7 +12,7 @@ from a2a.client import A2ACardResolver
 from a2a.types import AgentCard
 from a2a.utils import signing
 
-from molecule_platform.services import cards
+from molecule_platform.services.cards import card_service
 from tests.spec.platforms import Platform, Start
 from tests.spec.streams import frames, listen
 
@@ -71,7 +71,7 @@ def test_a_card_asks_for_a_credential_and_refuses_one_that_the_tree_does_not_let
 @pytest.fixture
 def never_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was seen of a card counts until its bell rings."""
-    monkeypatch.setattr(cards, "FRESH_SECONDS", 3600.0)
+    monkeypatch.setattr(card_service, "FRESH_SECONDS", 3600.0)
 
 
 def read(platform: Platform, workspace_id: str, token: str = "") -> requests.Response:

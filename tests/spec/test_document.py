@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemathesis import checks as plain_checks
 from schemathesis.specs.openapi import checks as document_checks
 
-from molecule_platform.api.routes import TABLE
+from molecule_platform.web.pipeline.route_table import TABLE
 from tests.spec.platforms import Platform, Start
 
 _PLAIN, _DOCUMENT = cast("Any", plain_checks), cast("Any", document_checks)

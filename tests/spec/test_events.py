@@ -7,7 +7,7 @@ import requests
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from molecule_platform.gateway.doors import streams
+from molecule_platform.web.streams import sse
 from tests.spec.platforms import Platform, Start
 from tests.spec.streams import closing_code, frames, listen, stream
 
@@ -158,4 +158,4 @@ def test_a_revoked_token_closes_its_socket_and_its_stream_before_their_next_sign
         platform.ok("DELETE", f"/org/tokens/{made['id']}")
         assert closing_code(socket) == 4009
         assert told.ends()
-        assert time.monotonic() - began < streams.KEEP_ALIVE_SECONDS - 3
+        assert time.monotonic() - began < sse.KEEP_ALIVE_SECONDS - 3

@@ -35,33 +35,33 @@ class Desk:
 
 
 @pytest.fixture
-def desk(platform: Platform) -> Desk:
+def waiters(platform: Platform) -> Desk:
     return Desk(platform, platform.join("a"))
 
 
-def test_words_and_pieces_of_artifacts_reach_whoever_follows_as_they_come(desk: Desk) -> None:
-    with streams.stream(desk.platform, f"/messages/{desk.mid}/events") as live:
+def test_words_and_pieces_of_artifacts_reach_whoever_follows_as_they_come(waiters: Desk) -> None:
+    with streams.stream(waiters.platform, f"/messages/{waiters.mid}/events") as live:
         live.until("status")
-        assert desk.progress(text="thinking", state="working") == {"seq": 3, "cancel_requested": False}
+        assert waiters.progress(text="thinking", state="working") == {"seq": 3, "cancel_requested": False}
         assert [one.id for one in live.until("status")] == ["3"]
         piece = {"artifactId": "poem", "name": "A poem", "parts": [{"kind": "text", "text": "Roses "}]}
-        assert desk.progress(artifact=piece)["seq"] == 4
+        assert waiters.progress(artifact=piece)["seq"] == 4
         more = {"artifactId": "poem", "parts": [{"text": "are red"}], "append": True, "lastChunk": True}
-        assert desk.progress(artifact=more)["seq"] == 5
+        assert waiters.progress(artifact=more)["seq"] == 5
         [first, second] = [live.until("artifact")[-1].data["artifactUpdate"] for _ in range(2)]
         assert first["artifact"] == {"artifactId": "poem", "name": "A poem", "parts": [{"text": "Roses "}]}
         assert (second["append"], second["lastChunk"]) == (True, True)
-        assert desk.call("answer", text="there you are").status_code == 200
+        assert waiters.call("answer", text="there you are").status_code == 200
         live.ends()
-    result = desk.platform.ok("GET", f"/messages/{desk.mid}")["result"]
+    result = waiters.platform.ok("GET", f"/messages/{waiters.mid}")["result"]
     words = [part["text"] for part in result["artifacts"][0]["parts"]]
     assert words == ["Roses ", "are red"]
 
 
-def test_progress_renews_the_lease(desk: Desk) -> None:
-    desk.progress(metadata={"percent": 10})
-    row = desk.platform.ok("GET", f"/messages/{desk.mid}")
-    assert row["lease_expires_at"] > desk.lease["expires_at"]
+def test_progress_renews_the_lease(waiters: Desk) -> None:
+    waiters.progress(metadata={"percent": 10})
+    row = waiters.platform.ok("GET", f"/messages/{waiters.mid}")
+    assert row["lease_expires_at"] > waiters.lease["expires_at"]
 
 
 @pytest.mark.parametrize(
@@ -74,26 +74,26 @@ def test_progress_renews_the_lease(desk: Desk) -> None:
         {"unknown": 1},
     ],
 )
-def test_progress_that_makes_no_sense_is_refused_without_effect(desk: Desk, body: dict[str, Any]) -> None:
-    refused = desk.call("progress", **body)
+def test_progress_that_makes_no_sense_is_refused_without_effect(waiters: Desk, body: dict[str, Any]) -> None:
+    refused = waiters.call("progress", **body)
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid-request")
-    assert desk.progress(text="still here")["seq"] == 3
+    assert waiters.progress(text="still here")["seq"] == 3
 
 
-def test_an_old_lease_reports_nothing(desk: Desk) -> None:
-    old = desk.lease
-    desk.call("release")
-    [item] = desk.platform.ok("POST", f"{desk.inbox}/lease", token=desk.token, json={})["messages"]
-    late = desk.call("progress", text="late")
+def test_an_old_lease_reports_nothing(waiters: Desk) -> None:
+    old = waiters.lease
+    waiters.call("release")
+    [item] = waiters.platform.ok("POST", f"{waiters.inbox}/lease", token=waiters.token, json={})["messages"]
+    late = waiters.call("progress", text="late")
     assert (late.status_code, late.json()["code"]) == (409, "lease-lost")
-    desk.lease = item["lease"]
-    assert (desk.progress(text="new")["seq"], desk.lease["epoch"], old["epoch"]) == (3, 2, 1)
+    waiters.lease = item["lease"]
+    assert (waiters.progress(text="new")["seq"], waiters.lease["epoch"], old["epoch"]) == (3, 2, 1)
 
 
-def test_after_a_cancel_the_worker_is_told_at_its_next_word(desk: Desk) -> None:
-    desk.platform.ok("POST", f"/messages/{desk.mid}/cancel", json={"reason": "never mind"})
+def test_after_a_cancel_the_worker_is_told_at_its_next_word(waiters: Desk) -> None:
+    waiters.platform.ok("POST", f"/messages/{waiters.mid}/cancel", json={"reason": "never mind"})
     for verb in ("progress", "extend"):
-        late = desk.call(verb)
+        late = waiters.call(verb)
         assert (late.status_code, late.json()["status"]) == (409, "cancelled")
 
 

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 import requests
 
-from molecule_platform.api.route import Route
-from molecule_platform.api.routes import TABLE
 from molecule_platform.domain import principals
+from molecule_platform.web.pipeline.route import Route
+from molecule_platform.web.pipeline.route_table import TABLE
 from molecule_wire import times
 from tests.spec.platforms import Platform, message
 

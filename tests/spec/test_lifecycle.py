@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from molecule_agent import RemoteAgentClient
-from molecule_platform.services import sweeps
+from molecule_platform.services.maintenance import sweeps
 from tests.spec.platforms import Platform, Start
 
 

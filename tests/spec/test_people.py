@@ -9,11 +9,11 @@ import requests
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from molecule_platform.gateway.doors import live
+from molecule_platform.web.streams import websocket
 from tests.spec.platforms import Platform, Start
 
 # Long before a quiet socket is asked whether anybody is there.
-SOON_SECONDS = live.QUIET_SECONDS / 4
+SOON_SECONDS = websocket.QUIET_SECONDS / 4
 
 
 def browser_of(platform: Platform, user: str, role: str, **more: Any) -> requests.Session:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from molecule_platform.gateway.links import webhooks
+from molecule_platform.agents import webhook_client
 from molecule_wire.a2a import operations
 from molecule_wire.a2a.operations import Dialect
 from tests.spec.a2a import ASYNC, Caller, Problem, polled, pushed
@@ -147,7 +147,7 @@ def test_a_slow_webhook_delays_no_event(pushing: Platform, hook: Webhook) -> Non
         began = time.monotonic()
         inline: dict[str, Any] = {"configuration": {"taskPushNotificationConfig": config(hook)}}
         frames = caller.stream(caller.message("x", "chunked-1"), **inline)
-        assert time.monotonic() - began < webhooks.SECONDS - 2
+        assert time.monotonic() - began < webhook_client.SECONDS - 2
         assert "COMPLETED" in json.dumps(frames[-1].event)
         assert hook.told == []
         hook.may_answer.set()

@@ -19,7 +19,7 @@ def client(platform: Platform) -> RemoteAgentClient:
     return platform.join("a")
 
 
-def keyed(
+def idempotent_handler(
     platform: Platform, target: str, body: dict[str, Any], key: str = "k1", **call: Any
 ) -> requests.Response:
     headers = {"Idempotency-Key": key, "Prefer": "respond-async"}
@@ -30,8 +30,8 @@ def keyed(
 def test_the_same_key_and_body_are_one_message(
     platform: Platform, client: RemoteAgentClient, given: str | None
 ) -> None:
-    first = keyed(platform, client.workspace_id, message("hello", given))
-    again = keyed(platform, client.workspace_id, message("hello", given) | {"id": "another try"})
+    first = idempotent_handler(platform, client.workspace_id, message("hello", given))
+    again = idempotent_handler(platform, client.workspace_id, message("hello", given) | {"id": "another try"})
     assert "Idempotency-Replayed" not in first.headers
     assert again.headers["Idempotency-Replayed"] == "true"
     assert again.status_code == first.status_code
@@ -44,9 +44,9 @@ def test_a_repeat_gets_the_outcome_that_the_first_one_has_by_now(
     platform: Platform, agent: ScriptedAgent
 ) -> None:
     pushed = join_push(platform, agent)
-    sent = keyed(platform, pushed.workspace_id, message("hello", "m1")).json()
+    sent = idempotent_handler(platform, pushed.workspace_id, message("hello", "m1")).json()
     assert platform.ok("GET", f"/messages/{sent['message_id']}?wait=20")["status"] == "answered"
-    again = keyed(platform, pushed.workspace_id, message("hello", "m1"))
+    again = idempotent_handler(platform, pushed.workspace_id, message("hello", "m1"))
     assert (again.status_code, again.headers["Idempotency-Replayed"]) == (200, "true")
     assert text.text_of(again.json()["result"]) == "re: hello"
     assert again.headers["X-Molecule-Message-Id"] == sent["message_id"]
@@ -54,8 +54,8 @@ def test_a_repeat_gets_the_outcome_that_the_first_one_has_by_now(
 
 
 def test_the_same_key_with_another_body_is_a_conflict(platform: Platform, client: RemoteAgentClient) -> None:
-    first = keyed(platform, client.workspace_id, message("hello")).json()
-    answer = keyed(platform, client.workspace_id, message("something else"))
+    first = idempotent_handler(platform, client.workspace_id, message("hello")).json()
+    answer = idempotent_handler(platform, client.workspace_id, message("something else"))
     body = answer.json()
     assert (answer.status_code, body["code"]) == (409, "idempotency-conflict")
     assert body["error"]["code"] == -32600
@@ -66,15 +66,15 @@ def test_the_same_key_with_another_body_is_a_conflict(platform: Platform, client
 def test_a_key_belongs_to_one_sender_and_one_target(platform: Platform, client: RemoteAgentClient) -> None:
     other = platform.join("b")
     answers = [
-        keyed(platform, client.workspace_id, message("hello")),
-        keyed(platform, other.workspace_id, message("hello")),
-        keyed(platform, client.workspace_id, message("hello"), token=other.load_token()),
+        idempotent_handler(platform, client.workspace_id, message("hello")),
+        idempotent_handler(platform, other.workspace_id, message("hello")),
+        idempotent_handler(platform, client.workspace_id, message("hello"), token=other.load_token()),
     ]
     assert len({answer.json()["message_id"] for answer in answers}) == 3
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "tab\tinside"])
 def test_a_key_that_is_none_is_refused(platform: Platform, client: RemoteAgentClient, key: str) -> None:
-    answer = keyed(platform, client.workspace_id, message("hello"), key)
+    answer = idempotent_handler(platform, client.workspace_id, message("hello"), key)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-request")
     assert client.fetch_inbound() == []

@@ -12,9 +12,9 @@ import pytest
 import requests
 
 from molecule_agent import InboxDelivery, RemoteAgentClient
-from molecule_platform.gateway.doors import streams
-from molecule_platform.services import cards
+from molecule_platform.services.cards import card_service
 from molecule_platform.testing import servers
+from molecule_platform.web.streams import sse
 from molecule_wire.a2a import text
 from tests.spec import platforms
 from tests.spec.platforms import Engine, Platform, Start
@@ -102,7 +102,7 @@ def test_a_hold_on_one_ends_when_the_agent_replies_to_the_other(pair: Pair) -> N
 def test_a_new_card_is_shown_by_the_other_as_soon_as_the_bell_comes(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cards, "FRESH_SECONDS", 3600.0)
+    monkeypatch.setattr(card_service, "FRESH_SECONDS", 3600.0)
     client = pair.here.join("a", visibility="public")
     path = f"/agents/{client.workspace_id}/.well-known/agent-card.json"
     for said in ("second", "third"):
@@ -198,7 +198,7 @@ def test_a_token_revoked_on_one_closes_its_socket_and_stream_at_the_other_before
         pair.here.ok("DELETE", f"/org/tokens/{made['id']}")
         assert closing_code(socket) == 4009
         assert told.ends()
-        assert time.monotonic() - began < streams.KEEP_ALIVE_SECONDS - 3
+        assert time.monotonic() - began < sse.KEEP_ALIVE_SECONDS - 3
 
 
 def test_signing_out_of_one_signs_out_of_the_other(pair: Pair) -> None:

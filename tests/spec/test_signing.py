@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from molecule_platform.services import rotation
+from molecule_platform.services.keys import key_rotation
 from tests.spec.platforms import Platform, Start
 
 PATIENCE_SECONDS = 30.0
@@ -45,7 +45,7 @@ def test_the_keys_stay_the_same_after_a_restart_and_under_a_new_seal(restarting:
 def test_keys_that_no_longer_open_are_replaced_by_a_rotation(
     restarting: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rotation, "FRESH_SECONDS", 0.1)
+    monkeypatch.setattr(key_rotation, "FRESH_SECONDS", 0.1)
     first = restarting(SECRETS_ENCRYPTION_KEY="a" * 32)
     workspace_id = first.create("shown", visibility="public", claimable=False)["id"]
     first.stop()

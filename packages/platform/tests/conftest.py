@@ -196,8 +196,8 @@ class Knock:
 class Visitor:
     """Speaks to the house as a web server would, without a socket; as the administrator of one org."""
 
-    def __init__(self, house: Platform, org: str) -> None:
-        self.house = house
+    def __init__(self, platform: Platform, org: str) -> None:
+        self.platform = platform
         self.org = org
 
     def headers(self, token: str | None = ADMIN_TOKEN) -> dict[str, str]:
@@ -225,7 +225,7 @@ class Visitor:
         kind = {} if body is None else {"content-type": "application/json"}
         knock = Knock(method, target, self.headers(token) | kind | dict(headers or {}), raw)
         knock.leaves = leaves or knock.leaves
-        await self.house(knock.scope, knock.receive, knock.send)
+        await self.platform(knock.scope, knock.receive, knock.send)
         return Answer(knock.status, knock.lines, knock.said.get_nowait() or b"")
 
     async def workspace(self, name: str = "Ada", **more: Any) -> tuple[str, str]:
@@ -269,9 +269,9 @@ async def shared_house(
     tmp_path_factory: pytest.TempPathFactory, empty_database: Path
 ) -> AsyncIterator[Platform]:
     """The house of all tests of a module."""
-    house = await Platform.open(_settings(tmp_path_factory.mktemp("shared") / "data", empty_database))
-    yield house
-    await house.close()
+    platform = await Platform.open(_settings(tmp_path_factory.mktemp("shared") / "data", empty_database))
+    yield platform
+    await platform.close()
 
 
 @pytest.fixture
@@ -298,4 +298,4 @@ async def breaking(open_house: OpenHouse) -> AsyncIterator[Visitor]:
     """Somebody with a house of their own, because the test drains it, makes it forget, or takes its keys."""
     visitor = await open_house()
     yield visitor
-    await visitor.house.close()
+    await visitor.platform.close()

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from molecule_platform import logs
-from molecule_platform.api.log_sampling import BURST
+from molecule_platform.web.pipeline.log_sampling import BURST
 
 
 async def test_exceptions_of_the_event_loop_become_one_sampled_line_of_json(

@@ -25,15 +25,15 @@ def create_app(settings: Settings | None = None) -> Application:
 class _Application:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._house: Platform | None = None
+        self._platform: Platform | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif self._house is None:
+        elif self._platform is None:
             raise RuntimeError("the platform is not open: run it under a server that supports ASGI lifespan")
         else:
-            await self._house(scope, receive, send)
+            await self._platform(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -41,12 +41,12 @@ class _Application:
             try:
                 os.umask(0o077)  # files of the platform are for its owner alone
                 exits.enter_context(lock.hold(self._settings.data_dir))
-                self._house = await Platform.open(self._settings)
+                self._platform = await Platform.open(self._settings)
             except Exception as problem:  # noqa: BLE001 - the server shows the message and exits
                 await send({"type": "lifespan.startup.failed", "message": str(problem)})
                 return
             await send({"type": "lifespan.startup.complete"})
             await receive()
-            await self._house.drain()
-            await self._house.close()
+            await self._platform.drain()
+            await self._platform.close()
             await send({"type": "lifespan.shutdown.complete"})

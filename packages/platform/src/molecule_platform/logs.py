@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from molecule_platform.api.context import REQUEST
-from molecule_platform.api.log_sampling import LogSampler
 from molecule_platform.ports.log import Log
+from molecule_platform.web.pipeline.log_sampling import LogSampler
+from molecule_platform.web.pipeline.request_context import REQUEST
 
 Line = MutableMapping[str, Any]
 

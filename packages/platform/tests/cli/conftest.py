@@ -103,7 +103,7 @@ def start() -> Start:
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """One platform for all tests that do not stop it."""
     with running(tmp_path_factory.mktemp("house") / "data") as platform:
         yield platform
@@ -143,9 +143,9 @@ class Typed:
 
 
 @pytest.fixture
-def at_house(molecule: Molecule, house: Platform) -> Molecule:
+def at_house(molecule: Molecule, platform: Platform) -> Molecule:
     """The program, pointed at the running platform by the environment."""
-    environ = {"MOLECULE_PLATFORM_URL": house.url, "MOLECULE_DATA_DIR": str(house.data_dir)}
+    environ = {"MOLECULE_PLATFORM_URL": platform.url, "MOLECULE_DATA_DIR": str(platform.data_dir)}
 
     def call(*arguments: str, stdin: str = "") -> Result:
         return molecule(*arguments, environ=environ, stdin=stdin)
@@ -154,12 +154,12 @@ def at_house(molecule: Molecule, house: Platform) -> Molecule:
 
 
 @pytest.fixture
-def offer(house: Platform) -> Callable[[], str]:
+def offer(platform: Platform) -> Callable[[], str]:
     """Put a new plugin into the platform's folder; its name."""
 
     def put() -> str:
         name = f"plugin-{uuid4()}"
-        place = house.data_dir / "plugins" / name
+        place = platform.data_dir / "plugins" / name
         for folder in (place.parent, place):
             folder.mkdir(mode=0o700, exist_ok=True)
         manifest = place / "plugin.yaml"
@@ -171,11 +171,11 @@ def offer(house: Platform) -> Callable[[], str]:
 
 
 @pytest.fixture
-def worker(house: Platform) -> Callable[..., Any]:
+def worker(platform: Platform) -> Callable[..., Any]:
     """A call to the inbox of a workspace, as its agent makes it."""
 
     def call(workspace_id: str, token: str, verb: str, **body: Any) -> Any:
-        path = f"{house.url}/workspaces/{workspace_id}/inbox/{verb}"
+        path = f"{platform.url}/workspaces/{workspace_id}/inbox/{verb}"
         answer = requests.post(path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=30)
         assert answer.status_code == 200, answer.text
         return answer.json()

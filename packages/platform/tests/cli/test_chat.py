@@ -71,11 +71,11 @@ def test_a_question_is_answered_by_the_next_line(at_house: Molecule, agent: Agen
 class Terminal:
     """The program in a terminal of 80 columns; what is on the screen, as one text."""
 
-    def __init__(self, house: Platform, *arguments: str) -> None:
+    def __init__(self, platform: Platform, *arguments: str) -> None:
         self._master, slave = pty.openpty()
         environ = clean() | {
-            "MOLECULE_PLATFORM_URL": house.url,
-            "MOLECULE_DATA_DIR": str(house.data_dir),
+            "MOLECULE_PLATFORM_URL": platform.url,
+            "MOLECULE_DATA_DIR": str(platform.data_dir),
             "TERM": "xterm",
             "COLUMNS": "80",
         }
@@ -124,11 +124,11 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(house: Platform) -> Iterator[Callable[..., Terminal]]:
+def terminal(platform: Platform) -> Iterator[Callable[..., Terminal]]:
     opened: list[Terminal] = []
 
     def start(*arguments: str) -> Terminal:
-        opened.append(Terminal(house, *arguments))
+        opened.append(Terminal(platform, *arguments))
         return opened[-1]
 
     yield start

@@ -156,11 +156,11 @@ def test_stopped_agents_are_gone_and_the_next_start_continues_with_them(
 
 
 @pytest.fixture
-def members(house: Any, tmp_path: Path) -> demo.Demo:
+def members(platform: Any, tmp_path: Path) -> demo.Demo:
     """A demo on the running platform that remembers in a folder of its own."""
-    token = (house.data_dir / "admin.token").read_text()
+    token = (platform.data_dir / "admin.token").read_text()
     settings, _warnings = load({"MOLECULE_DATA_DIR": tmp_path}, {"ADMIN_TOKEN": token}, {})
-    return demo.Demo(settings, house.url)
+    return demo.Demo(settings, platform.url)
 
 
 def test_the_members_are_created_once_and_remembered(members: demo.Demo) -> None:

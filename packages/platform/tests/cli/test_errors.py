@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from molecule_platform.cli import screen, target
+from molecule_platform.cli import connection, output
 
 Molecule = Callable[..., Any]
 NOWHERE = "http://127.0.0.1:9"
@@ -189,23 +189,23 @@ def test_help_is_shown_without_a_command(molecule: Molecule, arguments: tuple[st
 
 def test_flags_go_over_the_environment_and_that_over_defaults(tmp_path: Path) -> None:
     environ = {"MOLECULE_PLATFORM_URL": "http://env:1", "MOLECULE_ADMIN_TOKEN": "env-token", "PORT": "7"}
-    found = target.resolve("http://flag:2/", "flag-token", tmp_path, environ)
+    found = connection.resolve("http://flag:2/", "flag-token", tmp_path, environ)
     assert (found.url, found.token, found.data_dir) == ("http://flag:2", "flag-token", tmp_path)
-    found = target.resolve(None, None, None, environ | {"MOLECULE_DATA_DIR": str(tmp_path)})
+    found = connection.resolve(None, None, None, environ | {"MOLECULE_DATA_DIR": str(tmp_path)})
     assert (found.url, found.token, found.data_dir) == ("http://env:1", "env-token", tmp_path)
-    found = target.resolve(None, None, tmp_path, {"PORT": "7", "ADMIN_TOKEN": "plain-token"})
+    found = connection.resolve(None, None, tmp_path, {"PORT": "7", "ADMIN_TOKEN": "plain-token"})
     assert (found.url, found.token) == ("http://127.0.0.1:7", "plain-token")
-    found = target.resolve(None, None, None, {"HOME": str(tmp_path)})
+    found = connection.resolve(None, None, None, {"HOME": str(tmp_path)})
     assert found.url == "http://127.0.0.1:8080"
     assert found.data_dir == Path("~/.molecule/platform").expanduser()
 
 
 def test_a_target_does_not_show_its_token(tmp_path: Path) -> None:
-    assert "flag-token" not in repr(target.resolve(None, "flag-token", tmp_path, {}))
+    assert "flag-token" not in repr(connection.resolve(None, "flag-token", tmp_path, {}))
 
 
 def test_words_of_others_cannot_steer_the_terminal() -> None:
-    assert screen.clean("a\x1b[2Jb\r\x07\u202ec\n\td é 😀") == "a[2Jbc\n\td é 😀"
+    assert output.clean("a\x1b[2Jb\r\x07\u202ec\n\td é 😀") == "a[2Jbc\n\td é 😀"
 
 
 def test_times_are_shown_in_the_readers_zone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,8 +214,8 @@ def test_times_are_shown_in_the_readers_zone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        assert screen.moment("2001-02-03T20:00:00.000Z") == "2001-02-04 05:00 JST"
-        assert screen.moment(None) == "never"
+        assert output.moment("2001-02-03T20:00:00.000Z") == "2001-02-04 05:00 JST"
+        assert output.moment(None) == "never"
     finally:
         monkeypatch.delenv("TZ")
         time.tzset()

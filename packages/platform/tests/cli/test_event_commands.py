@@ -30,9 +30,9 @@ def block(number: int) -> str:
 
 
 @contextmanager
-def program(house: Any, *arguments: str) -> Generator[subprocess.Popen[str]]:
+def program(platform: Any, *arguments: str) -> Generator[subprocess.Popen[str]]:
     """The program as a process of its own, which can be interrupted."""
-    here = ("--url", house.url, "--data-dir", str(house.data_dir))
+    here = ("--url", platform.url, "--data-dir", str(platform.data_dir))
     command = [sys.executable, "-m", "molecule_platform.cli.main", *arguments, *here]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -74,8 +74,8 @@ def test_events_of_many_workspaces_are_named_by_one_list(at_house: Molecule) -> 
     assert all(name in listed for name in names)
 
 
-def test_watching_prints_what_happens_until_ctrl_c(at_house: Molecule, house: Any, workspace: str) -> None:
-    with program(house, "event", "watch", workspace, "--since", "0", "--json") as process:
+def test_watching_prints_what_happens_until_ctrl_c(at_house: Molecule, platform: Any, workspace: str) -> None:
+    with program(platform, "event", "watch", workspace, "--since", "0", "--json") as process:
         events = lines_of(process)
         assert next(events)["event"] == "WORKSPACE_AWAITING_AGENT"
         at_house("workspace", "pause", workspace)
@@ -115,9 +115,9 @@ def test_a_stream_that_never_began_and_one_that_is_refused_are_failures(
 
 
 def test_activity_is_followed_from_the_first_row_until_ctrl_c(
-    at_house: Molecule, house: Any, workspace: str
+    at_house: Molecule, platform: Any, workspace: str
 ) -> None:
-    with program(house, "activity", "list", workspace, "--follow", "--json") as process:
+    with program(platform, "activity", "list", workspace, "--follow", "--json") as process:
         rows = lines_of(process)
         for text in ("good morning", "good evening"):
             at_house("send", workspace, text, "--no-wait")
@@ -130,8 +130,8 @@ def test_following_and_looking_back_exclude_each_other(at_house: Molecule, works
     assert at_house("activity", "list", workspace, *before).code == 2
 
 
-def test_a_reader_who_has_seen_enough_hears_no_complaint(house: Any) -> None:
-    with program(house, "openapi") as process:
+def test_a_reader_who_has_seen_enough_hears_no_complaint(platform: Any) -> None:
+    with program(platform, "openapi") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "{\n"

@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 from typer.main import get_command
 
-from molecule_platform.api.router import Router
-from molecule_platform.api.routes import TABLE
 from molecule_platform.cli import client, main
+from molecule_platform.web.pipeline.route_table import TABLE
+from molecule_platform.web.pipeline.router import Router
 from molecule_plugin.keys import generate_key
 from tests.rows import each_row
 

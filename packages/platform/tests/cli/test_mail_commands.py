@@ -200,12 +200,12 @@ def delegate_as(agent: Agent, colleague: Agent, url: str) -> None:
 
 
 def test_the_tree_of_a_message_shows_who_asked_whom_and_what_failed(
-    at_house: Molecule, agent: Agent, worker: Worker, house: Any
+    at_house: Molecule, agent: Agent, worker: Worker, platform: Any
 ) -> None:
     colleague = Agent(at_house, worker)
     sent = at_house("send", agent.name, "ask them", "--no-wait", "--json").json()["id"]
     agent.take()
-    delegate_as(agent, colleague, house.url)
+    delegate_as(agent, colleague, platform.url)
     colleague.take()
     colleague.say("fail", error="the books are closed", retryable=False)
     agent.say("answer", text="none")

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from molecule_platform.cli import doctor, target
+from molecule_platform.cli import connection, doctor
 
 Molecule = Callable[..., Any]
 
@@ -95,16 +95,16 @@ def test_an_unknown_message_is_said_to_be_unknown(at_house: Molecule) -> None:
     assert json.loads(failed.err)["status"] in (400, 404)
 
 
-def test_a_login_link_leads_to_the_platform(at_house: Molecule, house: Any) -> None:
+def test_a_login_link_leads_to_the_platform(at_house: Molecule, platform: Any) -> None:
     made = at_house("login-url", "--json").json()
-    assert made["url"].startswith(f"{house.url}/auth/login?code=")
-    assert made["url"] != house.told["login_url"]
+    assert made["url"].startswith(f"{platform.url}/auth/login?code=")
+    assert made["url"] != platform.told["login_url"]
 
 
-def test_status_counts_the_workspaces(at_house: Molecule, workspace: str, house: Any) -> None:
+def test_status_counts_the_workspaces(at_house: Molecule, workspace: str, platform: Any) -> None:
     told = at_house("status", "--json").json()
     assert told["ready"] is True
-    assert told["url"] == house.url
+    assert told["url"] == platform.url
     assert told["workspaces"]["awaiting_agent"] >= 1
     assert "awaiting_agent" in at_house("status").out
 
@@ -120,8 +120,10 @@ def test_the_doctor_finds_a_fresh_platform_well(at_house: Molecule) -> None:
     }  # fmt: skip
 
 
-def test_the_doctor_finds_a_wrong_token(molecule: Molecule, house: Any, tmp_path: Path) -> None:
-    examined = molecule("doctor", "--url", house.url, "--token", "wrong-token", "--data-dir", str(tmp_path))
+def test_the_doctor_finds_a_wrong_token(molecule: Molecule, platform: Any, tmp_path: Path) -> None:
+    examined = molecule(
+        "doctor", "--url", platform.url, "--token", "wrong-token", "--data-dir", str(tmp_path)
+    )
     assert examined.code == 1
     line = next(line for line in examined.out.splitlines() if " token " in line)
     assert "fail" in line
@@ -140,7 +142,7 @@ def test_the_doctor_finds_files_that_others_can_read(tmp_path: Path) -> None:
     (tmp_path / "secrets.key").chmod(0o644)
     found = [
         check
-        for check in doctor._of_folder(target.resolve(None, None, tmp_path, {}))
+        for check in doctor._of_folder(connection.resolve(None, None, tmp_path, {}))
         if check.result == "fail"
     ]
     assert [check.name for check in found] == ["modes"]

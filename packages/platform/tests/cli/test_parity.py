@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 from typer.main import get_command
 
-from molecule_platform.api.nouns.workspaces import ChangeWorkspace, CreateWorkspace
-from molecule_platform.api.route import Route
-from molecule_platform.api.routes import TABLE
-from molecule_platform.api.shapes import Body
 from molecule_platform.cli import main, workspaces
+from molecule_platform.web.pipeline.route import Route
+from molecule_platform.web.pipeline.route_table import TABLE
+from molecule_platform.web.pipeline.schemas import Body
+from molecule_platform.web.routes.workspaces_schemas import ChangeWorkspace, CreateWorkspace
 from tests.rows import each_row
 
 # Operators' routes that no command serves, each with the reason.

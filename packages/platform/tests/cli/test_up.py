@@ -103,9 +103,9 @@ def test_a_bad_encryption_key_is_one_sentence(data: str, port: str) -> None:
     assert_one_sentence(done, "SECRETS_ENCRYPTION_KEY")
 
 
-def test_a_second_start_on_the_same_folder_names_the_first(house: Any, port: str) -> None:
-    done = up("--port", port, "--data-dir", str(house.data_dir))
-    assert_one_sentence(done, f"(process {house.process.pid})", "--data-dir")
+def test_a_second_start_on_the_same_folder_names_the_first(platform: Any, port: str) -> None:
+    done = up("--port", port, "--data-dir", str(platform.data_dir))
+    assert_one_sentence(done, f"(process {platform.process.pid})", "--data-dir")
 
 
 def test_up_serves_prints_one_line_of_json_and_ends_cleanly(
@@ -121,8 +121,8 @@ def test_up_serves_prints_one_line_of_json_and_ends_cleanly(
         assert platform.process.stdout.read() == ""
 
 
-def test_everything_that_up_writes_is_for_the_owner_alone(house: Any) -> None:
-    found = [house.data_dir, *house.data_dir.rglob("*")]
+def test_everything_that_up_writes_is_for_the_owner_alone(platform: Any) -> None:
+    found = [platform.data_dir, *platform.data_dir.rglob("*")]
     opened = [path.name for path in found if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)]
     assert opened == []
 

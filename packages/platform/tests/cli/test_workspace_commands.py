@@ -65,13 +65,13 @@ def test_a_workspace_is_found_by_its_id_and_by_its_name(
 
 
 def test_show_tells_of_a_card_s_signature_only_when_it_has_one(
-    at_house: Molecule, house: Platform, create: Callable[..., dict[str, Any]]
+    at_house: Molecule, platform: Platform, create: Callable[..., dict[str, Any]]
 ) -> None:
     made = create()
     assert "signature" not in at_house("workspace", "show", made["id"]).out
     signature = {"protected": "eyJhbGciOiJFUzI1NiJ9", "signature": "c2lnbmVk"}
     body = {"id": made["id"], "agent_card": {"name": "Ada", "signatures": [signature]}}
-    answer = requests.post(f"{house.url}/registry/register", json=body, timeout=30)
+    answer = requests.post(f"{platform.url}/registry/register", json=body, timeout=30)
     assert answer.json()["card_signature"] == "unverified"
     assert "private, signature unverified" in at_house("workspace", "show", made["id"]).out
 
@@ -285,7 +285,7 @@ def test_the_state_of_a_removed_workspace_is_told_as_its_agent_hears_it(
 
 
 def test_peers_and_address_are_those_of_the_tree(
-    at_house: Molecule, house: Any, create: Callable[..., dict[str, Any]]
+    at_house: Molecule, platform: Any, create: Callable[..., dict[str, Any]]
 ) -> None:
     parent = create()
     child = create("", "--parent", parent["id"])
@@ -293,7 +293,7 @@ def test_peers_and_address_are_those_of_the_tree(
     assert [row["id"] for row in below] == [child["id"]]
     assert child["name"] in at_house("workspace", "peers", parent["name"], "--query", child["name"]).out
     assert "may call nobody that fits" in at_house("workspace", "peers", child["id"], "--query", "zzz").out
-    assert f"{house.url}/agents/{child['id']}/" in at_house("workspace", "address", child["name"]).out
+    assert f"{platform.url}/agents/{child['id']}/" in at_house("workspace", "address", child["name"]).out
 
 
 def test_agents_are_found_by_their_name_role_and_status(

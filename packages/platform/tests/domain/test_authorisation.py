@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.domain import authorisation, principals, refusals
+from molecule_platform.domain import authorisation, errors, principals
 from molecule_platform.domain.access import Verdict
 from molecule_platform.domain.authorisation import (
     ANY,
@@ -15,8 +15,8 @@ from molecule_platform.domain.authorisation import (
     self_with,
     workspace_with,
 )
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import ApiError
 
 words = st.sampled_from(["ws", "org", "send", "read", "secrets", "write", "admin", "workspace"])
 scopes = st.lists(words, min_size=1, max_size=3).map(".".join)
@@ -127,7 +127,7 @@ def test_a_rule_reads_as_the_contract_writes_it() -> None:
 
 
 def test_gone_workspaces_answer_404_and_410_with_what_to_do() -> None:
-    assert refusals.workspace_not_found("w1").status == 404
-    gone = refusals.workspace_removed("w1", "2026-05-02T12:00:00.000Z")
+    assert errors.workspace_not_found("w1").status == 404
+    gone = errors.workspace_removed("w1", "2026-05-02T12:00:00.000Z")
     assert gone.status == 410
     assert set(gone.extras) == {"id", "removed_at", "hint"}

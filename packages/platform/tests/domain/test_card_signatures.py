@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from molecule_platform.domain import card_signatures as rules
 from molecule_platform.domain.card_signatures import Origin
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from tests.rows import each_row
 
 HEADER: dict[str, Any] = {"alg": "ES256", "kid": "k1", "jku": "https://a.example/jwks", "typ": "JOSE"}

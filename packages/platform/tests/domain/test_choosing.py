@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from molecule_platform.domain import messages
 from molecule_platform.domain.messages import QueuedMessage
-from molecule_platform.services import choosing
+from molecule_platform.services.messaging.messages import next_message
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage
@@ -127,8 +127,8 @@ def test_the_first_few_lead_to_the_same_choice_as_all_that_wait(
     wanted = [one for one in queue if one.status == "leased" or is_wanted(one)]
     everything = messages.choose(wanted, NOW, limit, worker=worker, parallel_contexts=parallel)
     tx: Any = Mail(queue)
-    with mock.patch.object(choosing, "MORE", 1):
-        few = choosing.next_messages(
+    with mock.patch.object(next_message, "MORE", 1):
+        few = next_message.next_messages(
             tx, "w", NOW, limit, is_wanted, worker=worker, parallel_contexts=parallel
         )
     assert few == everything

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from molecule_platform.domain import delegation_context, delegation_views, delegations
 from molecule_platform.domain.delegation_context import Context, ContextLimits
 from molecule_platform.domain.delegations import Delegation, Evidence
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.messages import STATUSES
-from molecule_platform.domain.refusals import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from molecule_platform.domain import dispatch
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeWorkspace

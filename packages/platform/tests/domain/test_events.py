@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import events
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.events import Event, Transition
 from molecule_platform.domain.principals import WORKSPACE_SCOPES, Principal
-from molecule_platform.domain.refusals import ApiError
-from molecule_platform.services.feed import FeedSubscriber
+from molecule_platform.services.events.event_feed import FeedSubscriber
 
 AT = datetime(2026, 5, 2, 12, 0, 0, 123000, tzinfo=UTC)
 WORKSPACES = ("ada", "bob", "carol")

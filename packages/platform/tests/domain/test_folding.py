@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.domain import folding
+from molecule_platform.domain import task_folding
 from molecule_wire import JSONObject
 from molecule_wire.a2a import tasks as machine
 
@@ -47,7 +47,7 @@ def test_all_at_once_is_one_after_the_other(current: JSONObject | None, events: 
             expected = machine.fold(expected, event)
         except machine.EventRefused:
             continue
-    assert folding.fold_all(current, events) == expected
+    assert task_folding.fold_all(current, events) == expected
 
 
 def test_a_long_stream_of_words_is_folded_in_time_that_grows_with_its_length() -> None:
@@ -58,5 +58,5 @@ def test_a_long_stream_of_words_is_folded_in_time_that_grows_with_its_length() -
         }
 
     # One by one this would take minutes.
-    whole: Any = folding.fold_all(TASK, map(chunk, range(100_000)))
+    whole: Any = task_folding.fold_all(TASK, map(chunk, range(100_000)))
     assert len(whole["artifacts"][0]["parts"]) == 100_000

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import lifecycle, workspaces
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.lifecycle import HeartbeatReport
-from molecule_platform.domain.refusals import ApiError
 from tests.rows import each_row
 
 if TYPE_CHECKING:

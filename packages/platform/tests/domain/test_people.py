@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import people
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.people import Person
-from molecule_platform.domain.refusals import ApiError
 
 NOW = datetime(2026, 5, 2, 12, tzinfo=UTC)
 

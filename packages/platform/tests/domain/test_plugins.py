@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_plugin import errors
 from molecule_wire.errors import TABLE
 

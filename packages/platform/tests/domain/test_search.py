@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import cursors, search
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 
 CARD: dict[str, Any] = {
     "name": "Numbers",

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import credentials, events, inbox, messages, results
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.events import Event, Transition
 from molecule_platform.domain.inbox import Sender
-from molecule_platform.domain.refusals import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeMessage

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain import workspaces
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import MakeWorkspace

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.egress.connection import HEAD_MOST_BYTES, ClientConnection
-from molecule_platform.egress.faults import NoResponse
+from molecule_platform.egress.errors import NoResponse
 
 Heard = tuple[int, list[tuple[bytes, bytes]], bytes] | str
 

@@ -10,7 +10,7 @@ import pytest
 
 from molecule_platform.egress import connector
 from molecule_platform.egress.connection import UNREAD_MOST_BYTES
-from molecule_platform.egress.faults import BodyTooLarge, NoResponse, UnsafeHeader
+from molecule_platform.egress.errors import BodyTooLarge, NoResponse, UnsafeHeader
 from molecule_platform.egress.streaming import StreamingResponse
 
 if TYPE_CHECKING:

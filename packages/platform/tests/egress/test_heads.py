@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.egress import guard, heads
-from molecule_platform.egress.faults import UnsafeHeader
+from molecule_platform.egress.errors import UnsafeHeader
 
 POLICY = guard.agent_policy(("loopback", "private"))
 

@@ -13,43 +13,43 @@ import pytest
 
 from molecule_platform.bus.memory import MemoryBus
 from molecule_platform.domain import principals, tasks
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
-from molecule_platform.ports.links import AgentEvent, Completed, Delivery, DeliveryFailed, InProgress, Tell
+from molecule_platform.ports.agents import AgentEvent, Completed, Delivery, DeliveryFailed, InProgress, Tell
 from molecule_platform.ports.people import Org
 from molecule_platform.ports.provisioner import Provisioner
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import bells
-from molecule_platform.services.activity import ActivityPolling
-from molecule_platform.services.authority import Authorizer
-from molecule_platform.services.bells import Signals
-from molecule_platform.services.calling_off import LISTEN_SECONDS
-from molecule_platform.services.cancelling import CancelService
-from molecule_platform.services.carrying import AttemptLimits, DeliveryAttempt
-from molecule_platform.services.courier import Dispatcher
-from molecule_platform.services.creation import CreatedWorkspace, NewWorkspace
-from molecule_platform.services.delivery import DeliveryLimits, MessageService
-from molecule_platform.services.desk import OutcomeWaiters
-from molecule_platform.services.directory import Directory
-from molecule_platform.services.feed import EventFeed
-from molecule_platform.services.heartbeats import Heartbeats
-from molecule_platform.services.identity import AuthenticationService
-from molecule_platform.services.inbox import InboxService, LeaseRequest
-from molecule_platform.services.lives import LifecycleServices, LifecycleSettings
-from molecule_platform.services.login import Login
-from molecule_platform.services.mailbox_capacity import CapacityLimits
-from molecule_platform.services.provisioning import StartRules
-from molecule_platform.services.registration import ClaimRules, Registration, RegistrationRequest
-from molecule_platform.services.replies import Replies
-from molecule_platform.services.secrets import Sealing, SecretService
-from molecule_platform.services.submissions import AcceptedMessage, NewMessage
-from molecule_platform.services.sweeps import Sweeps
-from molecule_platform.services.task_streams import TaskStreams
-from molecule_platform.services.tasks import TaskService
-from molecule_platform.services.tokens import TokenService
+from molecule_platform.services.dispatch.cancel_notifier import LISTEN_SECONDS
+from molecule_platform.services.dispatch.delivery_attempt import AttemptLimits, DeliveryAttempt
+from molecule_platform.services.dispatch.dispatcher import Dispatcher
+from molecule_platform.services.events.event_feed import EventFeed
+from molecule_platform.services.identity.authentication import AuthenticationService
+from molecule_platform.services.identity.authorizer import Authorizer
+from molecule_platform.services.identity.login import Login
+from molecule_platform.services.identity.tokens import TokenService
+from molecule_platform.services.keys.secrets import Sealing, SecretService
+from molecule_platform.services.maintenance.sweeps import Sweeps
+from molecule_platform.services.messaging.inbox.activity_polling import ActivityPolling
+from molecule_platform.services.messaging.inbox.inbox_service import InboxService, LeaseRequest
+from molecule_platform.services.messaging.messages.cancellation import CancelService
+from molecule_platform.services.messaging.messages.mailbox_capacity import CapacityLimits
+from molecule_platform.services.messaging.messages.message_service import DeliveryLimits, MessageService
+from molecule_platform.services.messaging.messages.new_message import AcceptedMessage, NewMessage
+from molecule_platform.services.messaging.messages.replies import Replies
+from molecule_platform.services.messaging.tasks.task_service import TaskService
+from molecule_platform.services.messaging.tasks.task_streams import TaskStreams
+from molecule_platform.services.support import signals
+from molecule_platform.services.support.outcome_waiters import OutcomeWaiters
+from molecule_platform.services.support.signals import Signals
+from molecule_platform.services.workspaces.directory import Directory
+from molecule_platform.services.workspaces.heartbeats import Heartbeats
+from molecule_platform.services.workspaces.lifecycle_services import LifecycleServices, LifecycleSettings
+from molecule_platform.services.workspaces.provisioning import StartRules
+from molecule_platform.services.workspaces.registration import ClaimRules, Registration, RegistrationRequest
+from molecule_platform.services.workspaces.workspace_creation import CreatedWorkspace, NewWorkspace
 from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing.provisioner import FakeProvisioner
 from molecule_wire import JSONObject
@@ -178,32 +178,36 @@ async def _check_url(url: str) -> None:
 class Rig:
     """Every service of one replica."""
 
-    def __init__(self, storage: SqliteStorage, bells: Signals, clock: FakeClock, org: Org) -> None:
-        self.storage, self.bells, self.clock, self.org = storage, bells, clock, org
+    def __init__(self, storage: SqliteStorage, signals: Signals, clock: FakeClock, org: Org) -> None:
+        self.storage, self.signals, self.clock, self.org = storage, signals, clock, org
         self.link, self.log = ScriptedLink(), Lines()
         self.counted, self.signed = Counted(), "verified"
         self.sealing = Sealing(_backwards, _forwards)
         self.provisioner = FakeProvisioner()
-        self.lives = self.new_lives(self.provisioner)
-        self.lifecycle = self.lives.lifecycle
-        self.identity = AuthenticationService(storage, bells, clock, ADMIN_TOKEN, org.id, shared=False)
+        self.lifecycle_services = self.new_lives(self.provisioner)
+        self.lifecycle = self.lifecycle_services.lifecycle
+        self.identity = AuthenticationService(storage, signals, clock, ADMIN_TOKEN, org.id, shared=False)
         self.authority = Authorizer(storage, clock)
         self.login = Login(storage, clock, self.identity)
         self.tokens = TokenService(storage, clock)
-        self.feed = EventFeed(storage, self.clock, bells, self.log)
+        self.feed = EventFeed(storage, self.clock, signals, self.log)
         self.heartbeats = Heartbeats(storage, clock, self.log, self.feed, 90)
         self.limits = DeliveryLimits(capacity=CapacityLimits(max_open=5, sender_percent=100), max_attempts=2)
-        self.streams, self.desk = TaskStreams(storage, bells), OutcomeWaiters(bells)
-        self.courier = self.new_courier(REPLICA)
-        self.delivery = MessageService(storage, bells, clock, REPLICA, self.limits, self.desk, self.courier)
-        self.cancelling = CancelService(storage, clock, self.link, self.courier, self.desk, lambda _: None)
+        self.streams, self.waiters = TaskStreams(storage, signals), OutcomeWaiters(signals)
+        self.dispatcher = self.new_courier(REPLICA)
+        self.delivery = MessageService(
+            storage, signals, clock, REPLICA, self.limits, self.waiters, self.dispatcher
+        )
+        self.cancellation = CancelService(
+            storage, clock, self.link, self.dispatcher, self.waiters, lambda _: None
+        )
         self.replies = Replies(storage, clock, self.delivery, REPLICA)
-        self.inbox = InboxService(storage, bells, clock, lambda: 0.5, max_releases=6)
-        self.activity = ActivityPolling(storage, bells, clock)
-        self.secrets = SecretService(storage, clock, self.sealing, self.lives.restarts)
+        self.inbox = InboxService(storage, signals, clock, lambda: 0.5, max_releases=6)
+        self.activity = ActivityPolling(storage, signals, clock)
+        self.secrets = SecretService(storage, clock, self.sealing, self.lifecycle_services.restarts)
         self.directory = Directory(storage, clock)
         self.tasks = TaskService(storage, clock, self.delivery)
-        self.sweeps = Sweeps(storage, clock, REPLICA, self.courier, shared=False, measures=self.counted)
+        self.sweeps = Sweeps(storage, clock, REPLICA, self.dispatcher, shared=False, measures=self.counted)
         self.admin = Principal(
             "user:admin", org.id, principals.ADMIN_SCOPES, "admin", "owner", credential="admin"
         )
@@ -215,10 +219,10 @@ class Rig:
         listen_seconds: float = LISTEN_SECONDS,
     ) -> Dispatcher:
         bounds = AttemptLimits(300, lambda: 0.5, listen_seconds)
-        carrier = DeliveryAttempt(
-            self.storage, self.clock, self.log, self.link, self.streams, self.desk, bounds, secret
+        delivery_attempt = DeliveryAttempt(
+            self.storage, self.clock, self.log, self.link, self.streams, self.waiters, bounds, secret
         )
-        return Dispatcher(self.storage, self.bells, self.clock, carrier, replica, self.counted)
+        return Dispatcher(self.storage, self.signals, self.clock, delivery_attempt, replica, self.counted)
 
     def new_lives(
         self, provisioner: Provisioner | None, rules: LifecycleSettings = AT_ONCE, replica: str = REPLICA
@@ -226,7 +230,7 @@ class Rig:
         """The lives of workspaces over another provisioner, with other rules, or on another replica."""
         return LifecycleServices(
             self.storage,
-            self.bells,
+            self.signals,
             self.clock,
             self.log,
             provisioner,
@@ -257,7 +261,7 @@ class Rig:
     ) -> CreatedWorkspace:
         plan.setdefault("claimable", False)  # what can be claimed is hidden from most
         wanted = NewWorkspace(name=name, parent_id=parent.id if parent else None, **plan)
-        return await self.lives.creation.create(wanted, self.admin)
+        return await self.lifecycle_services.creation.create(wanted, self.admin)
 
     async def agent(
         self, name: str = "Ada", url: str = "", parent: Workspace | None = None, **plan: Any
@@ -269,7 +273,9 @@ class Rig:
 
     async def restarted(self, workspace: Workspace, reason: str = "a secret changed") -> None:
         """Let something change that its agent starts with."""
-        await self.storage.write(lambda tx: self.lives.restarts.because(tx, workspace.id, reason))
+        await self.storage.write(
+            lambda tx: self.lifecycle_services.restarts.because(tx, workspace.id, reason)
+        )
 
     async def changed(self, workspace: Workspace, **columns: Any) -> Workspace:
         version = (await self.workspace(workspace.id)).version + 1
@@ -351,8 +357,8 @@ async def rig(empty_database: Path, tmp_path: Path, clock: FakeClock) -> AsyncIt
     one = Rig(storage, rung, clock, org)
     yield one
     one.link.free.set()
-    await one.lives.provisioning.close()
-    await one.courier.stop()
+    await one.lifecycle_services.provisioning.close()
+    await one.dispatcher.stop()
     await storage.close()
     await bus.close()
 
@@ -372,7 +378,7 @@ def make_request() -> Callable[..., Request]:
 @pytest.fixture
 def only_bells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits hears the bell or nothing: nobody looks again on its own before a minute is over."""
-    monkeypatch.setattr(bells, "LOOK_AGAIN_SECONDS", 60.0)
+    monkeypatch.setattr(signals, "LOOK_AGAIN_SECONDS", 60.0)
 
 
 Refuses = Callable[[Awaitable[Any], str], Awaitable[ApiError]]

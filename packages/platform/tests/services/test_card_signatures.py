@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from molecule_platform.domain.card_signatures import Origin
-from molecule_platform.keys import signing, verifying
+from molecule_platform.keys import signature_verification, signing
 from molecule_platform.ports.key_sets import KeySet, NoKeys, PublicKey
 from molecule_platform.ports.signing import FreshKey
-from molecule_platform.services.card_signatures import CardSignatures
+from molecule_platform.services.cards.card_signatures import CardSignatures
 from molecule_wire import jcs
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Desk:
     def __init__(self, rig: Rig) -> None:
         self.shelf, self.log = Shelf(), rig.log
         self.signatures = CardSignatures(
-            self.shelf, verifying.verify, frozenset({"trusted.example:443"}), rig.log
+            self.shelf, signature_verification.verify, frozenset({"trusted.example:443"}), rig.log
         )
 
     async def judge(self, *signatures: Any, **changes: Any) -> str:
@@ -68,7 +68,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(rig: Rig) -> Desk:
+def waiters(rig: Rig) -> Desk:
     return Desk(rig)
 
 
@@ -95,53 +95,53 @@ def key(request: pytest.FixtureRequest) -> FreshKey:
     return signing.new_key(request.param)
 
 
-async def test_a_card_without_signatures_asks_nobody(desk: Desk) -> None:
-    assert await desk.signatures.judge("ada", CARD) == "unsigned"
-    assert await desk.judge() == "unsigned"
-    assert desk.shelf.asked == []
+async def test_a_card_without_signatures_asks_nobody(waiters: Desk) -> None:
+    assert await waiters.signatures.judge("ada", CARD) == "unsigned"
+    assert await waiters.judge() == "unsigned"
+    assert waiters.shelf.asked == []
 
 
 async def test_a_signature_over_the_whole_card_or_over_its_members_of_1_0_is_verified(
-    desk: Desk, key: FreshKey
+    waiters: Desk, key: FreshKey
 ) -> None:
-    desk.show(key)
-    assert await desk.judge(signed(key)) == "verified"
+    waiters.show(key)
+    assert await waiters.judge(signed(key)) == "verified"
     known = {name: CARD[name] for name in ("name", "supportedInterfaces")}
-    assert await desk.judge(signed(key, over=known)) == "verified"
-    assert desk.log.said == []
+    assert await waiters.judge(signed(key, over=known)) == "verified"
+    assert waiters.log.said == []
 
 
 async def test_a_signature_that_does_not_fit_refuses_the_card(
-    desk: Desk, key: FreshKey, refuses: Refuses
+    waiters: Desk, key: FreshKey, refuses: Refuses
 ) -> None:
-    desk.show(key)
+    waiters.show(key)
     for bad in (signed(key, over={"name": "Eve"}), {**signed(key), "signature": text(b"x" * 64)}):
-        desk.shelf.asked.clear()
-        refusal = await refuses(desk.judge(bad), "invalid-request")
-        assert len(desk.shelf.asked) == 1
+        waiters.shelf.asked.clear()
+        refusal = await refuses(waiters.judge(bad), "invalid-request")
+        assert len(waiters.shelf.asked) == 1
         assert refusal.extras["field"] == "agent_card"
         assert key.kid in refusal.sentence
 
 
 async def test_one_bad_signature_refuses_the_card_whatever_the_others_are(
-    desk: Desk, key: FreshKey, refuses: Refuses
+    waiters: Desk, key: FreshKey, refuses: Refuses
 ) -> None:
-    desk.show(key)
+    waiters.show(key)
     bad = signed(key, over={"name": "Eve"})
-    await refuses(desk.judge(signed(key), bad), "invalid-request")
-    await refuses(desk.judge(bad, signed(key, jku="https://elsewhere.example/")), "invalid-request")
+    await refuses(waiters.judge(signed(key), bad), "invalid-request")
+    await refuses(waiters.judge(bad, signed(key, jku="https://elsewhere.example/")), "invalid-request")
 
 
 async def test_one_valid_signature_is_enough_when_nobody_can_tell_of_the_others(
-    desk: Desk, key: FreshKey
+    waiters: Desk, key: FreshKey
 ) -> None:
-    desk.show(key)
+    waiters.show(key)
     others = (
         signed(key, jku="https://elsewhere.example/"),
         signed(key, kid="unknown"),
         signed(key, jku=None),
     )
-    assert await desk.judge(*others, signed(key)) == "verified"
+    assert await waiters.judge(*others, signed(key)) == "verified"
 
 
 @pytest.mark.parametrize(
@@ -157,71 +157,71 @@ async def test_one_valid_signature_is_enough_when_nobody_can_tell_of_the_others(
     ],
 )
 async def test_a_signature_that_nobody_can_check_leaves_the_card_unverified_and_says_why(
-    desk: Desk, key: FreshKey, header: dict[str, Any], why: str
+    waiters: Desk, key: FreshKey, header: dict[str, Any], why: str
 ) -> None:
-    desk.show(key)
-    desk.show(key, at="https://eve.example/jwks.json")
-    assert await desk.judge(signed(key, **header)) == "unverified"
-    ((event, fields),) = desk.log.said
+    waiters.show(key)
+    waiters.show(key, at="https://eve.example/jwks.json")
+    assert await waiters.judge(signed(key, **header)) == "unverified"
+    ((event, fields),) = waiters.log.said
     assert event == "the signature of a card cannot be checked"
     assert why in fields["why"]
     assert fields["workspace_id"] == "ada"
 
 
-async def test_keys_elsewhere_are_not_even_asked_for(desk: Desk, key: FreshKey) -> None:
-    await desk.judge(signed(key, jku="https://eve.example/jwks.json"))
-    assert desk.shelf.asked == []
+async def test_keys_elsewhere_are_not_even_asked_for(waiters: Desk, key: FreshKey) -> None:
+    await waiters.judge(signed(key, jku="https://eve.example/jwks.json"))
+    assert waiters.shelf.asked == []
 
 
 async def test_a_host_that_the_operator_trusts_vouches_for_cards_from_anywhere(
-    desk: Desk, key: FreshKey
+    waiters: Desk, key: FreshKey
 ) -> None:
-    desk.show(key, at="https://trusted.example/keys")
-    assert await desk.judge(signed(key, jku="https://trusted.example/keys")) == "verified"
+    waiters.show(key, at="https://trusted.example/keys")
+    assert await waiters.judge(signed(key, jku="https://trusted.example/keys")) == "verified"
 
 
 async def test_an_address_of_another_in_the_card_takes_its_own_place_from_it(
-    desk: Desk, key: FreshKey
+    waiters: Desk, key: FreshKey
 ) -> None:
-    desk.show(key)
+    waiters.show(key)
     card = {**CARD, "url": "https://victim.example/"}
-    assert await desk.judge(signed(key, over=card), url="https://victim.example/") == "unverified"
+    assert await waiters.judge(signed(key, over=card), url="https://victim.example/") == "unverified"
 
 
-async def test_a_key_that_came_after_what_is_kept_is_found(desk: Desk, key: FreshKey) -> None:
-    desk.shelf.kept[HOME] = []
-    desk.show(key)
-    assert await desk.judge(signed(key)) == "verified"
+async def test_a_key_that_came_after_what_is_kept_is_found(waiters: Desk, key: FreshKey) -> None:
+    waiters.shelf.kept[HOME] = []
+    waiters.show(key)
+    assert await waiters.judge(signed(key)) == "verified"
 
 
 async def test_an_agent_that_makes_a_new_key_of_the_same_name_is_not_turned_away(
-    desk: Desk, key: FreshKey
+    waiters: Desk, key: FreshKey
 ) -> None:
-    desk.shelf.kept[HOME] = [shown(signing.new_key(key.alg), kid="main")]
-    desk.show(key, kid="main")
-    assert await desk.judge(signed(key, kid="main")) == "verified"
+    waiters.shelf.kept[HOME] = [shown(signing.new_key(key.alg), kid="main")]
+    waiters.show(key, kid="main")
+    assert await waiters.judge(signed(key, kid="main")) == "verified"
 
 
-async def test_an_older_key_alone_condemns_nobody(desk: Desk, key: FreshKey) -> None:
-    desk.shelf.kept[HOME] = [shown(signing.new_key(key.alg), kid="main")]
-    assert await desk.judge(signed(key, kid="main")) == "unverified"
+async def test_an_older_key_alone_condemns_nobody(waiters: Desk, key: FreshKey) -> None:
+    waiters.shelf.kept[HOME] = [shown(signing.new_key(key.alg), kid="main")]
+    assert await waiters.judge(signed(key, kid="main")) == "unverified"
 
 
-async def test_a_key_for_another_algorithm_proves_nothing(desk: Desk) -> None:
+async def test_a_key_for_another_algorithm_proves_nothing(waiters: Desk) -> None:
     ours, other = signing.new_key("ES256"), signing.new_key("EdDSA")
-    desk.show(other, kid="main")
-    assert await desk.judge(signed(ours, kid="main")) == "unverified"
+    waiters.show(other, kid="main")
+    assert await waiters.judge(signed(ours, kid="main")) == "unverified"
 
 
-async def test_of_several_keys_of_one_name_any_may_have_signed(desk: Desk, key: FreshKey) -> None:
-    desk.show(signing.new_key(key.alg), key, kid="main")
-    assert await desk.judge(signed(key, kid="main")) == "verified"
+async def test_of_several_keys_of_one_name_any_may_have_signed(waiters: Desk, key: FreshKey) -> None:
+    waiters.show(signing.new_key(key.alg), key, kid="main")
+    assert await waiters.judge(signed(key, kid="main")) == "verified"
 
 
-async def test_a_heap_of_keys_of_one_name_is_not_gone_through(desk: Desk, key: FreshKey) -> None:
-    desk.show(key, *(signing.new_key("EdDSA") for _ in range(40)), kid="main")
-    assert await desk.judge(signed(key, kid="main")) == "unverified"
-    assert "more than 2 keys" in desk.log.said[-1][1]["why"]
+async def test_a_heap_of_keys_of_one_name_is_not_gone_through(waiters: Desk, key: FreshKey) -> None:
+    waiters.show(key, *(signing.new_key("EdDSA") for _ in range(40)), kid="main")
+    assert await waiters.judge(signed(key, kid="main")) == "unverified"
+    assert "more than 2 keys" in waiters.log.said[-1][1]["why"]
 
 
 # Keeping it

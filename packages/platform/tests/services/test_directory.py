@@ -13,8 +13,8 @@ from molecule_platform.domain.access import Relation
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.people import Org
-from molecule_platform.services import directory
-from molecule_platform.services.directory import DirectoryPage, DirectoryQuery
+from molecule_platform.services.workspaces import directory
+from molecule_platform.services.workspaces.directory import DirectoryPage, DirectoryQuery
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig

@@ -9,8 +9,8 @@ import pytest
 
 from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.ports.storage import StorageDown
-from molecule_platform.services.feed import FeedSubscriber
-from molecule_platform.services.heartbeats import Heartbeats
+from molecule_platform.services.events.event_feed import FeedSubscriber
+from molecule_platform.services.workspaces.heartbeats import Heartbeats
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -125,7 +125,7 @@ async def test_a_recovery_says_what_from(rig: Rig) -> None:
 async def test_more_room_at_the_agent_is_known_at_once_and_filled(rig: Rig, eventually: Eventually) -> None:
     ada = await rig.changed(await rig.agent(url="http://agent"), active_tasks=1)
     await rig.send(ada)
-    await eventually(lambda: not rig.courier._pumps)
+    await eventually(lambda: not rig.dispatcher._pumps)
     assert rig.link.carried == []
     await rig.heartbeats.beat(ada.id, HeartbeatReport(active_tasks=0))
     await eventually(lambda: len(rig.link.carried) == 1)

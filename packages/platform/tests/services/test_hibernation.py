@@ -12,7 +12,7 @@ from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.provisioner import StartFailed
-from molecule_platform.services.registration import RegistrationRequest
+from molecule_platform.services.workspaces.registration import RegistrationRequest
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -30,7 +30,7 @@ async def running(rig: Rig, eventually: Eventually, **plan: Any) -> Workspace:
 
 async def asleep(rig: Rig, eventually: Eventually) -> Workspace:
     ada = await running(rig, eventually)
-    await rig.lives.hibernation.hibernate(ada, force=False)
+    await rig.lifecycle_services.hibernation.hibernate(ada, force=False)
     return await rig.workspace(ada.id)
 
 
@@ -52,9 +52,9 @@ async def test_a_hibernated_workspace_has_no_process_and_no_address_and_no_word_
 async def test_only_a_living_agent_of_ours_can_be_put_to_sleep(
     rig: Rig, eventually: Eventually, refuses: Refuses
 ) -> None:
-    await refuses(rig.lives.hibernation.hibernate(await rig.agent("Out"), False), "conflict")
+    await refuses(rig.lifecycle_services.hibernation.hibernate(await rig.agent("Out"), False), "conflict")
     ada = await asleep(rig, eventually)
-    await refuses(rig.lives.hibernation.hibernate(ada, False), "not-found")
+    await refuses(rig.lifecycle_services.hibernation.hibernate(ada, False), "not-found")
     await refuses(rig.new_lives(None).hibernation.hibernate(ada, False), "no-provisioner")
 
 
@@ -64,9 +64,9 @@ async def test_work_keeps_an_agent_awake_unless_it_is_taken_back(
     ada = await running(rig, eventually)
     message = (await rig.send(ada)).message
     await rig.lease(ada)
-    refusal = await refuses(rig.lives.hibernation.hibernate(ada, force=False), "busy")
+    refusal = await refuses(rig.lifecycle_services.hibernation.hibernate(ada, force=False), "busy")
     assert refusal.extras["active_tasks"] == 1
-    await rig.lives.hibernation.hibernate(ada, force=True)
+    await rig.lifecycle_services.hibernation.hibernate(ada, force=True)
     assert await has_status(rig, ada, "hibernated")
     waiting = await rig.message(message.id)
     assert (waiting.status, waiting.attempts) == ("accepted", 0)
@@ -77,7 +77,7 @@ async def test_an_agent_that_does_not_stop_is_online_again(
 ) -> None:
     ada = await running(rig, eventually)
     rig.provisioner.stop_problems = ["it hangs"]
-    await refuses(rig.lives.hibernation.hibernate(ada, force=False), "internal")
+    await refuses(rig.lifecycle_services.hibernation.hibernate(ada, force=False), "internal")
     assert await has_status(rig, ada, "online")
 
 
@@ -97,7 +97,7 @@ async def test_many_messages_wake_it_once_and_all_are_kept(rig: Rig, eventually:
 async def test_a_message_that_comes_while_it_falls_asleep_wakes_it(rig: Rig, eventually: Eventually) -> None:
     ada = await running(rig, eventually)
     rig.provisioner.seconds = 0.05
-    going = asyncio.ensure_future(rig.lives.hibernation.hibernate(ada, force=False))
+    going = asyncio.ensure_future(rig.lifecycle_services.hibernation.hibernate(ada, force=False))
     await eventually(lambda: has_status(rig, ada, "hibernating"))
     await rig.send(ada)
     await going
@@ -109,13 +109,13 @@ async def test_waking_by_hand_starts_the_sleeping_and_leaves_the_others(
     rig: Rig, eventually: Eventually, refuses: Refuses
 ) -> None:
     ada = await asleep(rig, eventually)
-    assert await rig.lives.hibernation.wake(ada) == "provisioning"
-    assert await rig.lives.hibernation.wake(await rig.workspace(ada.id)) == "provisioning"
+    assert await rig.lifecycle_services.hibernation.wake(ada) == "provisioning"
+    assert await rig.lifecycle_services.hibernation.wake(await rig.workspace(ada.id)) == "provisioning"
     await eventually(lambda: ada.id in rig.provisioner.running)
     await rig.heartbeats.beat(ada.id, HeartbeatReport())
-    assert await rig.lives.hibernation.wake(await rig.workspace(ada.id)) == "online"
+    assert await rig.lifecycle_services.hibernation.wake(await rig.workspace(ada.id)) == "online"
     await rig.lifecycle.pause(ada)
-    await refuses(rig.lives.hibernation.wake(await rig.workspace(ada.id)), "conflict")
+    await refuses(rig.lifecycle_services.hibernation.wake(await rig.workspace(ada.id)), "conflict")
 
 
 async def test_a_wake_that_fails_is_tried_three_more_times(rig: Rig, eventually: Eventually) -> None:
@@ -153,18 +153,18 @@ async def test_an_idle_agent_sleeps_and_heartbeats_do_not_keep_it_awake(
     for _ in range(9):
         rig.clock.advance(60)
         await rig.heartbeats.beat(ada.id, HeartbeatReport())
-        await rig.lives.hibernation.tick()
+        await rig.lifecycle_services.hibernation.tick()
     assert await has_status(rig, ada, "online")
     rig.clock.advance(60)
     await rig.heartbeats.beat(ada.id, HeartbeatReport())
-    await rig.lives.hibernation.tick()
+    await rig.lifecycle_services.hibernation.tick()
     assert await has_status(rig, ada, "hibernated")
 
 
 async def test_without_a_limit_nobody_sleeps(rig: Rig, eventually: Eventually) -> None:
     ada = await running(rig, eventually)
     rig.clock.advance(10**6)
-    await rig.lives.hibernation.tick()
+    await rig.lifecycle_services.hibernation.tick()
     assert await has_status(rig, ada, "online")
 
 
@@ -173,23 +173,23 @@ async def test_an_open_message_or_a_fresh_answer_keeps_it_awake(rig: Rig, eventu
     await rig.send(ada)
     [item] = await rig.lease(ada, lease_seconds=3600)
     rig.clock.advance(900)
-    await rig.lives.hibernation.tick()
+    await rig.lifecycle_services.hibernation.tick()
     assert await has_status(rig, ada, "online")
     await rig.inbox.ack(ada, item["message_id"], item["lease"]["token"])
-    await rig.lives.hibernation.tick()
+    await rig.lifecycle_services.hibernation.tick()
     assert await has_status(rig, ada, "online")
     rig.clock.advance(601)
-    await rig.lives.hibernation.tick()
+    await rig.lifecycle_services.hibernation.tick()
     assert await has_status(rig, ada, "hibernated")
 
 
 async def test_what_a_lost_process_left_half_asleep_is_finished(rig: Rig, eventually: Eventually) -> None:
     ada = await running(rig, eventually)
     await rig.changed(ada, status="hibernating", updated_at=rig.clock.now())
-    await rig.lives.hibernation.tick()
+    await rig.lifecycle_services.hibernation.tick()
     assert await has_status(rig, ada, "hibernating")
     rig.clock.advance(61)
-    await rig.lives.hibernation.tick()
+    await rig.lifecycle_services.hibernation.tick()
     assert await has_status(rig, ada, "hibernated")
 
 

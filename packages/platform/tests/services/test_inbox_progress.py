@@ -11,9 +11,9 @@ from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import Task, TaskKey
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services import task_log
-from molecule_platform.services.inbox_answers import InboxAnswer
-from molecule_platform.services.inbox_progress import InboxProgress, ProgressReport
+from molecule_platform.services.messaging.inbox.inbox_answers import InboxAnswer
+from molecule_platform.services.messaging.inbox.inbox_progress import InboxProgress, ProgressReport
+from molecule_platform.services.messaging.tasks import task_log
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -119,7 +119,7 @@ async def test_whoever_lost_the_lease_reports_nothing(work: Work, refuses: Refus
 
 
 async def test_after_a_cancel_the_worker_learns_it_from_its_next_report(work: Work, refuses: Refuses) -> None:
-    await work.rig.cancelling.cancel_message(work.rig.admin, work.id, "enough")
+    await work.rig.cancellation.cancel_message(work.rig.admin, work.id, "enough")
     refusal = await refuses(work.report(parts=[{"text": "more"}]), "lease-lost")
     assert refusal.extras["status"] == "cancelled"
 

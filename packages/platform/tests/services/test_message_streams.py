@@ -12,11 +12,15 @@ from molecule_platform.domain.events import Transition
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.tasks import TaskEvent
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services import message_streams
-from molecule_platform.services.inbox_answers import InboxAnswer
-from molecule_platform.services.inbox_progress import InboxProgress, ProgressReport
-from molecule_platform.services.message_streams import EventsPruned, Happening, MessageStreams
-from molecule_platform.services.tasks import TaskQuery
+from molecule_platform.services.messaging.inbox.inbox_answers import InboxAnswer
+from molecule_platform.services.messaging.inbox.inbox_progress import InboxProgress, ProgressReport
+from molecule_platform.services.messaging.messages import message_streams
+from molecule_platform.services.messaging.messages.message_streams import (
+    EventsPruned,
+    Happening,
+    MessageStreams,
+)
+from molecule_platform.services.messaging.tasks.task_service import TaskQuery
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Rig
@@ -27,7 +31,7 @@ class Scene:
 
     def __init__(self, rig: Rig, ada: Workspace, message: Message) -> None:
         self.rig, self.ada, self.message = rig, ada, message
-        self.streams = MessageStreams(rig.storage, rig.bells, rig.streams)
+        self.streams = MessageStreams(rig.storage, rig.signals, rig.streams)
         self.progress = InboxProgress(rig.storage, rig.clock)
         self.token = ""
 
@@ -102,7 +106,7 @@ async def test_whoever_comes_back_is_told_only_the_events_it_has_not_seen(scene:
 async def test_a_message_that_waits_again_goes_on(scene: Scene) -> None:
     await scene.lease()
     await scene.rig.inbox.release(scene.ada, scene.message.id, scene.token)
-    await scene.rig.cancelling.cancel_message(scene.rig.admin, scene.message.id, None)
+    await scene.rig.cancellation.cancel_message(scene.rig.admin, scene.message.id, None)
     steps = [one for one in await scene.told() if ":" not in one]
     assert steps == ["accepted", "leased", "released", "cancelled"]
 
@@ -132,7 +136,7 @@ async def test_when_the_house_closes_the_stream_ends(scene: Scene) -> None:
             told += [named(one) for one in batch]
             if "1:task" in told:
                 # While it waits for more.
-                asyncio.get_running_loop().call_later(0.05, scene.rig.bells.close)
+                asyncio.get_running_loop().call_later(0.05, scene.rig.signals.close)
     assert told == ["accepted", "1:task"]
 
 

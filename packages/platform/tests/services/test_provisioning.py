@@ -13,10 +13,10 @@ from molecule_platform.domain import credentials
 from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.provisioner import StartFailed
-from molecule_platform.services.identity import PresentedCredential
-from molecule_platform.services.lives import LifecycleSettings
-from molecule_platform.services.provisioning import StartRules
-from molecule_platform.services.registration import RegistrationRequest
+from molecule_platform.services.identity.authentication import PresentedCredential
+from molecule_platform.services.workspaces.lifecycle_services import LifecycleSettings
+from molecule_platform.services.workspaces.provisioning import StartRules
+from molecule_platform.services.workspaces.registration import RegistrationRequest
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import Eventually
@@ -102,7 +102,7 @@ async def test_a_start_that_fails_says_why(rig: Rig, eventually: Eventually, ret
     await eventually(lambda: has_status(rig, ada, "failed"))
     assert (await rig.workspace(ada.id)).status_reason == "no such runtime"
     assert (await rig.events())[-1] == "WORKSPACE_PROVISION_FAILED"
-    await rig.lives.restarts.restart(await rig.workspace(ada.id))
+    await rig.lifecycle_services.restarts.restart(await rig.workspace(ada.id))
     await launched(rig, eventually, ada, times=2)
 
 
@@ -110,7 +110,7 @@ async def test_a_secret_that_cannot_be_opened_fails_the_start(rig: Rig, eventual
     ada = await running(rig, eventually, secrets={"KEY": "hush"})
     moved = (await rig.storage.read(lambda tx: tx.secrets.all_of(rig.org.id, ada.id)))[0]
     await rig.storage.write(lambda tx: tx.secrets.put(replace(moved, key_id="another")))
-    await rig.lives.restarts.restart(ada)
+    await rig.lifecycle_services.restarts.restart(ada)
     await eventually(lambda: has_status(rig, ada, "failed"))
     assert len(rig.provisioner.launches) == 1
 
@@ -123,10 +123,10 @@ async def test_an_agent_that_never_answers_has_failed_after_its_time(
     await launched(rig, eventually, ada)
     await launched(rig, eventually, slow)
     rig.clock.advance(599)
-    await rig.lives.late_starts.tick()
+    await rig.lifecycle_services.late_starts.tick()
     assert await has_status(rig, ada, "provisioning")
     rig.clock.advance(1)
-    await rig.lives.late_starts.tick()
+    await rig.lifecycle_services.late_starts.tick()
     assert await has_status(rig, ada, "failed")
     assert await has_status(rig, slow, "provisioning")
     event = (await rig.storage.read(lambda tx: tx.events.after(0, 100)))[-1]
@@ -156,7 +156,7 @@ async def test_a_start_that_a_closing_house_was_at_work_on_is_taken_on_by_the_ne
     rig.provisioner.seconds = 30
     ada = (await rig.created(runtime="llm")).workspace
     await eventually(lambda: is_taken_on(rig, ada))
-    await rig.lives.provisioning.close()
+    await rig.lifecycle_services.provisioning.close()
     assert (await rig.workspace(ada.id)).provisioning_since is None
     rig.provisioner.seconds = 0
     rig.clock.advance(1)
@@ -178,7 +178,7 @@ async def test_a_start_that_died_with_its_house_is_taken_on_by_the_next(
         started_by="an earlier one",
     )
     rig.clock.advance(5)
-    await rig.lives.late_starts.tick()
+    await rig.lifecycle_services.late_starts.tick()
     await launched(rig, eventually, ada)
 
 
@@ -193,7 +193,7 @@ async def test_an_agent_whose_process_is_gone_or_that_fell_silent_starts_again(
         rig.clock.advance(181)
         await rig.sweeps.liveness()
         assert await has_status(rig, ada, "offline")
-    await rig.lives.process_check.tick()
+    await rig.lifecycle_services.process_check.tick()
     await launched(rig, eventually, ada, times=2)
     assert "WORKSPACE_OFFLINE" in await rig.events()
     assert await has_status(rig, ada, "provisioning")
@@ -203,7 +203,7 @@ async def test_a_living_process_is_left_alone(rig: Rig, eventually: Eventually) 
     ada = await running(rig, eventually)
     await rig.agent("External")
     before = await rig.events()
-    await rig.lives.process_check.tick()
+    await rig.lifecycle_services.process_check.tick()
     assert await rig.events() == before
     assert rig.provisioner.running == {ada.id}
 
@@ -242,7 +242,7 @@ async def test_a_restart_replaces_process_and_token_and_gives_back_what_was_on_i
             message.id, kind="dispatch", at=rig.clock.now(), deadline_at=message.deadline_at, owner="one"
         )
     )
-    done = await rig.lives.restarts.restart(ada)
+    done = await rig.lifecycle_services.restarts.restart(ada)
     assert (done.status, done.config_dir) == ("provisioning", f"/configs/{ada.id}")
     await launched(rig, eventually, ada, times=2)
     waiting = await rig.message(message.id)
@@ -256,7 +256,7 @@ async def test_an_inbox_lease_survives_a_restart(rig: Rig, eventually: Eventuall
     ada = await running(rig, eventually)
     await rig.send(ada)
     [item] = await rig.lease(ada)
-    await rig.lives.restarts.restart(ada)
+    await rig.lifecycle_services.restarts.restart(ada)
     assert (await rig.message(item["message_id"])).status == "leased"
 
 
@@ -269,9 +269,9 @@ async def test_restarts_within_a_moment_are_one_and_it_sees_the_last_change(
         await (moment_is_over.wait() if seconds > 1 else sleep(seconds))
 
     monkeypatch.setattr(asyncio, "sleep", sleep_for_a_moment)
-    await rig.lives.provisioning.close()
+    await rig.lifecycle_services.provisioning.close()
     rules = LifecycleSettings(start=StartRules(coalesce_seconds=60))
-    lives = rig.new_lives(rig.provisioner, rules)
+    lifecycle_services = rig.new_lives(rig.provisioner, rules)
     ada = await running(rig, eventually)
     for n in range(5):
         await rig.storage.write(
@@ -284,7 +284,7 @@ async def test_restarts_within_a_moment_are_one_and_it_sees_the_last_change(
     moment_is_over.set()
     await eventually(lambda: rig.provisioner.launches[-1].environment.get("K") == "4")
     assert len(rig.provisioner.launches) == 2
-    await lives.provisioning.close()
+    await lifecycle_services.provisioning.close()
 
 
 async def test_the_restarted_agent_is_told_why_and_which_variables_it_finds_but_no_value(
@@ -312,7 +312,7 @@ async def test_the_restarted_agent_is_told_why_and_which_variables_it_finds_but_
 
 async def test_a_reset_forgets_the_session_and_tells_nothing_of_it(rig: Rig, eventually: Eventually) -> None:
     ada = await running(rig, eventually)
-    await rig.lives.restarts.restart(ada, reset=True)
+    await rig.lifecycle_services.restarts.restart(ada, reset=True)
     await launched(rig, eventually, ada, times=2)
     assert rig.provisioner.launches[-1].reset_session
     await rig.heartbeats.beat(ada.id, HeartbeatReport())
@@ -321,7 +321,7 @@ async def test_a_reset_forgets_the_session_and_tells_nothing_of_it(rig: Rig, eve
 
 async def test_an_external_agent_is_asked_to_restart_itself(rig: Rig) -> None:
     ada = await rig.agent()
-    assert (await rig.lives.restarts.restart(ada)).config_dir is None
+    assert (await rig.lifecycle_services.restarts.restart(ada)).config_dir is None
     assert (await rig.events())[-1] == "WORKSPACE_RESTART_REQUESTED"
     assert await has_status(rig, ada, "online")
     before = await rig.events()
@@ -335,9 +335,9 @@ async def test_nothing_that_an_operator_paused_restarts(
     lead = await rig.agent("Lead")
     ada = await running(rig, eventually, parent=lead)
     await rig.changed(lead, status="paused")
-    await refuses(rig.lives.restarts.restart(ada), "parent-paused")
+    await refuses(rig.lifecycle_services.restarts.restart(ada), "parent-paused")
     await rig.lifecycle.pause(ada)
-    await refuses(rig.lives.restarts.restart(ada), "conflict")
+    await refuses(rig.lifecycle_services.restarts.restart(ada), "conflict")
     await rig.restarted(ada)
     assert await has_status(rig, ada, "paused")
     await refuses(rig.new_lives(None).restarts.restart(ada), "no-provisioner")
@@ -353,9 +353,9 @@ async def test_an_agent_that_reports_work_but_holds_none_for_ten_minutes_is_free
     await rig.send(busy)
     await rig.lease(busy)
     rig.clock.advance(timedelta(minutes=10).total_seconds() + 1)
-    await rig.lives.phantom_busy.tick()
+    await rig.lifecycle_services.phantom_busy.tick()
     assert (await rig.workspace(phantom.id)).active_tasks == 0
     assert (await rig.workspace(busy.id)).active_tasks == 1
     assert rig.counted.phantoms == 1
-    await rig.lives.phantom_busy.tick()
+    await rig.lifecycle_services.phantom_busy.tick()
     assert rig.counted.phantoms == 1

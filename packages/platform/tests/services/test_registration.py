@@ -14,9 +14,9 @@ from molecule_platform.domain.authorisation import org_with
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import WorkspaceFilter
-from molecule_platform.services.directory import DirectoryQuery
-from molecule_platform.services.identity import PresentedCredential
-from molecule_platform.services.registration import RegistrationRequest, RegistrationResult
+from molecule_platform.services.identity.authentication import PresentedCredential
+from molecule_platform.services.workspaces.directory import DirectoryQuery
+from molecule_platform.services.workspaces.registration import RegistrationRequest, RegistrationResult
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig

@@ -10,9 +10,9 @@ import pytest
 from molecule_platform.domain.messages import Message
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services import replies
-from molecule_platform.services.replies import ReplyResult
-from molecule_platform.services.submissions import NewMessage
+from molecule_platform.services.messaging.messages import replies
+from molecule_platform.services.messaging.messages.new_message import NewMessage
+from molecule_platform.services.messaging.messages.replies import ReplyResult
 from molecule_wire.a2a import text
 from molecule_wire.a2a.envelopes import Request
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from molecule_platform.domain.messages import MessageOutcome
-from molecule_platform.services import retention, settlement
-from molecule_platform.services.audit import AuditActor
-from molecule_platform.services.retention import RetentionPeriods, RetentionService
+from molecule_platform.services.maintenance import retention
+from molecule_platform.services.maintenance.retention import RetentionPeriods, RetentionService
+from molecule_platform.services.messaging.messages import settlement
+from molecule_platform.services.support.audit_log import AuditActor
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Rig

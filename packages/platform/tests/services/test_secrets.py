@@ -12,8 +12,8 @@ from molecule_platform.domain.events import Event
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.secrets import SealedSecret
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.services import restarts
-from molecule_platform.services.audit import AuditActor
+from molecule_platform.services.support.audit_log import AuditActor
+from molecule_platform.services.workspaces import restarts
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -142,7 +142,7 @@ async def test_values_that_cannot_be_written_down_as_read_are_not_read(
     def refuse(_tx: Transaction, *_rest: object) -> None:
         raise StorageDown("the disk is full")
 
-    monkeypatch.setattr("molecule_platform.services.audit.note", refuse)
+    monkeypatch.setattr("molecule_platform.services.support.audit_log.note", refuse)
     with pytest.raises(StorageDown):
         await rig.secrets.values(BY, ada)
 
@@ -174,7 +174,7 @@ async def why_restarted(rig: Rig, *several: Workspace) -> list[str | None]:
 
 
 async def test_only_processes_of_ours_that_use_the_value_restart(rig: Rig) -> None:
-    await rig.lives.provisioning.close()
+    await rig.lifecycle_services.provisioning.close()
     outside = await rig.agent("Outside")
     ours = [await rig.changed(await rig.agent(name), external=False) for name in ("Ada", "Bob", "Paused")]
     await rig.changed(ours[2], status="paused")
@@ -191,7 +191,7 @@ async def test_only_processes_of_ours_that_use_the_value_restart(rig: Rig) -> No
 async def test_a_restart_is_asked_for_in_the_same_commit_as_the_value(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await rig.lives.provisioning.close()
+    await rig.lifecycle_services.provisioning.close()
     ada, bob = [await rig.changed(await rig.agent(name), external=False) for name in ("Ada", "Bob")]
     write, done = rig.storage.write, 0
 
@@ -208,7 +208,7 @@ async def test_a_restart_is_asked_for_in_the_same_commit_as_the_value(
             pulled.setattr(rig.storage, "write", once)
             assert await rig.secrets.put(BY, rig.org.id, place, "KEY" if place else "OURS", "x")
     assert await why_restarted(rig, ada, bob) == ["the secret KEY changed", None]
-    await rig.lives.process_check.tick()
+    await rig.lifecycle_services.process_check.tick()
     assert await why_restarted(rig, bob) == ["the secret OURS changed"]
     assert (await rig.workspace(bob.id)).status == "provisioning"
 
@@ -216,14 +216,14 @@ async def test_a_restart_is_asked_for_in_the_same_commit_as_the_value(
 async def test_more_restarts_than_fit_in_one_commit_are_all_begun(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await rig.lives.provisioning.close()
+    await rig.lifecycle_services.provisioning.close()
     monkeypatch.setattr(restarts, "PAGE", 2)
     several = [await rig.changed(await rig.agent(f"Ada {n}"), external=False) for n in range(5)]
     await rig.secrets.put(BY, rig.org.id, None, "KEY", "x")
     assert len([why for why in await why_restarted(rig, *several) if why]) == 2
     for workspace in several:
         rig.provisioner.running.add(workspace.id)
-    await rig.lives.process_check.tick()
+    await rig.lifecycle_services.process_check.tick()
     assert await why_restarted(rig, *several) == ["the secret KEY changed"] * 5
 
 

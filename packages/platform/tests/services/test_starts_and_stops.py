@@ -60,8 +60,8 @@ async def running(rig: Rig, eventually: Eventually, **plan: Any) -> Workspace:
 
 async def slowly_started(rig: Rig, eventually: Eventually, slow: Slow) -> Workspace:
     """A workspace whose first start another replica is at work on."""
-    await rig.lives.provisioning.close()
-    rig.lives = rig.new_lives(slow, replica="slow")
+    await rig.lifecycle_services.provisioning.close()
+    rig.lifecycle_services = rig.new_lives(slow, replica="slow")
     ada = (await rig.created("Ada", runtime="llm")).workspace
     await eventually(lambda: len(slow.launches) == 1)
     return await rig.workspace(ada.id)
@@ -76,7 +76,7 @@ async def test_a_stop_that_failed_never_reaches_the_agent_that_was_started_since
     await rig.lifecycle.resume(ada)
     await eventually(lambda: len(rig.provisioner.launches) == 2)
     await eventually(lambda: rig.provisioner.epochs[ada.id] == 2)
-    await rig.lives.process_check.tick()
+    await rig.lifecycle_services.process_check.tick()
     assert rig.provisioner.running == {ada.id}
     assert await rig.storage.read(lambda tx: tx.upkeep.to_be_stopped("", 1)) == []
 
@@ -88,9 +88,9 @@ async def test_a_stop_that_failed_on_one_replica_is_tried_again_by_another(
     other = rig.new_lives(rig.provisioner, replica="other")
     rig.provisioner.stop_problems = ["it hangs"] * 2
     assert (await other.lifecycle.remove(ada, confirmed=True)).stop_failures == [ada.id]
-    await rig.lives.process_check.tick()
+    await rig.lifecycle_services.process_check.tick()
     assert rig.provisioner.running == {ada.id}
-    await rig.lives.process_check.tick()
+    await rig.lifecycle_services.process_check.tick()
     assert rig.provisioner.running == set()
     await other.provisioning.close()
 
@@ -104,7 +104,7 @@ async def test_what_a_replica_was_to_stop_when_it_was_killed_is_stopped(
         raise asyncio.CancelledError
 
     with monkeypatch.context() as plug:
-        plug.setattr(rig.lives.provisioning, "end", killed)
+        plug.setattr(rig.lifecycle_services.provisioning, "end", killed)
         for work in (rig.lifecycle.pause(ada), rig.lifecycle.remove(bob, confirmed=True, purge=True)):
             await asyncio.gather(asyncio.ensure_future(work), return_exceptions=True)
     assert rig.provisioner.running == {ada.id, bob.id}
@@ -143,7 +143,7 @@ async def test_an_older_start_that_succeeds_late_ends_its_own_process_and_no_oth
     slow.gate.set()
     await eventually(lambda: slow.stop_problems == [])
     assert slow.running == {ada.id}
-    await rig.lives.process_check.tick()
+    await rig.lifecycle_services.process_check.tick()
     assert (slow.running, rig.provisioner.running) == (set(), {ada.id})
     await other.provisioning.close()
 
@@ -153,7 +153,7 @@ async def test_a_closing_replica_gives_back_only_its_own_start(rig: Rig, eventua
     other = rig.new_lives(rig.provisioner, replica="other")
     await other.restarts.restart(ada)
     await eventually(lambda: ada.id in rig.provisioner.running)
-    await rig.lives.provisioning.close()
+    await rig.lifecycle_services.provisioning.close()
     assert (await rig.workspace(ada.id)).started_by == "other"
     await other.provisioning.close()
 
@@ -195,8 +195,8 @@ async def test_a_sleep_that_failed_on_a_slow_replica_does_not_undo_a_later_one(
     going = asyncio.ensure_future(refuses(slow.hibernation.hibernate(ada, force=False), "internal"))
     await stuck.asked.wait()
     rig.clock.advance(61)
-    await rig.lives.hibernation.tick()
-    await rig.lives.hibernation.wake(await rig.workspace(ada.id))
+    await rig.lifecycle_services.hibernation.tick()
+    await rig.lifecycle_services.hibernation.wake(await rig.workspace(ada.id))
     await eventually(lambda: ada.id in rig.provisioner.running)
     await rig.changed(ada, status="hibernating")
     stuck.gate.set()
@@ -222,13 +222,13 @@ async def test_what_was_moved_below_a_paused_workspace_starts_once_that_is_resum
 ) -> None:
     lead = await rig.agent("Lead")
     ada = await running(rig, eventually)
-    await rig.lives.hibernation.hibernate(ada, force=False)
-    await rig.lives.changes.apply(ada, {"parent_id": lead.id}, rig.admin)
+    await rig.lifecycle_services.hibernation.hibernate(ada, force=False)
+    await rig.lifecycle_services.changes.apply(ada, {"parent_id": lead.id}, rig.admin)
     await rig.changed(lead, status="paused")
     await rig.send(await rig.workspace(ada.id))
     for _ in range(30):
         rig.clock.advance(60)
-        await rig.lives.late_starts.tick()
+        await rig.lifecycle_services.late_starts.tick()
     assert (await rig.workspace(ada.id)).status == "provisioning"
     assert len(rig.provisioner.launches) == 1
     await rig.lifecycle.resume(lead)

@@ -13,8 +13,8 @@ from molecule_platform.domain.lifecycle import HeartbeatReport
 from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.domain.principals import Principal
 from molecule_platform.ports.storage import Transaction
-from molecule_platform.services.registration import RegistrationRequest
-from molecule_platform.services.sweeps import Sweeps
+from molecule_platform.services.maintenance.sweeps import Sweeps
+from molecule_platform.services.workspaces.registration import RegistrationRequest
 from molecule_platform.storage.tables import replicas
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def test_a_message_that_cannot_be_ended_holds_up_no_other(
             raise ValueError("it cannot be ended")
         return messages.expiry(message)
 
-    monkeypatch.setattr("molecule_platform.services.settlement.at_deadline", at_deadline)
+    monkeypatch.setattr("molecule_platform.services.messaging.messages.settlement.at_deadline", at_deadline)
     rig.clock.advance(10)
     with pytest.raises(ValueError, match="cannot be ended"):
         await rig.sweeps.leases()
@@ -131,7 +131,7 @@ async def test_a_start_on_the_same_files_takes_back_everything_an_earlier_proces
 async def test_a_start_beside_other_replicas_takes_nothing_from_them(rig: Rig) -> None:
     theirs = await leased_by(rig, "neighbour")
     await Sweeps(
-        rig.storage, rig.clock, "replica-three", rig.courier, shared=True, measures=rig.counted
+        rig.storage, rig.clock, "replica-three", rig.dispatcher, shared=True, measures=rig.counted
     ).recover()
     assert (await rig.message(theirs.id)).status == "leased"
 
@@ -198,7 +198,7 @@ async def test_mail_whose_bell_was_lost_is_carried_all_the_same(rig: Rig, eventu
 
 
 async def test_a_replica_says_that_it_lives_and_when_it_stops(rig: Rig) -> None:
-    shared = Sweeps(rig.storage, rig.clock, "replica-one", rig.courier, shared=True, measures=rig.counted)
+    shared = Sweeps(rig.storage, rig.clock, "replica-one", rig.dispatcher, shared=True, measures=rig.counted)
     await rig.storage.write(lambda tx: tx.presence.seen("replica-two"))
     await shared.presence()
     assert shared.living == 2

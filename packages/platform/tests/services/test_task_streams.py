@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from molecule_platform.domain.tasks import Task, TaskEvent, TaskKey
-from molecule_platform.services import task_log, task_streams
-from molecule_platform.services.task_streams import TaskStreams
+from molecule_platform.services.messaging.tasks import task_log, task_streams
+from molecule_platform.services.messaging.tasks.task_streams import TaskStreams
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Rig
@@ -102,7 +102,7 @@ async def test_a_replica_that_stops_ends_its_streams(rig: Rig) -> None:
 
 async def test_rings_that_were_lost_are_made_up_for(rig: Rig) -> None:
     key = await new_task(rig)
-    deaf = TaskStreams(rig.storage, rig.bells.__class__(rig.bells._bus))
+    deaf = TaskStreams(rig.storage, rig.signals.__class__(rig.signals._bus))
     reading = asyncio.ensure_future(read(deaf, key, 0, 2))
     await asyncio.sleep(0)
     await say(rig, key, 1, 2, publish=False)

@@ -12,12 +12,16 @@ import pytest
 from molecule_platform.domain import credentials, principals
 from molecule_platform.domain.principals import Principal
 from molecule_platform.domain.workspaces import Workspace
-from molecule_platform.services.creation import NewWorkspace
-from molecule_platform.services.identity import PresentedCredential
-from molecule_platform.services.login import Invitation
-from molecule_platform.services.people import MemberChange, MemberService
-from molecule_platform.services.registration import RegistrationRequest
-from molecule_platform.services.tokens import IssuedToken, NewTokenRequest, TokenService
+from molecule_platform.services.identity.authentication import PresentedCredential
+from molecule_platform.services.identity.login import Invitation
+from molecule_platform.services.identity.members import MemberChange, MemberService
+from molecule_platform.services.identity.tokens import (
+    IssuedToken,
+    NewTokenRequest,
+    TokenService,
+)
+from molecule_platform.services.workspaces.registration import RegistrationRequest
+from molecule_platform.services.workspaces.workspace_creation import NewWorkspace
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
@@ -224,7 +228,7 @@ async def test_whoever_creates_a_workspace_without_the_right_to_secrets_does_not
     rig: Rig, claims: bool
 ) -> None:
     creator = await token_with(rig, "org.write")
-    made = await rig.lives.creation.create(NewWorkspace("Ada"), creator)
+    made = await rig.lifecycle_services.creation.create(NewWorkspace("Ada"), creator)
     token = made.auth_token
     if claims:
         came = await rig.registration().register(
@@ -239,7 +243,7 @@ async def test_whoever_creates_a_workspace_without_the_right_to_secrets_does_not
 async def test_tokens_of_a_person_end_with_the_person_and_agents_keep_theirs(
     rig: Rig, tokens: TokenService, people: MemberService, eve: Principal
 ) -> None:
-    created = await rig.lives.creation.create(NewWorkspace("Ada"), eve)
+    created = await rig.lifecycle_services.creation.create(NewWorkspace("Ada"), eve)
     minter = await tokens.mint_for_org(eve, NewTokenRequest("t", ("org",)))
     further = await tokens.mint_for_org(await shown(rig, minter), NewTokenRequest("t", ("org.read",)))
     by_session = await tokens.mint_for_org(
@@ -258,7 +262,7 @@ async def test_tokens_of_a_person_end_with_the_person_and_agents_keep_theirs(
 async def test_a_token_ends_with_the_person_at_its_root_however_it_was_come_by(
     rig: Rig, tokens: TokenService, people: MemberService, eve: Principal
 ) -> None:
-    ada = (await rig.lives.creation.create(NewWorkspace("Ada"), eve)).workspace
+    ada = (await rig.lifecycle_services.creation.create(NewWorkspace("Ada"), eve)).workspace
     between = await tokens.mint_for_org(eve, NewTokenRequest("t", ("org",)))
     through_revoked = await tokens.mint_for_org(
         await shown(rig, between), NewTokenRequest("t", ("org.read",))
@@ -274,7 +278,7 @@ async def test_a_token_ends_with_the_person_at_its_root_however_it_was_come_by(
 async def test_an_agent_that_rotates_its_token_keeps_it_when_the_creator_leaves(
     rig: Rig, tokens: TokenService, people: MemberService, eve: Principal
 ) -> None:
-    created = await rig.lives.creation.create(NewWorkspace("Ada"), eve)
+    created = await rig.lifecycle_services.creation.create(NewWorkspace("Ada"), eve)
     own = await rig.identity.authenticate(PresentedCredential(bearer=created.auth_token))
     rotated = await tokens.rotate(own, created.workspace, timedelta(0))
     await people.remove(rig.admin, "eve", "r")

@@ -10,9 +10,9 @@ import pytest
 
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
+from molecule_platform.sources.cache import PluginTreeCache
 from molecule_platform.sources.github import GitHubSource
 from molecule_platform.sources.local import LocalSource
-from molecule_platform.sources.stock import PluginTreeCache
 from molecule_platform.testing.github import GitHub, github
 from molecule_plugin.limits import LIMITS
 

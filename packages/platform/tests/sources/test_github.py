@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.egress import guard
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.ports.plugin_sources import StagedPlugin
-from molecule_platform.sources import stock as stocks
+from molecule_platform.sources import cache as stocks
 from molecule_platform.sources.github import GitHubSource
 from molecule_platform.testing.github import GitHub, packed
 from molecule_platform.testing.serving import Receive, Scope, Send, serving

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.ports.plugin_sources import StagedPlugin
 from molecule_plugin import placing
 

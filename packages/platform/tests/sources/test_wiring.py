@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from molecule_platform import settings
-from molecule_platform.app import plugins
-from molecule_platform.app.ground import StartProblem
+from molecule_platform.app import plugin_services
+from molecule_platform.app.resources import StartProblem
 from molecule_platform.egress import guard
 
 HERE = "http://127.0.0.1:9"
@@ -34,7 +34,7 @@ HERE = "http://127.0.0.1:9"
 def test_this_machine_is_a_source_only_if_the_api_is_here_and_that_is_allowed(
     environ: dict[str, str], allowed: bool
 ) -> None:
-    policy = plugins.source_policy(settings.load({}, environ, {})[0])
+    policy = plugin_services.source_policy(settings.load({}, environ, {})[0])
     if allowed:
         guard.check_url(HERE, policy)
     else:
@@ -58,12 +58,14 @@ def points(value: str) -> Callable[..., Any]:
 
 
 def test_a_source_of_another_package_is_served_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "OtherSource", OtherSource, raising=False)
-    monkeypatch.setattr(plugins, "entry_points", points("molecule_platform.app.plugins:OtherSource"))
-    assert [one.scheme for one in plugins.registered_sources()] == ["other"]
+    monkeypatch.setattr(plugin_services, "OtherSource", OtherSource, raising=False)
+    monkeypatch.setattr(
+        plugin_services, "entry_points", points("molecule_platform.app.plugin_services:OtherSource")
+    )
+    assert [one.scheme for one in plugin_services.registered_sources()] == ["other"]
 
 
 def test_a_source_that_cannot_be_loaded_stops_the_start_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "entry_points", points("no.such.module:Source"))
+    monkeypatch.setattr(plugin_services, "entry_points", points("no.such.module:Source"))
     with pytest.raises(StartProblem, match="other"):
-        plugins.registered_sources()
+        plugin_services.registered_sources()

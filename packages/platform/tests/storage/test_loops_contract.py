@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from molecule_platform.ports.repeats import IdempotentRequest
+from molecule_platform.ports.idempotency import IdempotentRequest
 
 if TYPE_CHECKING:
     from .conftest import Store  # noqa: TID252

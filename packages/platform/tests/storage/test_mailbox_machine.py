@@ -81,19 +81,19 @@ PICK = st.integers(0, 10**6)
 class Mailbox(RuleBasedStateMachine):
     """One workspace's mailbox beside its model."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, resources: Ground) -> None:
         super().__init__()
-        self.ground = ground
+        self.resources = resources
         self.rows: dict[str, Row] = {}
-        self.home = ground.make_workspace(org_id=str(uuid4()))
+        self.home = resources.make_workspace(org_id=str(uuid4()))
         self.now = self.home.created_at
 
         def begin(tx: Transaction) -> None:
             tx.people.insert_org(Org(self.home.org_id, self.home.org_id, "", self.now))
             tx.workspaces.insert(self.home)
 
-        ground.write(begin)
-        self.before = ground.run(ground.storage.read(lambda tx: tx.mailbox.totals()))
+        resources.write(begin)
+        self.before = resources.run(resources.storage.read(lambda tx: tx.mailbox.totals()))
 
     def pick(self, number: int) -> tuple[str, Row]:
         name = sorted(self.rows)[number % len(self.rows)]
@@ -101,13 +101,13 @@ class Mailbox(RuleBasedStateMachine):
 
     @rule()
     def accept(self) -> None:
-        message = self.ground.make_message(
+        message = self.resources.make_message(
             org_id=self.home.org_id,
             target_id=self.home.id,
             created_at=self.now,
             deadline_at=self.now + 1000 * LEASE,
         )
-        self.ground.write(lambda tx: tx.mailbox.insert(replace(message, seq=tx.activity.next_seq())))
+        self.resources.write(lambda tx: tx.mailbox.insert(replace(message, seq=tx.activity.next_seq())))
         self.rows[message.id] = Row()
 
     @precondition(lambda self: bool(self.rows))
@@ -118,7 +118,7 @@ class Mailbox(RuleBasedStateMachine):
         name, row = self.pick(which)
         until = self.now + LEASE if kind == "inbox" else None
         end = self.now + 1000 * LEASE
-        taken = self.ground.write(
+        taken = self.resources.write(
             lambda tx: tx.mailbox.lease(
                 name, kind=kind, at=self.now, deadline_at=end, expires_at=until, owner=owner
             )
@@ -134,7 +134,7 @@ class Mailbox(RuleBasedStateMachine):
     def extend(self, which: int, off: int) -> None:
         name, row = self.pick(which)
         until, epoch = self.now + 2 * LEASE, row.epoch + off
-        done = self.ground.write(lambda tx: tx.mailbox.extend(name, epoch, until))
+        done = self.resources.write(lambda tx: tx.mailbox.extend(name, epoch, until))
         assert done == row.is_held_under(epoch)
         if done:
             row.expires_at = until
@@ -144,7 +144,7 @@ class Mailbox(RuleBasedStateMachine):
     def release(self, which: int, off: int) -> None:
         name, row = self.pick(which)
         epoch = row.epoch + off
-        done = self.ground.write(lambda tx: tx.mailbox.release(name, epoch, self.now))
+        done = self.resources.write(lambda tx: tx.mailbox.release(name, epoch, self.now))
         assert done == row.is_held_under(epoch)
         if done:
             row.give_back("released", -1)
@@ -154,7 +154,7 @@ class Mailbox(RuleBasedStateMachine):
     def release_for_the_agent(self, which: int, off: int) -> None:
         name, row = self.pick(which)
         epoch, again = row.epoch + off, self.now + LEASE
-        back = self.ground.write(lambda tx: tx.mailbox.give_back(name, epoch, self.now, again))
+        back = self.resources.write(lambda tx: tx.mailbox.give_back(name, epoch, self.now, again))
         assert (back is not None) == row.is_held_under(epoch)
         if back is not None:
             row.give_back("released", -1)
@@ -165,7 +165,7 @@ class Mailbox(RuleBasedStateMachine):
     def redeliver(self, which: int) -> None:
         name, row = self.pick(which)
         until = self.now + 1000 * LEASE
-        begun = self.ground.write(lambda tx: tx.mailbox.redeliver(name, self.now, until, name))
+        begun = self.resources.write(lambda tx: tx.mailbox.redeliver(name, self.now, until, name))
         assert (begun is not None) == (row.status == "failed")
         if begun is not None:
             row.status, row.lease, row.not_before = "accepted", None, None
@@ -177,7 +177,7 @@ class Mailbox(RuleBasedStateMachine):
     def retry(self, which: int, off: int) -> None:
         name, row = self.pick(which)
         epoch = row.epoch + off
-        done = self.ground.write(lambda tx: tx.mailbox.retry(name, epoch, self.now, self.now, "x", "x"))
+        done = self.resources.write(lambda tx: tx.mailbox.retry(name, epoch, self.now, self.now, "x", "x"))
         assert done == row.is_held_under(epoch)
         if done:
             row.give_back("retry", 0)
@@ -194,7 +194,7 @@ class Mailbox(RuleBasedStateMachine):
         epoch = None if off is None else row.epoch + off
         may = row.status in ("accepted", "leased") if epoch is None else row.is_held_under(epoch)
         outcome = MessageOutcome(status, dead_letter=status == "failed")
-        ended = self.ground.write(lambda tx: tx.mailbox.settle(name, outcome, self.now, epoch))
+        ended = self.resources.write(lambda tx: tx.mailbox.settle(name, outcome, self.now, epoch))
         assert (ended is not None) == may
         if ended is not None:
             row.status, row.expires_at = status, None
@@ -211,7 +211,7 @@ class Mailbox(RuleBasedStateMachine):
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            self.ground.write(work)
+            self.resources.write(work)
 
     @rule(seconds=st.sampled_from([1, 59, 60, 120]))
     def lapse(self, seconds: int) -> None:
@@ -228,7 +228,7 @@ class Mailbox(RuleBasedStateMachine):
             for name, row in self.rows.items()
             if row.lease and row.lease[0] == "inbox" and row.expires_at and row.expires_at <= self.now
         }
-        assert self.ground.write(work) == ran_out
+        assert self.resources.write(work) == ran_out
         for name in ran_out:
             self.rows[name].give_back("retry", 0)
             self.rows[name].not_before = self.now
@@ -246,7 +246,7 @@ class Mailbox(RuleBasedStateMachine):
             for name, row in self.rows.items()
             if row.status == "leased" and row.lease and row.lease[0] == "dispatch" and row.lease[1] != living
         }
-        assert self.ground.write(work) == lost
+        assert self.resources.write(work) == lost
         for name in lost:
             self.rows[name].give_back("released", -1)
 
@@ -260,7 +260,7 @@ class Mailbox(RuleBasedStateMachine):
                 if m
             }
 
-        kept = self.ground.run(self.ground.storage.read(work))
+        kept = self.resources.run(self.resources.storage.read(work))
         assert kept == {
             name: (row.status, row.epoch, row.attempts, row.releases, row.expires_at, row.not_before)
             for name, row in self.rows.items()
@@ -268,7 +268,7 @@ class Mailbox(RuleBasedStateMachine):
 
     @invariant()
     def the_totals_count_every_message_once(self) -> None:
-        totals = self.ground.run(self.ground.storage.read(lambda tx: tx.mailbox.totals()))
+        totals = self.resources.run(self.resources.storage.read(lambda tx: tx.mailbox.totals()))
         here = Counter(row.status for row in self.rows.values())
         changes = {status: totals.get(status, 0) - self.before.get(status, 0) for status in STATUSES}
         assert changes == {status: here[status] for status in STATUSES}
@@ -280,7 +280,7 @@ class Mailbox(RuleBasedStateMachine):
         steps = [step for row in self.rows.values() for step in row.steps]
         shown = [f"MESSAGE_{step.upper()}" for step in steps if step not in ("retry", "released")]
         told = ["A2A_RESPONSE" for step in steps if step in ("answered", "failed", "expired", "cancelled")]
-        kept = self.ground.run(self.ground.storage.read(work))
+        kept = self.resources.run(self.resources.storage.read(work))
         assert sorted(kept) == sorted(shown + told)
 
 
@@ -306,9 +306,9 @@ def test_no_order_of_steps_leads_the_mailbox_away_from_its_model(
     )
     with asyncio.Runner() as runner:
         storage = runner.run(opened())
-        ground = Ground(runner.run, storage, make_message, make_workspace)
+        resources = Ground(runner.run, storage, make_message, make_workspace)
         try:
-            machine: Any = functools.partial(Mailbox, ground)
+            machine: Any = functools.partial(Mailbox, resources)
             run_state_machine_as_test(machine, settings=bounded)
         finally:
             runner.run(storage.close())

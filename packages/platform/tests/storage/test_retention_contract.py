@@ -11,7 +11,7 @@ from sqlalchemy import Table, func, insert, select
 from molecule_platform.domain.messages import MessageOutcome
 from molecule_platform.domain.tasks import Task
 from molecule_platform.ports.activity import ActivityFilter, ActivityRow
-from molecule_platform.ports.audit import AuditEntry
+from molecule_platform.ports.audit_log import AuditEntry
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage import tables
 from molecule_platform.storage.transaction import SqlTransaction

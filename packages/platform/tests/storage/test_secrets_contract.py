@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert
 
-from molecule_platform.ports.audit import AuditEntry
+from molecule_platform.ports.audit_log import AuditEntry
 from molecule_platform.ports.secrets import SealedLine, SealedSecret
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.storage.tables import idempotency
@@ -110,9 +110,17 @@ async def test_every_key_that_something_is_sealed_with_is_known(store: Store) ->
         for key, key_id in (("A", "1" * 16), ("B", "2" * 16), ("C", "1" * 16)):
             tx.secrets.put(sealed(store, "", key, key_id))
         tx.workspaces.touch(store.ada.id, dispatch_secret_sealed=f"{'3' * 16}.a.b")
-        keyed = {"scope": "s", "body_hash": "h", "replica": "r", "created_at": at, "expires_at": at}
+        idempotent_handler = {
+            "scope": "s",
+            "body_hash": "h",
+            "replica": "r",
+            "created_at": at,
+            "expires_at": at,
+        }
         for key, answer in (("open", None), ("done", f"{'4' * 16}.a.b")):
-            tx.connection.execute(insert(idempotency).values(key=key, answer_sealed=answer, **keyed))
+            tx.connection.execute(
+                insert(idempotency).values(key=key, answer_sealed=answer, **idempotent_handler)
+            )
         return [none, tx.secrets.key_ids()]
 
     none, all_of_them = await store.storage.write(work)

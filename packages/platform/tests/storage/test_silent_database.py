@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import outages, postgres
+from molecule_platform.storage import driver_errors, postgres
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.transaction import SqlTransaction
 from tests.session_count import SessionCount
@@ -226,5 +226,5 @@ def pid(tx: Transaction) -> int:
     ],
 )
 def test_errors_of_a_database_that_cannot_work_are_outages(problem: Exception, breaks: bool) -> None:
-    assert outages.is_outage(problem)
-    assert outages.breaks_connection(problem) == breaks
+    assert driver_errors.is_outage(problem)
+    assert driver_errors.breaks_connection(problem) == breaks

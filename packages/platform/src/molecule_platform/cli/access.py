@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from molecule_platform.cli import client, hints, screen, tree
+from molecule_platform.cli import client, hints, output, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 from molecule_wire import times
 
@@ -34,7 +34,7 @@ def explain(session: ApiSession, caller: Caller, target: Target) -> None:
     lines = [
         (step["rule"], "yes" if step["matched"] else "no", step["detail"]) for step in explained["checked"]
     ]
-    rules = screen.table(("rule", "speaks", "what it says"), lines)
+    rules = output.table(("rule", "speaks", "what it says"), lines)
     session.answer(explained, _sentence(explained), rules, *_remedy(session, explained))
 
 
@@ -51,14 +51,14 @@ def create(
 ) -> None:
     """Let one workspace call another."""
     body = {
-        "from": tree.find(session.client, caller)["id"],
-        "to": tree.find(session.client, target)["id"],
+        "from": workspace_lookup.find(session.client, caller)["id"],
+        "to": workspace_lookup.find(session.client, target)["id"],
         "expires_at": times.format_time(datetime.now(UTC) + timedelta(days=days)),
         "reason": reason,
         "bidirectional": both_ways,
     }
     grant = session.client.post("/access/grants", body).object()
-    until = screen.moment(grant["expires_at"])
+    until = output.moment(grant["expires_at"])
     ends = session.hint(f"grant delete {grant['id']}")
     session.answer(grant, f"{caller} may call {target} until {until}. `{ends}` ends it.")
 
@@ -73,7 +73,7 @@ def list_grants(session: ApiSession) -> None:
             names.get(row["from"], row["from"]),
             "↔" if row["bidirectional"] else "→",
             names.get(row["to"], row["to"]),
-            screen.moment(row["expires_at"]),
+            output.moment(row["expires_at"]),
             row["reason"],
             row["id"],
         )
@@ -82,7 +82,7 @@ def list_grants(session: ApiSession) -> None:
     adds = session.hint("grant create CALLER TARGET --reason …")
     empty = f"No grants: the tree alone decides. `{adds}` adds a way."
     header = ("from", "", "to", "until", "reason", "id")
-    session.answer(rows, screen.table(header, lines) if rows else empty)
+    session.answer(rows, output.table(header, lines) if rows else empty)
 
 
 @command(grants, "delete", serves=("grant.delete",))
@@ -95,7 +95,7 @@ def delete(
 
 
 def _named(session: ApiSession, wanted: str) -> str:
-    return wanted if wanted.startswith(_PEOPLE) else str(tree.find(session.client, wanted)["id"])
+    return wanted if wanted.startswith(_PEOPLE) else str(workspace_lookup.find(session.client, wanted)["id"])
 
 
 def _word(verdict: dict[str, Any]) -> str:

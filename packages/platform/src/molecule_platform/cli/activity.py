@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from molecule_platform.cli import client, problems, screen, tree
-from molecule_platform.cli.patience import ReconnectPolicy
+from molecule_platform.cli import client, output, problems, workspace_lookup
+from molecule_platform.cli.reconnect import ReconnectPolicy
 from molecule_platform.cli.session import ApiSession, command
 
 activity = typer.Typer(no_args_is_help=True, help="What a workspace did and received.")
@@ -41,23 +41,23 @@ def list_rows(
 
     With --follow and --json, each row is a line.
     """
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     asked = {
         "type": kind,
         "source": source,
-        "peer_id": None if peer is None else tree.find(session.client, peer)["id"],
+        "peer_id": None if peer is None else workspace_lookup.find(session.client, peer)["id"],
         "before_ts": before,
         "since_id": since_id,
         "since_secs": seconds,
         "limit": limit,
     }
     query = {name: str(value) for name, value in asked.items() if value is not None}
-    path = tree.path(row["id"], "/activity")
+    path = workspace_lookup.path(row["id"], "/activity")
     if follow:
         _follow(session, path, query)
         return
     rows = session.client.get(path, query).rows()
-    table = screen.table(("when", "type", "status", "what"), [_cells(one) for one in rows])
+    table = output.table(("when", "type", "status", "what"), [_cells(one) for one in rows])
     session.answer(rows, table if rows else f"Nothing of {row['name']} is in the log.")
 
 
@@ -73,13 +73,13 @@ def _follow(session: ApiSession, path: str, query: dict[str, str]) -> None:
 
 def _rows(session: ApiSession, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
     """What is there, then what comes. The platform holds the call once there is a row to go on from."""
-    patience = ReconnectPolicy(session)
+    watchdog = ReconnectPolicy(session)
     while True:
         try:
             rows = _page(session.client, path, query)
-            patience.met()
+            watchdog.met()
         except problems.Problem as problem:
-            patience.bear(problem, LOOK_AGAIN_SECONDS)
+            watchdog.bear(problem, LOOK_AGAIN_SECONDS)
             continue
         yield from rows
         if rows:
@@ -96,9 +96,9 @@ def _page(platform: client.Client, path: str, query: dict[str, str]) -> list[dic
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, str, Text, str]:
-    return screen.moment(row["ts"]), row["type"], screen.status(row["status"]), row["summary"]
+    return output.moment(row["ts"]), row["type"], output.status(row["status"]), row["summary"]
 
 
 def _line(row: dict[str, Any]) -> Text:
     when, kind, status, summary = _cells(row)
-    return Text.assemble(f"{when}  {kind:<12} ", status, f"  {screen.one_line(summary)}")
+    return Text.assemble(f"{when}  {kind:<12} ", status, f"  {output.one_line(summary)}")

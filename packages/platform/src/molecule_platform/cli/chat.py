@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import typer
 
-from molecule_platform.cli import following, hints, messaging, problems, screen, tree
-from molecule_platform.cli.following import WaitingForReply
+from molecule_platform.cli import follow, hints, messaging, output, problems, workspace_lookup
+from molecule_platform.cli.follow import WaitingForReply
 from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 from molecule_wire.a2a import text as a2a_text
@@ -34,7 +34,7 @@ def chat(
     Without a terminal the lines of standard input are sent one after the other. With --json, each message is
     printed as a line when it has ended.
     """
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     conversation = Conversation(session, row, context or str(uuid4()))
     if conversation.is_typed:
         session.remark(f"talking with {row['name']}: Ctrl-C stops an answer, Ctrl-D ends")
@@ -50,12 +50,12 @@ def chat(
 class Conversation:
     """Messages of one context, one after the other; a question of the agent is answered by the next."""
 
-    def __init__(self, session: ApiSession, row: tree.Row, context: str) -> None:
+    def __init__(self, session: ApiSession, row: workspace_lookup.Row, context: str) -> None:
         self._session = session
         self._row = row
         self.context = context
         # Whether a person sits here, and not a pipe or a program.
-        self.is_typed = screen.is_terminal() and not session.as_json
+        self.is_typed = output.is_terminal() and not session.as_json
         # The task whose question the next message answers.
         self._asked: str | None = None
         self.has_failed = False
@@ -73,12 +73,12 @@ class Conversation:
                     return
             except EOFError:
                 # The prompt stays on a line of its own.
-                screen.write("\n")
+                output.write("\n")
                 return
             except KeyboardInterrupt:
                 if not self.is_typed:
                     raise
-                screen.write("\n")
+                output.write("\n")
                 return
             if line.strip():
                 yield line.strip()
@@ -92,7 +92,7 @@ class Conversation:
         if away := accepted.object().get("workspace_status"):
             session.remark(f"{name} is {away}: the message waits until it is there, Ctrl-C calls it off")
         is_stopped = False
-        with following.talk(session, name, introduces=self.is_typed) as heard:
+        with follow.talk(session, name, introduces=self.is_typed) as heard:
             try:
                 messaging.listen(session, message_id, heard, WaitingForReply(None))
             except KeyboardInterrupt:
@@ -119,10 +119,10 @@ class Conversation:
         is_failure = message["status"] not in ("answered", "cancelled")
         self.has_failed |= is_failure
         if self._session.as_json:
-            screen.show_json(message | {"text": words}, indent=None)
+            output.show_json(message | {"text": words}, indent=None)
         elif is_failure:
-            screen.failure(messaging.failure(self._session, message, name), as_json=False)
+            output.failure(messaging.failure(self._session, message, name), as_json=False)
         elif message["status"] == "cancelled":
-            screen.note("stopped")
+            output.note("stopped")
         elif not has_said:
-            screen.show(words or f"{name} answered without words.")
+            output.show(words or f"{name} answered without words.")

@@ -12,8 +12,8 @@ from typing import Any, cast
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from molecule_platform import __version__
-from molecule_platform.cli import hints, problems, screen
-from molecule_platform.cli.target import Target
+from molecule_platform.cli import hints, output, problems
+from molecule_platform.cli.connection import Target
 from molecule_wire import times
 
 TIMEOUT_SECONDS = 10.0
@@ -75,7 +75,7 @@ class ApiRequest:
 class Client:
     """Calls one platform with one credential; what it has to say beside its answers are remarks."""
 
-    def __init__(self, target: Target, remark: Callable[[str], None] = screen.note) -> None:
+    def __init__(self, target: Target, remark: Callable[[str], None] = output.note) -> None:
         self.target = target
         self._remark = remark
 
@@ -235,7 +235,7 @@ def _decoded(raw: bytes, content_type: str) -> object:
 
 def _about_patience(seconds: int) -> str:
     at = datetime.now(UTC) + timedelta(seconds=seconds)
-    return f"It can be repeated at {screen.moment(times.format_time(at))}"
+    return f"It can be repeated at {output.moment(times.format_time(at))}"
 
 
 def _told(body: Mapping[str, Any]) -> tuple[str, str]:

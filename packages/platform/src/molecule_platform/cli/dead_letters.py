@@ -7,7 +7,7 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from molecule_platform.cli import client, events, problems, screen, tree
+from molecule_platform.cli import client, events, output, problems, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 
 dead_letters = typer.Typer(no_args_is_help=True, help="Messages that nobody tries again.")
@@ -25,7 +25,7 @@ def list_letters(
     if workspace is None:
         letters = _of_all(session, limit)
     else:
-        letters = _of_one(session, tree.find(session.client, workspace)["id"], limit)
+        letters = _of_one(session, workspace_lookup.find(session.client, workspace)["id"], limit)
     session.answer(letters, functools.partial(_shown, session, letters))
 
 
@@ -45,19 +45,19 @@ def redrive(
     if everything is None:
         letters = [_look(session, name) for name in messages or ()]
     else:
-        letters = _of_one(session, tree.find(session.client, everything)["id"], 200)
+        letters = _of_one(session, workspace_lookup.find(session.client, everything)["id"], 200)
     redriven = [_redriven(session, letter) for letter in letters]
     session.answer(redriven, functools.partial(_done, session, redriven))
 
 
 def _redriven(session: ApiSession, letter: dict[str, Any]) -> dict[str, Any]:
-    path = tree.path(letter["target_id"], f"/inbox/{client.segment(letter['id'])}/redeliver")
+    path = workspace_lookup.path(letter["target_id"], f"/inbox/{client.segment(letter['id'])}/redeliver")
     return session.client.post(path).object()
 
 
 def _of_one(session: ApiSession, workspace_id: str, limit: int) -> list[dict[str, Any]]:
     query = {"direction": "in", "status": "failed", "limit": str(limit)}
-    found = session.client.get(tree.path(workspace_id, "/messages"), query).object()
+    found = session.client.get(workspace_lookup.path(workspace_id, "/messages"), query).object()
     return [row for row in found["messages"] if row["dead_letter"]]
 
 
@@ -95,22 +95,22 @@ def _table(session: ApiSession, letters: list[dict[str, Any]]) -> Table:
     names.learn(letter["target_id"] for letter in letters)
     lines = [
         (
-            screen.moment(letter["finished_at"]),
+            output.moment(letter["finished_at"]),
             letter["caller_name"] or letter["caller"],
             names.of(letter["target_id"]),
             str(letter["attempts"]),
             letter["id"],
-            screen.one_line(str(letter["error"]["message"])),
+            output.one_line(str(letter["error"]["message"])),
         )
         for letter in letters
     ]
-    if screen.is_narrow():
-        return screen.table(("to", "id", "details"), [(line[2], *line[4:]) for line in lines])
-    return screen.table(("when", "from", "to", "attempts", "id", "details"), lines)
+    if output.is_narrow():
+        return output.table(("to", "id", "details"), [(line[2], *line[4:]) for line in lines])
+    return output.table(("when", "from", "to", "attempts", "id", "details"), lines)
 
 
 def _done(session: ApiSession, redriven: list[dict[str, Any]]) -> str:
     if not redriven:
         return "There was nothing to try again."
     steps = [(session.hint(f"message watch {one['id']}"), "tells how it goes") for one in redriven[:3]]
-    return f"{screen.counted(len(redriven), 'message')} will be tried again.\n{screen.steps(steps)}"
+    return f"{output.counted(len(redriven), 'message')} will be tried again.\n{output.steps(steps)}"

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from molecule_platform.cli import client, screen, tree
+from molecule_platform.cli import client, output, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 
@@ -30,11 +30,11 @@ def create(
     ] = 1800,
 ) -> None:
     """Ask a workspace to do something, in the name of another one."""
-    source_id, target_id = (tree.find(session.client, name)["id"] for name in (source, target))
+    source_id, target_id = (workspace_lookup.find(session.client, name)["id"] for name in (source, target))
     body = {"target_id": target_id, "task": task, "deadline_seconds": deadline}
-    made = session.client.post(tree.path(source_id, "/delegations"), body).object()
+    made = session.client.post(workspace_lookup.path(source_id, "/delegations"), body).object()
     looks = session.hint(f"delegation show {made['delegation_id']} --wait 60")
-    done = f"Delegated until {screen.moment(made['deadline_at'])}. `{looks}` waits for the result."
+    done = f"Delegated until {output.moment(made['deadline_at'])}. `{looks}` waits for the result."
     session.answer(made, done, *([f"Note: {made['warning']}."] if "warning" in made else []))
 
 
@@ -49,23 +49,23 @@ def list_delegations(
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
 ) -> None:
     """List the delegations of a workspace, newest first."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     query = {"role": role, "limit": str(limit)} | ({} if status is None else {"status": status})
-    rows = session.client.get(tree.path(row["id"], "/delegations"), query).rows()
+    rows = session.client.get(workspace_lookup.path(row["id"], "/delegations"), query).rows()
     names = {one["id"]: one["name"] for one in session.client.every_row("/workspaces", {})} if rows else {}
     header = ("when", "from", "to", "status", "id", "details")
     empty = f"No delegations of {row['name']}."
-    session.answer(rows, screen.table(header, [_line(one, names) for one in rows]) if rows else empty)
+    session.answer(rows, output.table(header, [_line(one, names) for one in rows]) if rows else empty)
 
 
 def _line(row: dict[str, Any], names: dict[str, str]) -> tuple[Any, ...]:
     return (
-        screen.moment(row["created_at"]),
+        output.moment(row["created_at"]),
         names.get(row["source_id"], row["source_id"]),
         names.get(row["target_id"], row["target_id"]),
-        screen.status(row["outcome"] or row["status"]),
+        output.status(row["outcome"] or row["status"]),
         row["id"],
-        screen.one_line(row.get("error") or row["summary"]),
+        output.one_line(row.get("error") or row["summary"]),
     )
 
 
@@ -98,16 +98,16 @@ def cancel(
 
 def _told(session: ApiSession, found: dict[str, Any]) -> list[RenderableType]:
     error: dict[str, Any] = found["error"] or {}
-    facts = screen.facts(
+    facts = output.facts(
         [
-            ("status", screen.status(found["outcome"] or found["status"])),
+            ("status", output.status(found["outcome"] or found["status"])),
             ("from", found["source"]),
             ("to", found["target_id"]),
-            ("task", screen.one_line(found["task"])),
-            ("deadline", screen.moment(found["deadline_at"])),
+            ("task", output.one_line(found["task"])),
+            ("deadline", output.moment(found["deadline_at"])),
             ("attempts", str(found["attempts"])),
             ("missing", ", ".join(found["missing"])),
-            ("evidence", screen.counted(len(found["evidence"]), "piece") if found["evidence"] else ""),
+            ("evidence", output.counted(len(found["evidence"]), "piece") if found["evidence"] else ""),
             ("error", error.get("message", "")),
         ]
     )
@@ -116,5 +116,5 @@ def _told(session: ApiSession, found: dict[str, Any]) -> list[RenderableType]:
         shown.append(found["result"]["text"] or "It was done without words.")
     elif found["status"] in OPEN:
         ends = session.hint(f"delegation cancel {found['delegation_id']}")
-        shown.append(screen.steps([(ends, "calls it off")]))
+        shown.append(output.steps([(ends, "calls it off")]))
     return shown

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from molecule_platform.cli import client, problems, target
+from molecule_platform.cli import client, connection, problems
 from molecule_platform.settings import SETTINGS, Settings
 
 SCRIPTS = Path(__file__).parents[1] / "demo"
@@ -46,9 +46,9 @@ class Demo:
     """Knows the members, and what each needs to run as a process of its own. Every call blocks."""
 
     def __init__(self, settings: Settings, url: str) -> None:
-        token = settings.admin_token or (settings.data_dir / target.TOKEN_FILE).read_text("utf-8").strip()
+        token = settings.admin_token or (settings.data_dir / connection.TOKEN_FILE).read_text("utf-8").strip()
         self._url = settings.platform_url or url
-        self._client = client.Client(target.Target(url, token, "the platform", settings.data_dir))
+        self._client = client.Client(connection.Target(url, token, "the platform", settings.data_dir))
         self._memory = settings.data_dir / "demo.json"
         self._folder = settings.data_dir / "demo"
 

@@ -13,9 +13,10 @@ from typing import Literal
 import typer
 
 from molecule_platform import __version__
-from molecule_platform.cli import client, house, problems, screen
+from molecule_platform.cli import client, output, problems
+from molecule_platform.cli import status as cli_status
+from molecule_platform.cli.connection import Target
 from molecule_platform.cli.session import ApiSession, command
-from molecule_platform.cli.target import Target
 
 doctor = typer.Typer()
 
@@ -45,9 +46,9 @@ def examine(session: ApiSession) -> None:
         *(_of_folder(session.target) if session.target.is_local else ()),
     ]
     failed = any(check.result == "fail" for check in checks)
-    lines = [(screen.status(check.result), check.name, check.detail) for check in checks]
+    lines = [(output.status(check.result), check.name, check.detail) for check in checks]
     session.answer(
-        {"ok": not failed, "checks": [asdict(check) for check in checks]}, screen.table(("", "", ""), lines)
+        {"ok": not failed, "checks": [asdict(check) for check in checks]}, output.table(("", "", ""), lines)
     )
     if failed:
         raise typer.Exit(1)
@@ -56,7 +57,7 @@ def examine(session: ApiSession) -> None:
 def _of_platform(session: ApiSession) -> Iterator[Check]:
     try:
         health = session.client.get("/health")
-        version = house.running_version(health)
+        version = cli_status.running_version(health)
     except problems.Problem as problem:
         yield Check("platform", "fail", str(problem))
         return
@@ -85,7 +86,7 @@ def _version(version: str) -> Check:
 
 
 def _ready(platform: client.Client) -> Check:
-    ready = house.readiness(platform)
+    ready = cli_status.readiness(platform)
     failed = [name for name, outcome in ready["checks"].items() if outcome != "ok"]
     if failed:
         return Check("ready", "fail", f"{', '.join(failed)} failed: look at the platform's log")
@@ -112,10 +113,10 @@ def _token(session: ApiSession) -> Check:
 
 
 def _loops(platform: client.Client) -> Check:
-    loops = house.loops(platform)
+    loops = cli_status.loops(platform)
     if loops is None:
         return Check("loops", "ok", "only the administrator may look at them")
-    stuck = house.unwell(loops)
+    stuck = cli_status.unwell(loops)
     if stuck:
         return Check("loops", "fail", f"{', '.join(stuck)} stand still: look at the platform's log")
     return Check("loops", "ok", f"all {len(loops)} do their work")
@@ -128,7 +129,7 @@ def _agents(session: ApiSession) -> Check:
         first = session.hint("workspace create NAME")
         return Check("agents", "ok", f"no workspaces yet; `{first}` makes the first")
     if not troubled:
-        return Check("agents", "ok", f"{screen.counted(len(rows), 'workspace')}, none in trouble")
+        return Check("agents", "ok", f"{output.counted(len(rows), 'workspace')}, none in trouble")
     listed = ", ".join(troubled[:5]) + (", …" if len(troubled) > 5 else "")
     return Check("agents", "warn", f"{listed}: look at the log of the agent, or start it again")
 

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from molecule_platform.cli import client, problems, screen, sse, tree
+from molecule_platform.cli import client, output, problems, sse, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 
 events = typer.Typer(no_args_is_help=True, help="What happened, and what happens.")
@@ -38,7 +38,11 @@ def list_events(
     """List what happened, newest first."""
     asked = {"type": ",".join(types or ()) or None, "since": since, "limit": str(limit)}
     query = {name: value for name, value in asked.items() if value is not None}
-    of = "" if workspace is None else f"/{client.segment(tree.find(session.client, workspace)['id'])}"
+    of = (
+        ""
+        if workspace is None
+        else f"/{client.segment(workspace_lookup.find(session.client, workspace)['id'])}"
+    )
     rows = session.client.get(f"/events{of}", query).rows()
     names = Names(session)
     session.answer(rows, lambda: _table(rows, names) if rows else "Nothing like that happened.")
@@ -56,7 +60,7 @@ def watch(
 
     A stream that is cut goes on where it was. With --json, each event is a line.
     """
-    found = None if workspace is None else tree.find(session.client, workspace)["id"]
+    found = None if workspace is None else workspace_lookup.find(session.client, workspace)["id"]
     asked = {"types": ",".join(types or ()) or None, "workspace_id": found}
     query = {name: value for name, value in asked.items() if value is not None}
     _print(session, sse.EventFollower(session, "/events/stream", query, since), count)
@@ -94,7 +98,7 @@ class Names:
 
     def _asked(self, workspace_id: str) -> str:
         try:
-            name = str(tree.find(self._client, workspace_id, removed=True)["name"])
+            name = str(workspace_lookup.find(self._client, workspace_id, removed=True)["name"])
         except problems.Problem:
             name = ""
         return name or f"{workspace_id[:8]}…"
@@ -104,7 +108,7 @@ def _table(rows: list[dict[str, Any]], names: Names) -> Table:
     names.learn(row["workspace_id"] for row in rows)
     lines = [
         (
-            screen.moment(row["created_at"]),
+            output.moment(row["created_at"]),
             row["event_type"],
             names.of(row["workspace_id"]),
             _details(row),
@@ -112,12 +116,12 @@ def _table(rows: list[dict[str, Any]], names: Names) -> Table:
         )
         for row in rows
     ]
-    return screen.table(("when", "event", "workspace", "details", "id"), lines)
+    return output.table(("when", "event", "workspace", "details", "id"), lines)
 
 
 def _line(event: Mapping[str, Any], names: Names) -> Text:
-    when, name = screen.moment(event["timestamp"]), names.of(event["workspace_id"])
-    return Text(screen.one_line(f"{when}  {event['event']:<{LONGEST_TYPE}}  {name}  {_details(event)}"))
+    when, name = output.moment(event["timestamp"]), names.of(event["workspace_id"])
+    return Text(output.one_line(f"{when}  {event['event']:<{LONGEST_TYPE}}  {name}  {_details(event)}"))
 
 
 def _details(event: Mapping[str, Any]) -> str:
@@ -125,5 +129,5 @@ def _details(event: Mapping[str, Any]) -> str:
     told = ("", event["workspace_id"])
     payload = {name: value for name, value in event["payload"].items() if name != "name"}
     plain = [(name, value) for name, value in payload.items() if isinstance(value, str | int | float)]
-    text = screen.one_line(" ".join(f"{name}={value}" for name, value in plain if value not in told))
+    text = output.one_line(" ".join(f"{name}={value}" for name, value in plain if value not in told))
     return text if len(text) <= LONGEST_DETAILS else f"{text[: LONGEST_DETAILS - 1]}…"

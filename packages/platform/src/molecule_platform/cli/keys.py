@@ -2,7 +2,7 @@
 
 import typer
 
-from molecule_platform.cli import screen
+from molecule_platform.cli import output
 from molecule_platform.cli.session import ApiSession, command
 
 keys = typer.Typer(no_args_is_help=True, help="The keys with which the platform signs.")
@@ -17,4 +17,4 @@ def rotate(session: ApiSession) -> None:
     """
     done = session.client.post("/admin/keys/rotate", {}).object()
     new = ", ".join(f"{kid} ({alg})" for alg, kid in done["keys"].items())
-    session.answer(done, f"The new keys are {new}. They sign from {screen.moment(done['signs_at'])} on.")
+    session.answer(done, f"The new keys are {new}. They sign from {output.moment(done['signs_at'])} on.")

@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 from typer.main import get_command
 
-from molecule_platform.cli import problems, screen
+from molecule_platform.cli import output, problems
 from molecule_platform.cli.access import access, grants
 from molecule_platform.cli.activity import activity
 from molecule_platform.cli.chat import chatting
@@ -17,10 +17,8 @@ from molecule_platform.cli.dead_letters import dead_letters
 from molecule_platform.cli.delegations import delegations
 from molecule_platform.cli.doctor import doctor
 from molecule_platform.cli.events import events
-from molecule_platform.cli.house import house
 from molecule_platform.cli.inbox import inbox
 from molecule_platform.cli.keys import keys
-from molecule_platform.cli.lives import lives
 from molecule_platform.cli.message_tree import messages
 from molecule_platform.cli.messages import speaking
 from molecule_platform.cli.models import models
@@ -30,9 +28,11 @@ from molecule_platform.cli.plugins import plugins
 from molecule_platform.cli.registry import agents, neighbours
 from molecule_platform.cli.runtimes import runtimes
 from molecule_platform.cli.secrets import secrets
+from molecule_platform.cli.status import platform
 from molecule_platform.cli.tasks import tasks
 from molecule_platform.cli.tokens import tokens
 from molecule_platform.cli.up import starting
+from molecule_platform.cli.workspace_lifecycle import lifecycle_services
 from molecule_platform.cli.workspaces import workspaces
 
 app = typer.Typer(
@@ -42,11 +42,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,  # they print local values, and those hold tokens
 )
-workspaces.add_typer(lives)
+workspaces.add_typer(lifecycle_services)
 workspaces.add_typer(neighbours)
 plugins.add_typer(rules)
 app.add_typer(starting)
-app.add_typer(house)
+app.add_typer(platform)
 app.add_typer(doctor)
 app.add_typer(workspaces, name="workspace")
 app.add_typer(agents, name="agent")
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _fail(problem: problems.Problem, arguments: Sequence[str]) -> int:
     if str(problem):
-        screen.failure(problem, as_json="--json" in arguments)
+        output.failure(problem, as_json="--json" in arguments)
     return problem.exit_code
 
 

@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from molecule_platform.cli import client, screen
+from molecule_platform.cli import client, output
 from molecule_platform.cli.messages import Id, messages
 from molecule_platform.cli.session import ApiSession, command
 
@@ -40,15 +40,15 @@ def _drawn(found: dict[str, Any], asked_for: str) -> Tree:
 
 def _line(row: dict[str, Any], *, is_asked_for: bool) -> Text:
     ends = f"{row['caller_name'] or row['caller']} → {row['target_name'] or row['target_id']}"
-    line = Text(screen.one_line(ends), style="bold" if is_asked_for else "")
-    line.append("  ").append_text(screen.status(row["status"]))
+    line = Text(output.one_line(ends), style="bold" if is_asked_for else "")
+    line.append("  ").append_text(output.status(row["status"]))
     line.append(f"  waited {_duration(row['waited_ms'])}", style="dim")
     if row["worked_ms"] is not None:
         line.append(f", worked {_duration(row['worked_ms'])}", style="dim")
     if row["attempts"] > 1:
         line.append(f", {row['attempts']} attempts", style="dim")
     if row["error"] is not None:
-        line.append(f"\n{screen.one_line(str(row['error'].get('message') or ''))}")
+        line.append(f"\n{output.one_line(str(row['error'].get('message') or ''))}")
     return line
 
 

@@ -7,8 +7,8 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from molecule_platform.cli import client, events, following, hints, messaging, screen, tree
-from molecule_platform.cli.following import WaitingForReply
+from molecule_platform.cli import client, events, follow, hints, messaging, output, workspace_lookup
+from molecule_platform.cli.follow import WaitingForReply
 from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 from molecule_wire.a2a import text as a2a_text
@@ -47,15 +47,15 @@ def send(
     The message is kept in any case, and answered when the agent is there. With --json, the whole message is
     printed at the end.
     """
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     said = messaging.compose(text, task, context)
     accepted = messaging.post(session, row, said, PATIENCE_SECONDS if wait is None else wait)
     receipt, message_id = accepted.object(), accepted.headers["x-molecule-message-id"]
-    waiting = _patience(receipt, wait, no_wait)
+    waiting = _watchdog(receipt, wait, no_wait)
     has_said = False
     try:
         if waiting is not None:
-            with following.talk(session, row["name"]) as heard:
+            with follow.talk(session, row["name"]) as heard:
                 messaging.listen(session, message_id, heard, waiting)
             has_said = heard.has_said
         message = messaging.look(session, message_id)
@@ -74,7 +74,7 @@ def show(
     """Show what became of a message."""
     message = _wait(session, message_id, wait or 0.0, history)
     if history and not session.as_json:
-        screen.show(*_said_before(message["history"]))
+        output.show(*_said_before(message["history"]))
     _tell(session, message, "the agent", "", has_said=False)
 
 
@@ -91,9 +91,9 @@ def list_messages(
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
 ) -> None:
     """List what a workspace sent and received, newest first."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     direction = {(True, False): "out", (False, True): "in"}.get((sent, received))
-    peer_id = None if peer is None else tree.find(session.client, peer)["id"]
+    peer_id = None if peer is None else workspace_lookup.find(session.client, peer)["id"]
     asked = {
         "direction": direction,
         "status": ",".join(status or ()),
@@ -101,17 +101,17 @@ def list_messages(
         "limit": str(limit),
     }
     query = {name: value for name, value in asked.items() if value}
-    found = session.client.get(tree.path(row["id"], "/messages"), query).object()
+    found = session.client.get(workspace_lookup.path(row["id"], "/messages"), query).object()
     rows: list[dict[str, Any]] = found["messages"]
     if rows:
         session.answer(found, functools.partial(_table, session, rows))
     else:
         hint = session.hint(f"send {workspace} 'Hello'")
-        session.answer(found, f"No such messages of {row['name']}.", screen.steps([(hint, "sends it one")]))
+        session.answer(found, f"No such messages of {row['name']}.", output.steps([(hint, "sends it one")]))
 
 
 @command(messages, "watch", serves=("message.events", "message.show"))
-def watch(session: ApiSession, message_id: Id, count: following.Count = None) -> None:
+def watch(session: ApiSession, message_id: Id, count: follow.Count = None) -> None:
     """Follow a message until it has ended; Ctrl-C stops only the watching.
 
     With --json, each step and each event is a line.
@@ -121,9 +121,9 @@ def watch(session: ApiSession, message_id: Id, count: following.Count = None) ->
     has_said = False
     try:
         if session.as_json:
-            following.print_lines(session, path, count)
+            follow.print_lines(session, path, count)
         else:
-            with following.talk(session, name) as heard:
+            with follow.talk(session, name) as heard:
                 messaging.listen(session, message_id, heard, WaitingForReply(None), count)
             has_said = heard.has_said
     except KeyboardInterrupt:
@@ -131,7 +131,7 @@ def watch(session: ApiSession, message_id: Id, count: following.Count = None) ->
     message = messaging.look(session, message_id)
     if not session.as_json:
         _tell(session, message, name, "", has_said)
-    elif message["status"] in following.ENDS - {"answered"}:
+    elif message["status"] in follow.ENDS - {"answered"}:
         raise messaging.failure(session, message, name)
 
 
@@ -146,7 +146,7 @@ def cancel(
     session.answer(done, "The message is called off; its sender and its agent are told.")
 
 
-def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> WaitingForReply | None:
+def _watchdog(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> WaitingForReply | None:
     if no_wait or wait == 0:
         return None
     if wait is not None:
@@ -157,7 +157,7 @@ def _patience(receipt: dict[str, Any], wait: float | None, no_wait: bool) -> Wai
 def _wait(session: ApiSession, message_id: str, seconds: float, history: bool) -> dict[str, Any]:
     """The message as soon as it has an outcome, or as it is when the time is over."""
     waiting = WaitingForReply(seconds)
-    with following.AgentBusy(session, "the agent is working on it …"):
+    with follow.AgentBusy(session, "the agent is working on it …"):
         while True:
             hold = max(0.0, min(POLL_SECONDS, waiting.left()))
             message = messaging.look(session, message_id, hold, history)
@@ -182,14 +182,14 @@ def _asked_back(session: ApiSession, message: dict[str, Any], name: str) -> list
     if message["task_state"] not in messaging.ASKING:
         return []
     answers = session.hint(f"send {hints.word(name)} 'your answer' --task {message['task_id']}")
-    return [f"\n{name} waits for more before it goes on.", screen.steps([(answers, "answers it")])]
+    return [f"\n{name} waits for more before it goes on.", output.steps([(answers, "answers it")])]
 
 
 def _still_open(session: ApiSession, message: dict[str, Any], name: str, workspace_status: str) -> list[str]:
     why = f"{name} is {workspace_status}" if workspace_status else f"{name} has not answered yet"
     return [
-        f"The message is kept until {screen.moment(message['deadline_at'])}: {why}.",
-        screen.steps(
+        f"The message is kept until {output.moment(message['deadline_at'])}: {why}.",
+        output.steps(
             [
                 (session.hint(f"message show {message['id']}"), "looks for the answer"),
                 (session.hint(f"message watch {message['id']}"), "waits for it"),
@@ -204,28 +204,28 @@ def _table(session: ApiSession, rows: list[dict[str, Any]]) -> Table:
     names.learn(row["target_id"] for row in rows)
     lines = [
         (
-            screen.moment(row["created_at"]),
+            output.moment(row["created_at"]),
             row["caller_name"] or row["caller"],
             names.of(row["target_id"]),
             row["kind"],
-            screen.status(row["status"]),
+            output.status(row["status"]),
             row["id"],
             _outcome(row),
         )
         for row in rows
     ]
-    if screen.is_narrow():
-        return screen.table(("from", "to", "status", "id"), [(*line[1:3], *line[4:6]) for line in lines])
-    return screen.table(("when", "from", "to", "kind", "status", "id", "details"), lines)
+    if output.is_narrow():
+        return output.table(("from", "to", "status", "id"), [(*line[1:3], *line[4:6]) for line in lines])
+    return output.table(("when", "from", "to", "kind", "status", "id", "details"), lines)
 
 
 def _outcome(row: dict[str, Any]) -> str:
     """The first words of the answer, or why there is none."""
     if row["error"] is not None and row["status"] not in OPEN:
-        return screen.one_line(str(row["error"]["message"]))
-    return screen.one_line(a2a_text.text_of(row["result"]))
+        return output.one_line(str(row["error"]["message"]))
+    return output.one_line(a2a_text.text_of(row["result"]))
 
 
 def _said_before(history: list[dict[str, Any]]) -> list[str]:
     """The conversation up to a message, oldest first."""
-    return [f"{screen.moment(turn['at'])} {turn['role']}: {turn['text']}" for turn in history]
+    return [f"{output.moment(turn['at'])} {turn['role']}: {turn['text']}" for turn in history]

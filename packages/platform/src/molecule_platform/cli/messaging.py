@@ -4,8 +4,9 @@ import time
 from typing import Any
 from uuid import uuid4
 
-from molecule_platform.cli import client, following, problems, tree
-from molecule_platform.cli.following import AnswerPrinter, WaitingForReply
+from molecule_platform.cli import client, problems, workspace_lookup
+from molecule_platform.cli import follow as cli_follow
+from molecule_platform.cli.follow import AnswerPrinter, WaitingForReply
 from molecule_platform.cli.session import ApiSession
 
 RETRY_SECONDS = 0.5
@@ -27,14 +28,16 @@ def compose(text: str, task: str | None = None, context: str | None = None) -> d
     return message
 
 
-def post(session: ApiSession, row: tree.Row, message: dict[str, Any], seconds: float) -> client.ApiResponse:
+def post(
+    session: ApiSession, row: workspace_lookup.Row, message: dict[str, Any], seconds: float
+) -> client.ApiResponse:
     """Hand the message over, also when the platform is away for a moment after it was just there.
 
     What comes back is a receipt, or, if an earlier try arrived and was answered by now, the answer itself.
     """
     # An agent with a URL that streams is asked for a stream, so that there is something to follow.
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": message}}
-    path = tree.path(row["id"], "/a2a")
+    path = workspace_lookup.path(row["id"], "/a2a")
     # The call itself is not held: the id is known at once, so that an interrupted wait loses nothing.
     request = client.ApiRequest("POST", path, body, {"Prefer": "respond-async"})
     deadline = time.monotonic() + seconds
@@ -59,7 +62,7 @@ def listen(
     """Print what the agent says as it says it."""
     try:
         path = f"/messages/{client.segment(message_id)}/events"
-        following.follow(session, path, heard, waiting, count)
+        cli_follow.follow(session, path, heard, waiting, count)
     except problems.Unreachable as lost:
         raise _out_of_sight(session, lost, message_id) from lost
 

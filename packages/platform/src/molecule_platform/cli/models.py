@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from molecule_platform.cli import client, problems, tree
+from molecule_platform.cli import client, problems, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 
 models = typer.Typer(no_args_is_help=True, help="Which model an agent is to use.")
@@ -15,8 +15,8 @@ Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Id or name 
 @command(models, "show", serves=("model.show",))
 def show(session: ApiSession, workspace: Workspace) -> None:
     """Show the model of a workspace."""
-    row = tree.find(session.client, workspace)
-    found = session.client.get(tree.path(row["id"], "/model")).object()
+    row = workspace_lookup.find(session.client, workspace)
+    found = session.client.get(workspace_lookup.path(row["id"], "/model")).object()
     session.answer(found, found["model"] or f"{row['name']} uses the default of its runtime.")
 
 
@@ -30,7 +30,7 @@ def choose(
     """Choose the model of a workspace."""
     if default == bool(model):
         raise problems.usage("name a model, or give --default")
-    row = tree.find(session.client, workspace)
-    asked = client.ApiRequest("PUT", tree.path(row["id"], "/model"), {"model": model or ""})
+    row = workspace_lookup.find(session.client, workspace)
+    asked = client.ApiRequest("PUT", workspace_lookup.path(row["id"], "/model"), {"model": model or ""})
     done = session.client.send(asked).object()
     session.answer(done, f"{row['name']} uses {model or 'the default of its runtime'} from now on.")

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from molecule_platform.cli import client, problems, screen
+from molecule_platform.cli import client, output, problems
 from molecule_platform.cli.session import ApiSession, command
 
 users = typer.Typer(no_args_is_help=True, help="The people of the organisation.")
@@ -24,13 +24,13 @@ def list_users(session: ApiSession) -> None:
             row["name"],
             row["role"] + (", platform administrator" if row.get("platform_admin") else ""),
             "disabled" if row["disabled"] else "",
-            screen.moment(row["last_login_at"]),
+            output.moment(row["last_login_at"]),
         )
         for row in rows
     ]
     empty = f"Nobody yet. `{session.hint('user invite NAME')}` lets the first one in."
     header = ("name", "role", "", "last signed in")
-    session.answer(rows, screen.table(header, lines) if lines else empty)
+    session.answer(rows, output.table(header, lines) if lines else empty)
 
 
 @command(users, "invite", serves=("login.code",))
@@ -43,7 +43,7 @@ def invite(
     """Make a one-time link that signs somebody in; who is new becomes a member."""
     body = {"user": name, "role": role, "ttl_seconds": minutes * 60}
     made = session.client.post("/auth/login-codes", body).object()
-    until = screen.moment(made["expires_at"])
+    until = output.moment(made["expires_at"])
     session.answer(made, made["url"], f"\nIt signs {name} in once, until {until}.")
 
 
@@ -90,8 +90,8 @@ def delete(session: ApiSession, name: Name) -> None:
 def list_orgs(session: ApiSession) -> None:
     """List the organisations; who is not the administrator sees their own."""
     rows = session.client.every_row("/orgs")
-    lines = [(row["slug"], row["name"], screen.moment(row["created_at"]), row["id"]) for row in rows]
-    session.answer(rows, screen.table(("slug", "name", "created", "id"), lines))
+    lines = [(row["slug"], row["name"], output.moment(row["created_at"]), row["id"]) for row in rows]
+    session.answer(rows, output.table(("slug", "name", "created", "id"), lines))
 
 
 @command(orgs, "create", serves=("org.create",))
@@ -114,7 +114,7 @@ def show(session: ApiSession, named: NamedOrg) -> None:
     """Show one organisation."""
     org = session.client.get(_org(named)).object()
     lines = [("slug", org["slug"]), ("name", org["name"]), ("id", org["id"])]
-    session.answer(org, screen.facts([*lines, ("created", screen.moment(org["created_at"]))]))
+    session.answer(org, output.facts([*lines, ("created", output.moment(org["created_at"]))]))
 
 
 @command(orgs, "rename", serves=("org.change",))

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from molecule_platform.cli import client, problems, screen
+from molecule_platform.cli import client, output, problems
 from molecule_platform.cli.session import ApiSession, command
 
 rules = typer.Typer()
@@ -43,7 +43,7 @@ def keys(session: ApiSession) -> None:
     lines = [(key["name"], ", ".join(key["allow"]) or "any plugin", key["key"]) for key in found["keys"]]
     adds = session.hint("plugin trust KEY --name …")
     empty = f"The organisation trusts no publisher's key. `{adds}` adds one."
-    session.answer(found, screen.table(("name", "may sign", "key"), lines) if lines else empty)
+    session.answer(found, output.table(("name", "may sign", "key"), lines) if lines else empty)
 
 
 @command(rules, "trust", serves=("plugin.keys", "plugin.trust", "login.session"))
@@ -80,7 +80,7 @@ def revocations(session: ApiSession) -> None:
     lines += [("digest", one["content_sha256"], one["reason"]) for one in listed["digests"]]
     for one in listed["plugins"]:
         lines.append(("plugin", f"{one['name']} {', '.join(one['versions'])}", one["reason"]))
-    table = screen.table(("kind", "what", "reason"), lines) if lines else "Nothing was revoked."
+    table = output.table(("kind", "what", "reason"), lines) if lines else "Nothing was revoked."
     session.answer(listed, table)
 
 
@@ -132,4 +132,4 @@ def _shown(session: ApiSession, allowed: dict[str, Any]) -> tuple[dict[str, Any]
     if allowed["allow_all"]:
         narrows = session.hint("plugin allow NAME…")
         return allowed, f"Every plugin is allowed. `{narrows}` allows only some."
-    return allowed, screen.table(("allowed",), [(entry,) for entry in allowed["plugins"]])
+    return allowed, output.table(("allowed",), [(entry,) for entry in allowed["plugins"]])

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from molecule_platform.cli import client, hints, screen, tree
+from molecule_platform.cli import client, hints, output, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 
 plugins = typer.Typer(no_args_is_help=True, help="Skills, rules and tools that agents install.")
@@ -27,8 +27,8 @@ def list_plugins(
         rows = session.client.get("/plugins", {"runtime": runtime} if runtime else None).rows()
         session.answer(rows, _offered(rows) if rows else "The platform offers no plugins yet.")
         return
-    row = tree.find(session.client, workspace)
-    rows = session.client.get(tree.path(row["id"], "/plugins")).rows()
+    row = workspace_lookup.find(session.client, workspace)
+    rows = session.client.get(workspace_lookup.path(row["id"], "/plugins")).rows()
     adds = session.hint(f"plugin install {hints.word(workspace)} SOURCE")
     empty = f"{row['name']} has no plugins. `{adds}` installs one."
     session.answer(rows, _installed(rows) if rows else empty)
@@ -37,8 +37,8 @@ def list_plugins(
 @command(plugins, "available", serves=("plugin.available",))
 def available(session: ApiSession, workspace: Workspace) -> None:
     """List what a workspace could install."""
-    row = tree.find(session.client, workspace)
-    rows = session.client.get(tree.path(row["id"], "/plugins/available")).rows()
+    row = workspace_lookup.find(session.client, workspace)
+    rows = session.client.get(workspace_lookup.path(row["id"], "/plugins/available")).rows()
     session.answer(rows, _offered(rows) if rows else f"Nothing is offered that suits {row['name']}.")
 
 
@@ -49,11 +49,13 @@ def check(
     runtime: Annotated[str, typer.Argument(metavar="RUNTIME", help="The runtime it may move to.")],
 ) -> None:
     """Tell which plugins of a workspace work on another runtime."""
-    row = tree.find(session.client, workspace)
-    split = session.client.get(tree.path(row["id"], "/plugins/compatibility"), {"runtime": runtime}).object()
+    row = workspace_lookup.find(session.client, workspace)
+    split = session.client.get(
+        workspace_lookup.path(row["id"], "/plugins/compatibility"), {"runtime": runtime}
+    ).object()
     lines = [(one["name"], "yes") for one in split["compatible"]]
     lines += [(one["name"], "no") for one in split["incompatible"]]
-    session.answer(split, screen.table(("plugin", runtime), lines) if lines else "It has no plugins.")
+    session.answer(split, output.table(("plugin", runtime), lines) if lines else "It has no plugins.")
 
 
 @command(plugins, "sources", serves=("plugin.sources",))
@@ -83,10 +85,12 @@ def install(
     ] = False,
 ) -> None:
     """Install a plugin; an external agent is only written down as having it."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     body: dict[str, Any] = {"source": source, "upgrade": upgrade, "allow_signer_change": allow_signer_change}
     body |= {} if sha256 is None else {"sha256": sha256}
-    asked = client.ApiRequest("POST", tree.path(row["id"], "/plugins"), body, timeout=FETCH_SECONDS)
+    asked = client.ApiRequest(
+        "POST", workspace_lookup.path(row["id"], "/plugins"), body, timeout=FETCH_SECONDS
+    )
     done = session.client.send(asked).object()
     for warning in done["warnings"]:
         session.remark(warning)
@@ -95,7 +99,7 @@ def install(
     if done["status"] == "recorded":
         # Somebody else's machine: we can write down what it has, and not put anything there.
         own = f"molecule-agent install {hints.word(done['plugin'])} --source {hints.word(source)}"
-        said.append(screen.steps([(own, "installs it, run where the agent is")]))
+        said.append(output.steps([(own, "installs it, run where the agent is")]))
     session.answer(done, *said)
 
 
@@ -106,8 +110,10 @@ def uninstall(
     name: Annotated[str, typer.Argument(metavar="PLUGIN", help="The name of the plugin.")],
 ) -> None:
     """Take a plugin away; files that its user changed stay."""
-    row = tree.find(session.client, workspace)
-    done = session.client.delete(tree.path(row["id"], f"/plugins/{client.segment(name)}")).object()
+    row = workspace_lookup.find(session.client, workspace)
+    done = session.client.delete(
+        workspace_lookup.path(row["id"], f"/plugins/{client.segment(name)}")
+    ).object()
     kept = [f"{path} was changed and stays." for path in done["kept"]]
     session.answer(done, f"{row['name']} has no plugin {name} any more.", *kept)
 
@@ -117,7 +123,7 @@ def _offered(rows: list[dict[str, Any]]) -> Any:
         (row["name"], row["version"], ", ".join(row["runtimes"] or ["any"]), _signed(row), row["description"])
         for row in rows
     ]
-    return screen.table(("plugin", "version", "runtimes", "signed", "about"), lines)
+    return output.table(("plugin", "version", "runtimes", "signed", "about"), lines)
 
 
 def _installed(rows: list[dict[str, Any]]) -> Any:
@@ -125,7 +131,7 @@ def _installed(rows: list[dict[str, Any]]) -> Any:
         (row["name"], row["version"], row["state"], row["resolved"] or row["source"], _signed(row))
         for row in rows
     ]
-    return screen.table(("plugin", "version", "state", "from", "signed"), lines)
+    return output.table(("plugin", "version", "state", "from", "signed"), lines)
 
 
 def _signed(row: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
 
-from molecule_platform.cli import screen
+from molecule_platform.cli import output
 
 STILL_SECONDS = 10.0
 """How often a log, where nothing can be drawn anew, is told that the work goes on."""
@@ -77,11 +77,11 @@ class _Drawing(Progress):
 
     def step(self, title: str) -> None:
         self.end("✓")
-        self._steps.append(_Step(screen.one_line(title)))
+        self._steps.append(_Step(output.one_line(title)))
 
     def detail(self, words: str) -> None:
         if self._steps:
-            self._steps[-1].detail = screen.one_line(words)
+            self._steps[-1].detail = output.one_line(words)
 
     def end(self, mark: Literal["✓", "✗"]) -> None:
         """The last step is over."""
@@ -123,7 +123,7 @@ class _Lines(Progress):
 
     def step(self, title: str) -> None:
         self._step = _Step(title)
-        screen.note(f"{title} …")
+        output.note(f"{title} …")
 
     def detail(self, words: str) -> None:
         if self._step:
@@ -132,7 +132,7 @@ class _Lines(Progress):
     def still(self) -> None:
         if self._step:
             words = self._step.detail or self._step.title
-            screen.note(f"{words} … {self._step.elapsed}")
+            output.note(f"{words} … {self._step.elapsed}")
 
 
 @contextmanager

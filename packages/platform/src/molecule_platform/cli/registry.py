@@ -5,7 +5,7 @@ from typing import Annotated, Any, cast
 import typer
 from rich.table import Table
 
-from molecule_platform.cli import client, screen, tree
+from molecule_platform.cli import client, output, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 
@@ -25,19 +25,19 @@ def peers(
     ] = None,
 ) -> None:
     """List the workspaces that this one may call."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     asked = {"q": query, "relation": relation, "limit": "500"}
     wanted = {name: value for name, value in asked.items() if value is not None}
     rows = session.client.every_row(f"/registry/{client.segment(row['id'])}/peers", wanted)
-    lines = [(one["name"], screen.status(one["status"]), one["relation"], one["role"]) for one in rows]
-    table = screen.table(("name", "status", "relation", "role"), lines)
+    lines = [(one["name"], output.status(one["status"]), one["relation"], one["role"]) for one in rows]
+    table = output.table(("name", "status", "relation", "role"), lines)
     session.answer(rows, table if rows else f"{row['name']} may call nobody{_that_fits(query, relation)}.")
 
 
 @command(neighbours, "address", serves=("registry.discover",))
 def address(session: ApiSession, workspace: Reference) -> None:
     """Tell where others reach it: always through the platform."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     found = session.client.get(f"/registry/discover/{client.segment(row['id'])}").object()
     shown = (("calls", found["url"]), ("A2A", found["agent_url"]), ("card", found["card_url"]))
     # Not a table: an address is copied whole, also in a narrow terminal.
@@ -69,7 +69,7 @@ def search(
 @command(agents, "card", serves=("card.show",))
 def card(session: ApiSession, workspace: Reference) -> None:
     """Show the card of an agent as others see it, signed by the platform."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     path = f"/agents/{client.segment(row['id'])}/.well-known/agent-card.json"
     found = session.client.get(path).object()
     ways = [f"{one['protocolBinding']} {one['protocolVersion']}" for one in found["supportedInterfaces"]]
@@ -83,18 +83,18 @@ def card(session: ApiSession, workspace: Reference) -> None:
     session.answer(found, "\n".join(f"{name:<6} {said}" for name, said in shown))
 
 
-def _table(found: list[tree.Row]) -> Table:
+def _table(found: list[workspace_lookup.Row]) -> Table:
     lines = [
-        (one["name"], screen.status(one["status"]), one["role"], ", ".join(_skills(one)), one["id"])
+        (one["name"], output.status(one["status"]), one["role"], ", ".join(_skills(one)), one["id"])
         for one in found
     ]
     header = ("name", "status", "role", "skills", "id")
-    if screen.is_narrow():
-        return screen.table(header[:4], [line[:4] for line in lines])
-    return screen.table(header, lines)
+    if output.is_narrow():
+        return output.table(header[:4], [line[:4] for line in lines])
+    return output.table(header, lines)
 
 
-def _skills(agent: tree.Row) -> list[str]:
+def _skills(agent: workspace_lookup.Row) -> list[str]:
     skills: list[Any] = agent["card"].get("skills") or []
     told = [cast(dict[str, Any], skill) for skill in skills if isinstance(skill, dict)]
     return [str(skill.get("name") or skill.get("id") or "") for skill in told]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from molecule_platform.cli import hints, problems, screen
+from molecule_platform.cli import hints, output, problems
 from molecule_platform.cli.session import JsonFlag
 from molecule_wire import engines
 from molecule_wire.engines import Engine, InstalledEngine
@@ -60,7 +60,7 @@ class EngineRow:
         styles = {"installed": "green", "outdated": "yellow", "damaged": "red"}
         words = self.found.version if self.found else self.status
         words += " (damaged)" if self.status == "damaged" else ""
-        shown = Text(screen.one_line(words), style=styles.get(self.status, "bright_black"))
+        shown = Text(output.one_line(words), style=styles.get(self.status, "bright_black"))
         return self.engine.name, self.engine.version, shown, _short(self.place)
 
 
@@ -69,11 +69,11 @@ def list_engines(as_json: JsonFlag = False) -> None:
     """List the agent engines, and which are installed where."""
     rows = [_row(engine) for _name, engine in sorted(engines.ENGINES.items())]
     if as_json:
-        screen.show_json([row.as_json() for row in rows])
+        output.show_json([row.as_json() for row in rows])
         return
-    screen.show(screen.table(("engine", "pinned", "installed", "place"), [row.cells() for row in rows]))
+    output.show(output.table(("engine", "pinned", "installed", "place"), [row.cells() for row in rows]))
     if all(row.found is None for row in rows):
-        screen.show("No engine is installed yet. This installs one:")
+        output.show("No engine is installed yet. This installs one:")
     does = {"not installed": "installs {}", "outdated": "brings {} to {}", "damaged": "installs {} anew"}
     steps = [
         (_install(row.engine), does[row.status].format(row.engine.name, row.engine.version))
@@ -81,7 +81,7 @@ def list_engines(as_json: JsonFlag = False) -> None:
         if row.status in does
     ]
     if steps:
-        screen.show(screen.steps(steps))
+        output.show(output.steps(steps))
 
 
 @runtimes.command("install")
@@ -106,18 +106,18 @@ def install(
         raise problems.Problem("stopped; nothing was changed", "aborted", exit_code=STOPPED) from None
     if as_json:
         before = result.before.version if result.before and result.changed else None
-        screen.show_json(result.now.as_json() | {"changed": result.changed, "replaced": before})
+        output.show_json(result.now.as_json() | {"changed": result.changed, "replaced": before})
         return
     what = f"{engine.name} {result.now.version}"
     if not result.changed:
-        screen.show(f"{what} is installed already:", f"  {result.now.executable}")
-        screen.show("To install it anew:", f"  {_install(engine)} --force")
+        output.show(f"{what} is installed already:", f"  {result.now.executable}")
+        output.show("To install it anew:", f"  {_install(engine)} --force")
         return
     was = result.before.version if result.before else engine.version
     instead = f" in place of {was}" if was != engine.version else ""
     took = progress.duration(time.monotonic() - began)
-    screen.show(f"{what} is installed{instead} ({took}):", f"  {result.now.executable}")
-    screen.show(f"Workspaces with the runtime {engine.name} find it there when they start.")
+    output.show(f"{what} is installed{instead} ({took}):", f"  {result.now.executable}")
+    output.show(f"Workspaces with the runtime {engine.name} find it there when they start.")
 
 
 def _row(engine: Engine) -> EngineRow:

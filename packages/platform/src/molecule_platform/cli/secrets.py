@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from molecule_platform.cli import client, hints, problems, screen, tree
+from molecule_platform.cli import client, hints, output, problems, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 
 secrets = typer.Typer(no_args_is_help=True, help="Values for agents, never shown again.")
@@ -48,12 +48,12 @@ def list_keys(session: ApiSession, workspace: Workspace = None) -> None:
     path, owner = _place(session, workspace)
     rows = session.client.get(path).rows()
     lines = [
-        (row["key"], _scope(row["scope"]), screen.moment(row["updated_at"]))
+        (row["key"], _scope(row["scope"]), output.moment(row["updated_at"]))
         for row in sorted(rows, key=lambda row: row["key"])
     ]
     keep = session.hint(f"secret set KEY{_flag(workspace)}")
     empty = f"No secrets for {owner} yet. `{keep}` asks for a value and keeps it."
-    session.answer(rows, screen.table(("key", "for", "changed"), lines) if rows else empty)
+    session.answer(rows, output.table(("key", "for", "changed"), lines) if rows else empty)
 
 
 @command(secrets, "delete", serves=("secret.delete", "org-secret.delete"))
@@ -72,7 +72,7 @@ def rotate_key(session: ApiSession) -> None:
     """
     asked = client.ApiRequest("POST", "/admin/secrets/rotate-key", {}, timeout=ROTATION_SECONDS)
     done = session.client.send(asked).object()
-    sealed = screen.counted(done["resealed"], "value")
+    sealed = output.counted(done["resealed"], "value")
     failed = [f"No key here opens {name}: set it again." for name in done["failed_keys"]]
     session.answer(done, f"{sealed} sealed again, with key {done['key_id']}.", *failed)
 
@@ -80,8 +80,8 @@ def rotate_key(session: ApiSession) -> None:
 def _place(session: ApiSession, workspace: str | None) -> tuple[str, str]:
     if workspace is None:
         return "/settings/secrets", "the organisation"
-    row = tree.find(session.client, workspace)
-    return tree.path(row["id"], "/secrets"), row["name"]
+    row = workspace_lookup.find(session.client, workspace)
+    return workspace_lookup.path(row["id"], "/secrets"), row["name"]
 
 
 def _flag(workspace: str | None) -> str:

@@ -35,12 +35,12 @@ def base_url(host: str, port: int) -> str:
     return f"http://{f'[{shown}]' if ':' in shown and not shown.startswith('[') else shown}:{port}"
 
 
-def make_server(house: "Platform", deadlines: Deadlines | None = None) -> HttpServer:
+def make_server(platform: "Platform", deadlines: Deadlines | None = None) -> HttpServer:
     """Make the server of a platform, with the limits of its settings."""
     return HttpServer(
-        house,
+        platform,
         deadlines=deadlines or Deadlines(idle=IDLE_SECONDS),
-        max_connections=house.edge.max_connections,
-        is_exempt=house.edge.is_proxy,
+        max_connections=platform.edge.max_connections,
+        is_exempt=platform.edge.is_proxy,
         websockets=True,
     )

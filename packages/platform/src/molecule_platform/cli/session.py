@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import RenderableType
 
-from molecule_platform.cli import client, screen, target
+from molecule_platform.cli import client, connection, output
 
 _PANEL = "Which platform"
 
@@ -68,28 +68,28 @@ _COMMON: tuple[Option, ...] = (
 class ApiSession:
     """What a command works with."""
 
-    target: target.Target
+    target: connection.Target
     client: client.Client
     as_json: bool
 
     def answer(self, value: object, *things: RenderableType | Callable[[], RenderableType]) -> None:
         """Give the result: the value to a machine; to a person the things, made only when they are shown."""
         if self.as_json:
-            screen.show_json(value)
+            output.show_json(value)
             return
         for thing in things:
-            screen.show(thing() if callable(thing) else thing)
+            output.show(thing() if callable(thing) else thing)
 
     def tell(self, value: object, thing: Callable[[], RenderableType]) -> None:
         """Give one of many results as it comes: to a machine as one line."""
         if self.as_json:
-            screen.show_json(value, indent=None)
+            output.show_json(value, indent=None)
         else:
-            screen.show(thing())
+            output.show(thing())
 
     def remark(self, sentence: str) -> None:
         """Say something beside the result, on standard error."""
-        screen.warning(sentence, as_json=self.as_json)
+        output.warning(sentence, as_json=self.as_json)
 
     def hint(self, words: str) -> str:
         """A command to type next, with the flags that were given to this one."""
@@ -115,8 +115,8 @@ def command(
             as_json: bool,
             **own: Any,
         ) -> None:
-            found = target.resolve(url, token, data_dir, os.environ, org)
-            remark = functools.partial(screen.warning, as_json=as_json)
+            found = connection.resolve(url, token, data_dir, os.environ, org)
+            remark = functools.partial(output.warning, as_json=as_json)
             function(ApiSession(found, client.Client(found, remark), as_json), **own)
 
         _describe(run, function, options)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from molecule_platform.cli import client, problems
-from molecule_platform.cli.patience import ReconnectPolicy
+from molecule_platform.cli.reconnect import ReconnectPolicy
 from molecule_platform.cli.session import ApiSession
 from molecule_wire.sse_decoder import EventTooLarge, SSEDecoder, SSEEvent
 
@@ -48,7 +48,7 @@ class EventFollower:
         self._path = f"{path}?{urlencode(query)}" if query else path
         self._last_id = since
         self._retry = RETRY_SECONDS
-        self._patience = ReconnectPolicy(session, met=met)
+        self._watchdog = ReconnectPolicy(session, met=met)
         self._left = left
         self._is_over = is_over
 
@@ -63,7 +63,7 @@ class EventFollower:
             except problems.Problem as problem:
                 if self._left() <= 0:
                     return
-                self._patience.bear(problem, self._retry)
+                self._watchdog.bear(problem, self._retry)
             else:
                 if self._is_over() or self._left() <= 0:
                     return
@@ -78,7 +78,7 @@ class EventFollower:
         decoder = SSEDecoder()
         try:
             for piece in self._session.client.pieces(request):
-                self._patience.met()
+                self._watchdog.met()
                 seen = decoder.last_id
                 events = decoder.feed(piece)
                 if decoder.retry_ms:

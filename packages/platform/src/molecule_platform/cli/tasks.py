@@ -7,8 +7,9 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from molecule_platform.cli import client, following, problems, screen, tree
-from molecule_platform.cli.following import WaitingForReply
+from molecule_platform.cli import client, output, problems, workspace_lookup
+from molecule_platform.cli import follow as cli_follow
+from molecule_platform.cli.follow import WaitingForReply
 from molecule_platform.cli.session import ApiSession, command
 from molecule_platform.cli.workspaces import Reference
 from molecule_wire.a2a import tasks as machine
@@ -32,7 +33,7 @@ def list_tasks(
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many at most.")] = 20,
 ) -> None:
     """List the tasks of an agent, the one that changed last first."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     asked = {"status": None if state is None else _state_1_0(state), "contextId": context, "pageSize": limit}
     query = {name: str(value) for name, value in asked.items() if value is not None}
     found = session.client.send(_request("GET", row, "", query)).object()
@@ -42,22 +43,22 @@ def list_tasks(
 @command(tasks, "show", serves=("agent.rest",))
 def show(session: ApiSession, workspace: Reference, task: Id) -> None:
     """Show a task as it stands, with everything that was made."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     found = _asked(session, row, "GET", task)
     session.answer(found, functools.partial(_facts, found), *_made(found))
 
 
 @command(tasks, "watch", serves=("agent.rest", "task.events"))
-def watch(session: ApiSession, workspace: Reference, task: Id, count: following.Count = None) -> None:
+def watch(session: ApiSession, workspace: Reference, task: Id, count: cli_follow.Count = None) -> None:
     """Follow a task until it has ended; Ctrl-C stops only the watching.
 
     With --json, each event is a line.
     """
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     found = _asked(session, row, "GET", task)
-    path = tree.path(row["id"], f"/tasks/{client.segment(found['id'])}/events")
+    path = workspace_lookup.path(row["id"], f"/tasks/{client.segment(found['id'])}/events")
     try:
-        watched = following.print_lines if session.as_json else functools.partial(_watched, row=row)
+        watched = cli_follow.print_lines if session.as_json else functools.partial(_watched, row=row)
         heard = watched(session, path, count)
     except KeyboardInterrupt:
         return
@@ -68,25 +69,31 @@ def watch(session: ApiSession, workspace: Reference, task: Id, count: following.
 @command(tasks, "cancel", serves=("agent.rest",))
 def cancel(session: ApiSession, workspace: Reference, task: Id) -> None:
     """Cancel a task: it ends at once, and its agent is told to stop."""
-    row = tree.find(session.client, workspace)
+    row = workspace_lookup.find(session.client, workspace)
     ended = _asked(session, row, "POST", task, ":cancel")
     session.answer(ended, f"The task of {row['name']} is {_word(ended)}.")
 
 
-def _watched(session: ApiSession, path: str, count: int | None, row: tree.Row) -> following.AnswerPrinter:
-    with following.talk(session, row["name"]) as heard:
-        following.follow(session, path, heard, WaitingForReply(None), count)
+def _watched(
+    session: ApiSession, path: str, count: int | None, row: workspace_lookup.Row
+) -> cli_follow.AnswerPrinter:
+    with cli_follow.talk(session, row["name"]) as heard:
+        cli_follow.follow(session, path, heard, WaitingForReply(None), count)
     if heard.is_over and not heard.has_said and heard.failure is None:
-        screen.show(f"The task of {row['name']} ended without words.")
+        output.show(f"The task of {row['name']} ended without words.")
     return heard
 
 
-def _request(method: str, row: tree.Row, rest: str, query: dict[str, str] | None = None) -> client.ApiRequest:
+def _request(
+    method: str, row: workspace_lookup.Row, rest: str, query: dict[str, str] | None = None
+) -> client.ApiRequest:
     path = client.with_query(f"/agents/{client.segment(row['id'])}/tasks{rest}", query)
     return client.ApiRequest(method, path, None if method == "GET" else {}, VERSION)
 
 
-def _asked(session: ApiSession, row: tree.Row, method: str, task: str, verb: str = "") -> dict[str, Any]:
+def _asked(
+    session: ApiSession, row: workspace_lookup.Row, method: str, task: str, verb: str = ""
+) -> dict[str, Any]:
     try:
         return session.client.send(_request(method, row, f"/{client.segment(task)}{verb}")).object()
     except problems.Refused as refused:
@@ -97,32 +104,32 @@ def _asked(session: ApiSession, row: tree.Row, method: str, task: str, verb: str
         raise problems.Problem(sentence, "task-not-found") from refused
 
 
-def _listed(session: ApiSession, row: tree.Row, found: list[dict[str, Any]]) -> RenderableType:
+def _listed(session: ApiSession, row: workspace_lookup.Row, found: list[dict[str, Any]]) -> RenderableType:
     if found:
         return _table(found)
     step = (session.hint(f"send {row['name']} 'Hello'"), "gives it one")
-    return f"{row['name']} has no such task.\n{screen.steps([step])}"
+    return f"{row['name']} has no such task.\n{output.steps([step])}"
 
 
 def _table(found: list[dict[str, Any]]) -> Table:
     lines = [
         (
-            screen.moment(task["status"].get("timestamp")),
-            screen.status(_word(task)),
+            output.moment(task["status"].get("timestamp")),
+            output.status(_word(task)),
             task["id"],
-            screen.one_line(a2a_text.text_of_message(task["status"].get("message"))),
+            output.one_line(a2a_text.text_of_message(task["status"].get("message"))),
         )
         for task in found
     ]
-    return screen.table(("when", "state", "id", "details"), lines)
+    return output.table(("when", "state", "id", "details"), lines)
 
 
 def _facts(task: dict[str, Any]) -> Table:
-    return screen.facts(
+    return output.facts(
         [
             ("task", task["id"]),
-            ("state", screen.status(_word(task))),
-            ("since", screen.moment(task["status"].get("timestamp"))),
+            ("state", output.status(_word(task))),
+            ("since", output.moment(task["status"].get("timestamp"))),
             ("context", str(task.get("contextId", ""))),
             ("messages", str(len(task.get("history") or [])) if task.get("history") else ""),
             ("artifacts", str(len(task.get("artifacts") or [])) if task.get("artifacts") else ""),

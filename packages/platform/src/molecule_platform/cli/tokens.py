@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from molecule_platform.cli import client, hints, screen, tree
+from molecule_platform.cli import client, hints, output, workspace_lookup
 from molecule_platform.cli.session import ApiSession, command
 from molecule_wire import times
 
@@ -35,7 +35,7 @@ def create(
     if days is not None:
         body["expires_at"] = times.format_time(datetime.now(UTC) + timedelta(days=days))
     made = session.client.post(_path(session, workspace), body).object()
-    until = screen.moment(made["expires_at"]) if made["expires_at"] else "it is revoked"
+    until = output.moment(made["expires_at"]) if made["expires_at"] else "it is revoked"
     about = f"It works until {until}, for {', '.join(made['scopes'])}. Keep it now: it is shown once."
     session.answer(made, made["auth_token"], about)
 
@@ -49,8 +49,8 @@ def list_tokens(session: ApiSession, workspace: Workspace = None) -> None:
             f"{row['prefix']}…",
             row["name"],
             ", ".join(row["scopes"]),
-            screen.moment(row["last_used_at"]),
-            screen.moment(row["expires_at"]) if row["expires_at"] else "it is revoked",
+            output.moment(row["last_used_at"]),
+            output.moment(row["expires_at"]) if row["expires_at"] else "it is revoked",
             row["id"],
         )
         for row in listed["tokens"]
@@ -58,7 +58,7 @@ def list_tokens(session: ApiSession, workspace: Workspace = None) -> None:
     own = "" if workspace is None else f" {hints.flag('--workspace', workspace)}"
     empty = f"No tokens yet. `{session.hint(f'token create --name …{own}')}` makes one."
     header = ("token", "for", "may do", "last used", "works until", "id")
-    session.answer(listed, screen.table(header, lines) if lines else empty)
+    session.answer(listed, output.table(header, lines) if lines else empty)
 
 
 @command(tokens, "delete", serves=("token.delete", "org-token.delete"))
@@ -75,4 +75,4 @@ def delete(
 def _path(session: ApiSession, workspace: str | None) -> str:
     if workspace is None:
         return "/org/tokens"
-    return tree.path(tree.find(session.client, workspace)["id"], "/tokens")
+    return workspace_lookup.path(workspace_lookup.find(session.client, workspace)["id"], "/tokens")

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from molecule_platform import settings as platform_settings
-from molecule_platform.cli import lock, problems, screen, target, welcome
+from molecule_platform.cli import connection, lock, output, problems, welcome
 from molecule_platform.cli.session import DataDir, JsonFlag
 from molecule_platform.settings import Settings
 
 # What serves is heavy to import; the other commands do not pay for it.
 if TYPE_CHECKING:
     from molecule_platform.app import Platform
-    from molecule_platform.cli.crew import DemoProcesses
+    from molecule_platform.cli.demo_processes import DemoProcesses
 
 starting = typer.Typer()
 
@@ -63,14 +63,14 @@ def up(
 
 
 def _load(host: str | None, port: int | None, data_dir: Path | None, *, as_json: bool) -> Settings:
-    lock.check(target.data_folder(data_dir, os.environ))
+    lock.check(connection.data_folder(data_dir, os.environ))
     flags = {"MOLECULE_BIND_HOST": host, "PORT": port, "MOLECULE_DATA_DIR": data_dir}
     try:
         settings, warnings = platform_settings.load(flags, os.environ)
     except platform_settings.SettingProblem as problem:
         raise problems.Problem(str(problem), "setting") from problem
     for warning in warnings:
-        screen.warning(warning, as_json=as_json)
+        output.warning(warning, as_json=as_json)
     return settings
 
 
@@ -93,24 +93,24 @@ async def _serve(settings: Settings, wishes: UpOptions, listener: socket.socket)
     from molecule_platform.cli import serving
     from molecule_platform.logs import LibraryLog
 
-    house = await app.Platform.open(settings)
-    logging.getLogger().addHandler(LibraryLog(house.log))
+    platform = await app.Platform.open(settings)
+    logging.getLogger().addHandler(LibraryLog(platform.log))
     # What is here now stays: no collection need look at it again.
     gc.collect()
     gc.freeze()
     try:
-        server = serving.make_server(house)
+        server = serving.make_server(platform)
         await server.start(listener)
         try:
-            await _live(settings, wishes, house)
-            await house.drain()
+            await _live(settings, wishes, platform)
+            await platform.drain()
         finally:
             await server.stop(serving.GRACE_SECONDS)
     finally:
-        await house.close()
+        await platform.close()
 
 
-async def _live(settings: Settings, wishes: UpOptions, house: "Platform") -> None:
+async def _live(settings: Settings, wishes: UpOptions, platform: "Platform") -> None:
     """From the first request to the wish to stop; the demo's agents live a little shorter than that."""
     crew = _crew(settings) if wishes.demo else None
     stop = asyncio.Event()
@@ -119,28 +119,32 @@ async def _live(settings: Settings, wishes: UpOptions, house: "Platform") -> Non
         if crew is not None:
             await crew.gather()
             crew.start()
-        await _welcome(settings, wishes, house, () if crew is None else crew.names)
+        await _welcome(settings, wishes, platform, () if crew is None else crew.names)
         await stop.wait()
         if not wishes.as_json:
-            screen.note("stopping …")
+            output.note("stopping …")
     finally:
         if crew is not None:
             await crew.stop()
 
 
 def _crew(settings: Settings) -> "DemoProcesses":
-    from molecule_platform.cli import crew, demo, serving
+    from molecule_platform.cli import demo, demo_processes, serving
 
-    return crew.DemoProcesses(demo.Demo(settings, serving.base_url(settings.bind_host, settings.port)))
+    return demo_processes.DemoProcesses(
+        demo.Demo(settings, serving.base_url(settings.bind_host, settings.port))
+    )
 
 
-async def _welcome(settings: Settings, wishes: UpOptions, house: "Platform", members: Sequence[str]) -> None:
+async def _welcome(
+    settings: Settings, wishes: UpOptions, platform: "Platform", members: Sequence[str]
+) -> None:
     from molecule_platform.cli import serving
 
     url = settings.external_platform_url or serving.base_url(settings.bind_host, settings.port)
-    login_url = await house.login_url(url)
+    login_url = await platform.login_url(url)
     if wishes.as_json:
-        screen.show_json(welcome.as_json(settings, url, login_url), indent=None)
+        output.show_json(welcome.as_json(settings, url, login_url), indent=None)
     else:
         welcome.show(settings, url, login_url, members)
     if wishes.open_browser:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from molecule_platform import __version__
-from molecule_platform.cli import hints, screen
+from molecule_platform.cli import hints, output
 from molecule_platform.settings import SETTINGS, Settings
 
 EXAMPLE = 'send lead "Tell me about tea"'
@@ -22,10 +22,10 @@ def as_json(settings: Settings, url: str, login_url: str) -> dict[str, Any]:
 
 def show(settings: Settings, url: str, login_url: str, members: Sequence[str]) -> None:
     """Print the screen."""
-    screen.show("", Text(f"  Molecule {__version__} is up.", style="bold"), "")
+    output.show("", Text(f"  Molecule {__version__} is up.", style="bold"), "")
     for name, value in _lines(settings, url, login_url, members):
-        screen.show(Text.assemble("  ", (f"{name:<9}", "bold"), value))
-    screen.show("", "  Ctrl-C stops everything; starting again continues where it was.", "")
+        output.show(Text.assemble("  ", (f"{name:<9}", "bold"), value))
+    output.show("", "  Ctrl-C stops everything; starting again continues where it was.", "")
 
 
 def _lines(

@@ -11,7 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from molecule_platform.cli import hints, problems, screen, tree
+from molecule_platform.cli import hints, problems, workspace_lookup
+from molecule_platform.cli import output as cli_output
 from molecule_platform.cli.session import ApiSession, Option, command
 
 workspaces = typer.Typer(no_args_is_help=True, help="The members of the organisation.")
@@ -84,7 +85,7 @@ def create(
     own = {"name": name, "model": model, "url": agent_url, "budget_limit": budget, "claimable": claimable}
     body = _given(fields | own) | ({} if fields["runtime"] else {"external": True})
     if parent is not None:
-        body["parent_id"] = tree.find(session.client, parent)["id"]
+        body["parent_id"] = workspace_lookup.find(session.client, parent)["id"]
     if output is None:
         made = session.client.post("/workspaces", body).object()
     elif fields["runtime"] not in (None, "external"):
@@ -112,7 +113,7 @@ def list_all(
     """List the organisation as a tree."""
     asked = {
         "status": status,
-        "parent_id": None if parent is None else tree.find(session.client, parent)["id"],
+        "parent_id": None if parent is None else workspace_lookup.find(session.client, parent)["id"],
         "q": query,
         "include_removed": "true" if removed else None,
     }
@@ -129,8 +130,8 @@ def show(
     removed: Annotated[bool, typer.Option("--removed", help="Also if it is removed.")] = False,
 ) -> None:
     """Show one workspace."""
-    row = tree.find(session.client, workspace, removed=removed)
-    session.answer(row, lambda: screen.facts(_details(row)))
+    row = workspace_lookup.find(session.client, workspace, removed=removed)
+    session.answer(row, lambda: cli_output.facts(_details(row)))
 
 
 @command(workspaces, "update", serves=("workspace.change",), options=FIELDS)
@@ -153,11 +154,11 @@ def update(
         raise problems.usage("give --parent or --root, not both")
     body = _given(fields | {"name": name, "isolated": isolated})
     if root or parent is not None:
-        body["parent_id"] = None if parent is None else tree.find(session.client, parent)["id"]
+        body["parent_id"] = None if parent is None else workspace_lookup.find(session.client, parent)["id"]
     if not body:
         raise problems.usage("nothing to change: give an option, such as --role; --help lists them")
-    row = tree.find(session.client, workspace)
-    done = session.client.patch(tree.path(row["id"]), body).object()
+    row = workspace_lookup.find(session.client, workspace)
+    done = session.client.patch(workspace_lookup.path(row["id"]), body).object()
     session.answer(done | {"id": row["id"]}, *_changed(session, name or row["name"], done))
 
 
@@ -175,33 +176,33 @@ def _changed(session: ApiSession, name: str, done: dict[str, Any]) -> list[str]:
 def _first_steps(session: ApiSession) -> str:
     create = (session.hint("workspace create helper"), "makes the first one and shows how an agent connects")
     demo = (session.target.start("up --demo"), "starts a small organisation to look at")
-    return "No workspaces yet.\n\n" + screen.steps([create, demo])
+    return "No workspaces yet.\n\n" + cli_output.steps([create, demo])
 
 
-def _listing(rows: list[tree.Row]) -> Table:
+def _listing(rows: list[workspace_lookup.Row]) -> Table:
     lines = [
         (
             "  " * depth + (row["name"] or "(erased)"),
-            screen.status(row["status"]),
+            cli_output.status(row["status"]),
             row["delivery_mode"],
             str(row["pending"]) if row["pending"] else "",
-            screen.moment(row["last_heartbeat_at"]),
+            cli_output.moment(row["last_heartbeat_at"]),
             row["id"],
         )
-        for depth, row in tree.walk(rows)
+        for depth, row in workspace_lookup.walk(rows)
     ]
-    if screen.is_narrow():
-        return screen.table(
+    if cli_output.is_narrow():
+        return cli_output.table(
             ("name", "status", "waiting", "id"), [(*line[:2], line[3], line[5]) for line in lines]
         )
-    return screen.table(("name", "status", "delivery", "waiting", "last seen", "id"), lines)
+    return cli_output.table(("name", "status", "delivery", "waiting", "last seen", "id"), lines)
 
 
-def _details(row: tree.Row) -> list[tuple[str, str | Text]]:
+def _details(row: workspace_lookup.Row) -> list[tuple[str, str | Text]]:
     return [
         ("name", row["name"]),
         ("id", row["id"]),
-        ("status", screen.status(row["status"])),
+        ("status", cli_output.status(row["status"])),
         ("because", row.get("status_reason") or ""),
         ("role", row["role"]),
         ("parent", row["parent_id"] or ""),
@@ -214,14 +215,14 @@ def _details(row: tree.Row) -> list[tuple[str, str | Text]]:
         ("folder", f"{row['workspace_dir']} ({row['workspace_access']})" if row.get("workspace_dir") else ""),
         ("doing", row.get("current_task") or ""),
         ("tasks", f"{row['active_tasks']} of {row['max_concurrent_tasks']}"),
-        ("waiting", screen.counted(row["pending"], "message") if row["pending"] else ""),
+        ("waiting", cli_output.counted(row["pending"], "message") if row["pending"] else ""),
         ("last error", row.get("last_sample_error") or ""),
-        ("last seen", screen.moment(row["last_heartbeat_at"])),
-        ("created", screen.moment(row["created_at"])),
+        ("last seen", cli_output.moment(row["last_heartbeat_at"])),
+        ("created", cli_output.moment(row["created_at"])),
     ]
 
 
-def _signed(row: tree.Row) -> str:
+def _signed(row: workspace_lookup.Row) -> str:
     """Nothing for a card without signatures, which most are."""
     state = row.get("card_signature", "unsigned")
     return "" if state == "unsigned" else f", signature {state}"

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from molecule_platform.domain.access import Verdict
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.principals import Principal
-from molecule_platform.domain.refusals import ApiError
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ def bound(secret_digest: str, to: str) -> str:
 
 def csrf_token(session_token: str) -> str:
     """The proof that a page holds the session it was made for: derived from it, so nothing is stored."""
-    keyed = hmac.new(session_token.encode(), b"molecule-csrf", hashlib.sha256).digest()
-    return base64.urlsafe_b64encode(keyed).rstrip(b"=").decode()
+    idempotent_handler = hmac.new(session_token.encode(), b"molecule-csrf", hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(idempotent_handler).rstrip(b"=").decode()
 
 
 @value

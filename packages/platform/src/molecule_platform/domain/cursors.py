@@ -4,7 +4,7 @@ import base64
 import json
 from typing import cast
 
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.workspaces import invalid
 
 LONGEST = 8192

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.messages import Message
-from molecule_platform.domain.refusals import ApiError
 from molecule_platform.domain.workspaces import invalid
 from molecule_wire.a2a import convert, text
 

@@ -3,7 +3,7 @@
 import functools
 
 from molecule_platform.domain import lifecycle
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.workspaces import Workspace
 
 MOST_AT_ONCE = 1000

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_wire import jsontext, times
 from molecule_wire.values import value
 

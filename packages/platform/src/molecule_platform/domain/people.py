@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from molecule_platform.domain import principals
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.workspaces import check_text, invalid
 from molecule_wire import ids, times
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from molecule_platform.domain.access import TreeMember
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_wire import JSON, registry, times
 
 STATUSES = (

@@ -7,7 +7,7 @@ from typing import cast
 
 import httptools
 
-from molecule_platform.egress.faults import NoResponse
+from molecule_platform.egress.errors import NoResponse
 
 HEAD_MOST_BYTES = 64 * 1024
 UNREAD_MOST_BYTES = 64 * 1024

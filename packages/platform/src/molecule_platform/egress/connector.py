@@ -7,7 +7,7 @@ import ssl
 
 from molecule_platform.egress import guard, heads
 from molecule_platform.egress.connection import ClientConnection
-from molecule_platform.egress.faults import NoResponse
+from molecule_platform.egress.errors import NoResponse
 from molecule_platform.egress.heads import TargetOrigin
 
 CONNECT_SECONDS = 5.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from molecule_platform.egress import streaming
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.egress.faults import BodyTooLarge as BodyTooLarge
-from molecule_platform.egress.faults import NoResponse as NoResponse
+from molecule_platform.egress.errors import BodyTooLarge as BodyTooLarge
+from molecule_platform.egress.errors import NoResponse as NoResponse
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from molecule_platform.egress.faults import UnsafeHeader
+from molecule_platform.egress.errors import UnsafeHeader
 from molecule_platform.egress.guard import CheckedUrl
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

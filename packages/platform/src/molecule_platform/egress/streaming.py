@@ -8,7 +8,7 @@ from typing import Self
 from molecule_platform.egress import heads
 from molecule_platform.egress.connection import ClientConnection
 from molecule_platform.egress.connector import Outbound
-from molecule_platform.egress.faults import BodyTooLarge, NoResponse
+from molecule_platform.egress.errors import BodyTooLarge, NoResponse
 from molecule_platform.egress.heads import TargetOrigin
 
 

@@ -9,23 +9,23 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from molecule_platform.ports.activity import ActivityLog
-from molecule_platform.ports.audit import AuditLog
+from molecule_platform.ports.audit_log import AuditLog
 from molecule_platform.ports.delegations import Delegations
 from molecule_platform.ports.events import EventLog
 from molecule_platform.ports.grants import Grants
+from molecule_platform.ports.idempotency import IdempotencyKeys
 from molecule_platform.ports.loops import LoopLeases
 from molecule_platform.ports.mailbox import Mailbox
+from molecule_platform.ports.maintenance import MaintenanceQueries
 from molecule_platform.ports.people import People
 from molecule_platform.ports.plugins import Plugins
 from molecule_platform.ports.presence import Presence
-from molecule_platform.ports.push import Outbox, PushConfigs
-from molecule_platform.ports.repeats import IdempotencyKeys
 from molecule_platform.ports.retention import Retention
 from molecule_platform.ports.secrets import Secrets
 from molecule_platform.ports.signing import SigningKeys
 from molecule_platform.ports.tasks import Tasks
 from molecule_platform.ports.tokens import Tokens
-from molecule_platform.ports.upkeep import MaintenanceQueries
+from molecule_platform.ports.webhooks import Outbox, PushConfigs
 from molecule_platform.ports.workspaces import Workspaces
 
 T = TypeVar("T")

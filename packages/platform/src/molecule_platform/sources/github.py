@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urljoin, urlsplit
 
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.workspaces import invalid
 from molecule_platform.egress import exchange, guard, streaming
 from molecule_platform.egress.connector import Outbound
 from molecule_platform.ports.plugin_sources import Resolved, SourceSpec
-from molecule_platform.sources import unpacking
+from molecule_platform.sources import archives
 from molecule_plugin.limits import Limits
 
 PREFIX = "github://"
@@ -118,7 +118,7 @@ class GitHubSource:
             url, headers, hops = self._next(url, onward), _ANONYMOUS, hops - 1
             if hops < 0:
                 raise _failed("it was redirected too often")
-        await asyncio.to_thread(unpacking.unpack, packed, dest, place.sub, limits)
+        await asyncio.to_thread(archives.unpack, packed, dest, place.sub, limits)
 
     async def _download(
         self, url: str, headers: dict[str, str], packed: Path, limits: Limits, seconds: float

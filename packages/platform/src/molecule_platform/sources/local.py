@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from molecule_platform.domain import plugins
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.ports.plugin_sources import Resolved, SourceSpec
 from molecule_plugin import names, placing, trees
 from molecule_plugin.limits import Limits

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from molecule_platform.domain.refusals import ApiError
+from molecule_platform.domain.errors import ApiError
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import counters, outages, writes
+from molecule_platform.storage import counters, driver_errors, write_counter
 from molecule_platform.storage.transaction import SqlTransaction
 from molecule_wire.a2a.errors import A2AError
 
@@ -41,7 +41,7 @@ def run(transaction: SqlTransaction, job: Job) -> None:
         # Its frames hold the job and the body of the request, and nobody needs them to understand a refusal.
         job.problem = refusal.with_traceback(None)
     except Exception as problem:  # noqa: BLE001 - it belongs to the job's caller, who gets it
-        job.problem = outages.translated(problem)
+        job.problem = driver_errors.translated(problem)
     else:
         job.signals = transaction.signals
 
@@ -56,11 +56,11 @@ def run_together(connection: Connection, jobs: Sequence[Job]) -> int | None:
     until = time.monotonic() + BATCH_SECONDS
     number = 0
     for number, job in enumerate(jobs, 1):  # noqa: B007 - the last one is returned
-        before = writes.count(connection)
+        before = write_counter.count(connection)
         run(transaction, job)
         if isinstance(job.problem, StorageDown):
             raise job.problem
-        refused = isinstance(job.problem, ApiError | A2AError) and writes.count(connection) == before
+        refused = isinstance(job.problem, ApiError | A2AError) and write_counter.count(connection) == before
         if job.problem is not None and not refused:
             return None
         if time.monotonic() > until:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, Protocol
 
 from molecule_platform.ports.storage import StorageDown
-from molecule_platform.storage import outages
+from molecule_platform.storage import driver_errors
 
 # Two silent sessions in a row are found out after 0.5 + 2 * 1.5 seconds: an outage is known within 5.
 PROBE_SECONDS, PROBE_SOONEST_SECONDS = 0.5, 0.1
@@ -104,7 +104,7 @@ class CircuitBreaker:
             await _within_patience(self._probe.ask())
         except Exception as problem:  # noqa: BLE001 - the database does not answer
             await self._probe.drop()
-            if outages.sqlstate(problem) == outages.TOO_MANY_CLIENTS:
+            if driver_errors.sqlstate(problem) == driver_errors.TOO_MANY_CLIENTS:
                 # The server lives, and so may the connections we have.
                 self._close()
             else:
@@ -117,7 +117,7 @@ class CircuitBreaker:
 
     def _open(self, problem: Exception) -> None:
         if self._outage is None:
-            self._outage = outages.down(problem)
+            self._outage = driver_errors.down(problem)
             self._replace_connections()
 
     def _close(self) -> None:

@@ -7,7 +7,7 @@ from itertools import takewhile
 from sqlalchemy import ColumnElement, Connection, Integer, Select, cast, delete, false, or_, select
 
 from molecule_platform.domain.events import MESSAGE_EVENT_OF, RESPONSE, Event
-from molecule_platform.storage import counters, event_rows, responses
+from molecule_platform.storage import counters, event_rows, outcome_events
 from molecule_platform.storage.mailbox import steps_of
 from molecule_platform.storage.tables import events, message_transitions
 
@@ -101,7 +101,7 @@ class SqlEventLog:
         rows = self._connection.execute(wanted).mappings().all()
         found = [step.as_event() for row in rows for step in steps_of(row)]
         if not types or RESPONSE in types:
-            found += responses.told_by(self._connection, rows)
+            found += outcome_events.told_by(self._connection, rows)
         return [event for event in found if event is not None and (not types or event.event_type in types)]
 
 

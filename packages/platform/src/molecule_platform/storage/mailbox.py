@@ -19,9 +19,9 @@ from molecule_platform.domain.messages import (
     QueuedMessage,
 )
 from molecule_platform.ports.mailbox import WHAT_IS_OPEN, InboxFilter, Load, MailFilter, TraceFilter, Usage
-from molecule_platform.storage import counters, mailbox_pages, responses
+from molecule_platform.storage import counters, mailbox_pages, outcome_events
 from molecule_platform.storage import mailbox_sql as sql
-from molecule_platform.storage.mail_tables import IS_UNFINISHED
+from molecule_platform.storage.message_tables import IS_UNFINISHED
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import message_transitions, messages, workspaces
 
@@ -374,7 +374,7 @@ class SqlMailbox:
 
     def redeliver(self, message_id: str, at: datetime, waits_until: datetime, task_id: str) -> Message | None:
         """Let a dead letter begin anew."""
-        responses.write_down(self._connection, [message_id])
+        outcome_events.write_down(self._connection, [message_id])
         message = self._change(
             sql.REDELIVER, "accepted", at, message_id=message_id, until=waits_until, task=task_id
         )

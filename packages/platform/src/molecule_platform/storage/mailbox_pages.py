@@ -11,7 +11,7 @@ from molecule_platform.domain import principals
 from molecule_platform.domain.messages import OPEN, STATUSES, Message
 from molecule_platform.ports.mailbox import InboxFilter, MailFilter
 from molecule_platform.storage import mailbox_sql as sql
-from molecule_platform.storage.mail_tables import IS_DEAD
+from molecule_platform.storage.message_tables import IS_DEAD
 from molecule_platform.storage.page_sizes import fitting
 from molecule_platform.storage.tables import messages
 

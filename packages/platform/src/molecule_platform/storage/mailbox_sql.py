@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from molecule_platform.domain.messages import CLASSES, Message, QueuedMessage
-from molecule_platform.storage.mail_tables import HAS_TASK, IS_DEAD, IS_UNFINISHED, MAY_REPEAT
+from molecule_platform.storage.message_tables import HAS_TASK, IS_DEAD, IS_UNFINISHED, MAY_REPEAT
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import activity_logs, message_transitions, messages
 

@@ -3,14 +3,14 @@
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, PrimaryKeyConstraint, Table
 
 from molecule_platform.domain import plugins as rules
-from molecule_platform.storage import catalogue
+from molecule_platform.storage import metadata as storage_metadata
 from molecule_platform.storage.columns import Json, StringList, UtcTime, one_of
 
 workspace_plugins = Table(
     "workspace_plugins",
-    catalogue.metadata,
+    storage_metadata.metadata,
     Column("workspace_id", StringList, ForeignKey("workspaces.id"), nullable=False),
-    catalogue.org(),
+    storage_metadata.org(),
     Column("name", StringList, nullable=False),
     Column("version", StringList, nullable=False),
     Column("source", StringList, nullable=False),
@@ -22,7 +22,7 @@ workspace_plugins = Table(
     # What its manifest says of it.
     Column("about", Json, nullable=False),
     Column("ledger", Json, nullable=False),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
     Column("installed_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("workspace_id", "name"),
     one_of("state", rules.STATES),
@@ -30,8 +30,8 @@ workspace_plugins = Table(
 
 plugin_locks = Table(
     "plugin_locks",
-    catalogue.metadata,
-    catalogue.org(),
+    storage_metadata.metadata,
+    storage_metadata.org(),
     Column("source", StringList, nullable=False),
     Column("resolved", StringList, nullable=False),
     # What the source named: a commit, a tag or a branch.
@@ -42,40 +42,40 @@ plugin_locks = Table(
     Column("manifest_sha256", StringList, nullable=False),
     Column("archive_sha256", StringList, nullable=False),
     Column("signed_by", Json, nullable=False),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
     Column("updated_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("org_id", "source"),
 )
 
 org_plugin_allowlist = Table(
     "org_plugin_allowlist",
-    catalogue.metadata,
-    catalogue.org(),
+    storage_metadata.metadata,
+    storage_metadata.org(),
     # A name, a glob, or the beginning of a source.
     Column("plugin", StringList, nullable=False),
     Column("place", Integer, nullable=False),
     Column("enabled_by", StringList, nullable=False),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
     PrimaryKeyConstraint("org_id", "plugin"),
 )
 
 org_plugin_keys = Table(
     "org_plugin_keys",
-    catalogue.metadata,
-    catalogue.org(),
+    storage_metadata.metadata,
+    storage_metadata.org(),
     Column("key_id", StringList, nullable=False),
     Column("key", StringList, nullable=False),
     Column("name", StringList, nullable=False),
     Column("allow", Json, nullable=False),
     Column("place", Integer, nullable=False),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
     PrimaryKeyConstraint("org_id", "key_id"),
 )
 
 # Of the whole platform; only added to, so that a version is never taken back.
 plugin_revocations = Table(
     "plugin_revocations",
-    catalogue.metadata,
+    storage_metadata.metadata,
     Column("version", BigInteger, primary_key=True, autoincrement=False),
     Column("updated_at", UtcTime, nullable=False),
     Column("updated_by", StringList, nullable=False),

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event, exc, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import batches, outages, postgres_connections, schema, writes
+from molecule_platform.storage import batches, driver_errors, postgres_connections, schema, write_counter
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.circuit_breaker import CircuitBreaker
 from molecule_platform.storage.postgres_connections import PostgresProbe
@@ -139,7 +139,7 @@ class PostgresStorage:
             else:
                 self._late, jobs = jobs[number:], jobs[:number]
         except Exception as problem:  # noqa: BLE001 - nothing was written; the writer must live on
-            batches.fail(jobs, problem if isinstance(problem, StorageDown) else outages.down(problem))
+            batches.fail(jobs, problem if isinstance(problem, StorageDown) else driver_errors.down(problem))
         self._writes.note(jobs)
         batches.resolve(jobs)
         self._ring(batches.signals_of(jobs))
@@ -174,4 +174,4 @@ class PostgresStorage:
 
 def _notice(connection: Connection, _cursor: Any, statement: str, *_more: Any) -> None:
     if not statement.startswith("SELECT"):
-        writes.note(connection)
+        write_counter.note(connection)

@@ -10,7 +10,7 @@ from sqlalchemy import NullPool, event, exc, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from molecule_platform.ports.storage import StorageDown
-from molecule_platform.storage import outages
+from molecule_platform.storage import driver_errors
 from molecule_platform.storage.circuit_breaker import CircuitBreaker
 from molecule_platform.storage.columns import json_text
 
@@ -106,7 +106,7 @@ async def session(engine: AsyncEngine, breaker: CircuitBreaker) -> AsyncGenerato
             try:
                 yield connection
             except BaseException as problem:
-                if outages.breaks_connection(problem):
+                if driver_errors.breaks_connection(problem):
                     await connection.invalidate()
                     breaker.suspect()
                 raise
@@ -115,8 +115,8 @@ async def session(engine: AsyncEngine, breaker: CircuitBreaker) -> AsyncGenerato
     except StorageDown:
         raise
     except Exception as problem:
-        if outages.is_outage(problem):
-            raise outages.down(problem) from problem
+        if driver_errors.is_outage(problem):
+            raise driver_errors.down(problem) from problem
         raise
 
 
@@ -125,9 +125,9 @@ async def _opened(engine: AsyncEngine, breaker: CircuitBreaker) -> AsyncConnecti
     try:
         return await engine.connect()
     except Exception as problem:
-        if outages.breaks_connection(problem) and not isinstance(problem, exc.TimeoutError):
+        if driver_errors.breaks_connection(problem) and not isinstance(problem, exc.TimeoutError):
             breaker.suspect()
-        raise outages.down(problem) from problem
+        raise driver_errors.down(problem) from problem
 
 
 class PostgresProbe:

@@ -15,7 +15,7 @@ from sqlalchemy.sql.expression import Executable
 from sqlalchemy.sql.selectable import TypedReturnsRows
 from sqlalchemy.types import TypeEngine
 
-from molecule_platform.storage import standings, writes
+from molecule_platform.storage import workspace_cache, write_counter
 from molecule_platform.storage.columns import UtcTime
 from molecule_wire import times
 
@@ -36,7 +36,7 @@ class _Compiled:
         self.text = str(compiled)
         self.execute = self._directly if dialect.name == "sqlite" else self._by_cursor
         self._writes = not self.text.startswith("SELECT")
-        self.changes_standings = standings.changes_standings(self.text)
+        self.changes_standings = workspace_cache.changes_standings(self.text)
         order: list[str] = compiled.positiontup
         constants = {name: compiled.params[name] for name in order if not compiled.binds[name].required}
         converts = {name: _to(compiled.binds[name].type, dialect) for name in order}
@@ -50,13 +50,13 @@ class _Compiled:
 
     def _directly(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
         if self.changes_standings:
-            standings.note(connection)
+            workspace_cache.note(connection)
         driver: Any = connection.connection.dbapi_connection
         return driver.execute(self.text, self.values(parameters))
 
     def _by_cursor(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
         if self._writes:
-            writes.note(connection)
+            write_counter.note(connection)
         cursor = connection.connection.cursor()
         cursor.execute(self.text, self.values(parameters))
         return cursor
@@ -113,9 +113,9 @@ class Prepared:
     def run_all(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute for each of several sets of parameters."""
         compiled = self._compiled(connection)
-        writes.note(connection)
+        write_counter.note(connection)
         if compiled.changes_standings:
-            standings.note(connection)
+            workspace_cache.note(connection)
         connection.connection.cursor().executemany(compiled.text, [compiled.values(row) for row in rows])
 
     def count(self, connection: Connection, parameters: Mapping[str, Any]) -> int:

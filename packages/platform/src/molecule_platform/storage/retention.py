@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from molecule_platform.domain import activity
 from molecule_platform.domain.messages import OPEN
-from molecule_platform.storage import counters, responses
+from molecule_platform.storage import counters, outcome_events
 from molecule_platform.storage.mailbox import message_from
 from molecule_platform.storage.tables import (
     access_grants,
@@ -77,7 +77,7 @@ class SqlRetention:
         """What the logs tell of a message by looking at it is written down where they stay longer."""
         row = activity_logs.c
         batch = select(messages.c.id).where(old).order_by(messages.c.id).limit(limit)
-        responses.write_down(self._connection, list(self._connection.execute(batch).scalars()))
+        outcome_events.write_down(self._connection, list(self._connection.execute(batch).scalars()))
         logged = select(messages).join(activity_logs, row.id == messages.c.activity_id)
         for ended in self._connection.execute(logged.where(messages.c.id.in_(batch))).mappings().all():
             known = activity.outcome_of(message_from(ended))
@@ -92,7 +92,7 @@ class SqlRetention:
     def message_events(self, before: datetime, limit: int) -> int:
         """Event logs of tasks that are over, kept in one piece, and told to everyone who wanted to know."""
         event, task, config = message_events.c, tasks.c, push_configs.c
-        lives = exists().where(
+        lifecycle_services = exists().where(
             task.id == event.task_id,
             task.workspace_id == event.workspace_id,
             task.tenant == event.tenant,
@@ -104,7 +104,9 @@ class SqlRetention:
             config.tenant == event.tenant,
             outbox.c.push_config_id == config.id,
         )
-        return self._forget(message_events, and_(event.created_at < before, ~lives, ~untold), limit)
+        return self._forget(
+            message_events, and_(event.created_at < before, ~lifecycle_services, ~untold), limit
+        )
 
     def delegations(self, before: datetime, limit: int) -> int:
         """Delegations that ended."""

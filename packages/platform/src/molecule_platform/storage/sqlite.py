@@ -21,12 +21,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event, exc
 
 from molecule_platform.ports.storage import StorageDown, Transaction
-from molecule_platform.storage import batches, counters, outages, schema, standings
+from molecule_platform.storage import batches, counters, driver_errors, schema, workspace_cache
 from molecule_platform.storage.batches import Job
 from molecule_platform.storage.columns import json_text
 from molecule_platform.storage.committer import Committer
-from molecule_platform.storage.standings import WorkspaceCache
 from molecule_platform.storage.transaction import SqlTransaction
+from molecule_platform.storage.workspace_cache import WorkspaceCache
 from molecule_platform.storage.write_check import WriteCheck
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ class SqliteStorage:
         try:
             return await self._loop.run_in_executor(self._readers, self._read, work)
         except (exc.DBAPIError, sqlite3.Error) as problem:
-            raise outages.translated(problem) from problem
+            raise driver_errors.translated(problem) from problem
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
         """Run the work here and now; each statement sees what is newest."""
@@ -130,7 +130,7 @@ class SqliteStorage:
         try:
             return work(transaction)
         except (exc.DBAPIError, sqlite3.Error) as problem:
-            raise outages.translated(problem) from problem
+            raise driver_errors.translated(problem) from problem
         finally:
             if transaction.connection.in_transaction():
                 transaction.connection.rollback()
@@ -138,7 +138,7 @@ class SqliteStorage:
     def _connected(self, engine: Engine) -> Connection:
         """A connection of the event loop's own, which knows what is remembered."""
         connection = engine.connect()
-        standings.attach(connection, self._standings)
+        workspace_cache.attach(connection, self._standings)
         return connection
 
     def _here(self) -> Connection:
@@ -186,7 +186,7 @@ class SqliteStorage:
             self._loop.call_later(BUSY_LOOK_SECONDS, self._run_batch, waited + BUSY_LOOK_SECONDS)
             return
         jobs = jobs or self._all_waiting()
-        batches.fail(jobs, outages.down(problem))
+        batches.fail(jobs, driver_errors.down(problem))
         self._writes.note(jobs)
         batches.resolve(jobs)
         self._go_on()
@@ -291,8 +291,8 @@ def _engine(path: Path, begin: str | None, *, busy_ms: int, cache_kb: int) -> En
 
     @event.listens_for(engine, "before_cursor_execute")
     def notice(connection: Connection, _cursor: Any, text: str, *_more: Any) -> None:
-        if standings.changes_standings(text):
-            standings.note(connection)
+        if workspace_cache.changes_standings(text):
+            workspace_cache.note(connection)
 
     _ = prepare, start, notice
     return engine

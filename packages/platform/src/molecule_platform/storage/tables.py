@@ -1,13 +1,13 @@
 """The schema. Migrations add up to exactly this; a test holds them to it on both dialects."""
 
-from molecule_platform.storage.catalogue import metadata
-from molecule_platform.storage.mail_tables import (
+from molecule_platform.storage.message_tables import (
     activity_logs,
     events,
     message_events,
     message_transitions,
     messages,
 )
+from molecule_platform.storage.metadata import metadata
 from molecule_platform.storage.plugin_tables import (
     org_plugin_allowlist,
     org_plugin_keys,
@@ -23,7 +23,7 @@ from molecule_platform.storage.task_tables import (
     task_artifacts,
     tasks,
 )
-from molecule_platform.storage.tree_tables import (
+from molecule_platform.storage.workspace_tables import (
     access_grants,
     counters,
     enrolment_tokens,

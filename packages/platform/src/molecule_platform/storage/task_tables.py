@@ -14,16 +14,16 @@ from sqlalchemy import (
 )
 
 from molecule_platform.domain import delegations as delegation_rules
-from molecule_platform.storage import catalogue
+from molecule_platform.storage import metadata as storage_metadata
 from molecule_platform.storage.columns import Json, StringList, UtcTime, one_of
 
 tasks = Table(
     "tasks",
-    catalogue.metadata,
+    storage_metadata.metadata,
     Column("workspace_id", StringList, ForeignKey("workspaces.id"), primary_key=True),
     Column("tenant", StringList, primary_key=True),
     Column("id", StringList, primary_key=True),
-    catalogue.org(),
+    storage_metadata.org(),
     Column("owner", StringList, nullable=False),
     Column("context_id", StringList, nullable=False),
     Column("message_id", StringList, nullable=False),
@@ -48,19 +48,19 @@ tasks = Table(
     Column("looks", Integer, nullable=False),
     Column("watchers", Integer, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
     Column("finished_at", UtcTime),
     Index("ix_tasks_list", "workspace_id", "owner", "status_at", "id"),
     Index("ix_tasks_finished", "finished_at"),
     Index("ix_tasks_named", "id"),
 )
-catalogue.where_given("ix_tasks_agent_task", tasks.c.agent_task_id, tasks.c.workspace_id)
-catalogue.where_given("ix_tasks_look", tasks.c.look_at)
+storage_metadata.where_given("ix_tasks_agent_task", tasks.c.agent_task_id, tasks.c.workspace_id)
+storage_metadata.where_given("ix_tasks_look", tasks.c.look_at)
 
 # One row for each artifact of a task: a chunk looks up whether its artifact was begun, without a fold.
 task_artifacts = Table(
     "task_artifacts",
-    catalogue.metadata,
+    storage_metadata.metadata,
     Column("workspace_id", StringList, primary_key=True),
     Column("tenant", StringList, primary_key=True),
     Column("task_id", StringList, primary_key=True),
@@ -76,10 +76,10 @@ task_artifacts = Table(
 
 push_configs = Table(
     "push_configs",
-    catalogue.metadata,
+    storage_metadata.metadata,
     Column("id", StringList, primary_key=True),
-    catalogue.org(),
-    catalogue.workspace(),
+    storage_metadata.org(),
+    storage_metadata.workspace(),
     Column("tenant", StringList, nullable=False),
     Column("task_id", StringList, nullable=False),
     Column("config_id", StringList, nullable=False),
@@ -92,13 +92,13 @@ push_configs = Table(
     Column("config", Json, nullable=False),
     Column("failures", Integer, nullable=False),
     Column("disabled_at", UtcTime),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
     UniqueConstraint("workspace_id", "tenant", "task_id", "config_id"),
 )
 
 outbox = Table(
     "outbox",
-    catalogue.metadata,
+    storage_metadata.metadata,
     Column("push_config_id", StringList, ForeignKey("push_configs.id", ondelete="CASCADE"), primary_key=True),
     Column("seq", Integer, primary_key=True, autoincrement=False),
     # The delivery's own name, the same on every try.
@@ -110,19 +110,19 @@ outbox = Table(
     # Empty while an earlier event of the same config waits; the end of the lease while a replica sends it.
     Column("next_attempt_at", UtcTime),
     Column("lease_owner", StringList),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
     # Every event of a watched task is written here too: one tree is all that it costs.
     sqlite_with_rowid=False,
 )
-catalogue.where_given("ix_outbox_due", outbox.c.next_attempt_at)
+storage_metadata.where_given("ix_outbox_due", outbox.c.next_attempt_at)
 
 delegations = Table(
     "delegations",
-    catalogue.metadata,
+    storage_metadata.metadata,
     Column("id", StringList, primary_key=True),
     # Where the log stood when it was made; ids of recorded ones are the agents' own and have no order.
     Column("seq", BigInteger, nullable=False),
-    catalogue.org(),
+    storage_metadata.org(),
     Column("source", StringList, nullable=False),
     # The workspace that delegates, or in whose name a person does.
     Column("source_id", StringList, nullable=False),
@@ -150,7 +150,7 @@ delegations = Table(
     Column("recorded", Boolean, nullable=False),
     Column("retry_of", StringList),
     Column("attempts", Integer, nullable=False),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
     Column("updated_at", UtcTime, nullable=False),
     Column("dispatched_at", UtcTime),
     Column("finished_at", UtcTime),
@@ -163,15 +163,17 @@ delegations = Table(
     Index("ix_delegations_root", "root_id"),
     Index("ix_delegations_finished", "finished_at"),
 )
-catalogue.where_given("ix_delegations_key", delegations.c.idempotency_key, delegations.c.source, unique=True)
-catalogue.where_given("ix_delegations_parent", delegations.c.parent_id)
-catalogue.where_given("ix_delegations_message", delegations.c.message_id)
+storage_metadata.where_given(
+    "ix_delegations_key", delegations.c.idempotency_key, delegations.c.source, unique=True
+)
+storage_metadata.where_given("ix_delegations_parent", delegations.c.parent_id)
+storage_metadata.where_given("ix_delegations_message", delegations.c.message_id)
 
 delegation_evidence = Table(
     "delegation_evidence",
-    catalogue.metadata,
+    storage_metadata.metadata,
     Column("id", StringList, primary_key=True),
-    catalogue.org(),
+    storage_metadata.org(),
     Column(
         "delegation_id",
         StringList,
@@ -187,5 +189,5 @@ delegation_evidence = Table(
     Column("media_type", StringList),
     Column("note", StringList),
     Column("by", StringList, nullable=False),
-    catalogue.created_at(),
+    storage_metadata.created_at(),
 )

@@ -3,23 +3,23 @@
 from sqlalchemy import Connection
 
 from molecule_platform.storage.activity import SqlActivityLog
-from molecule_platform.storage.audit import SqlAudit
+from molecule_platform.storage.audit_log import SqlAudit
 from molecule_platform.storage.delegations import SqlDelegations
 from molecule_platform.storage.events import SqlEventLog
 from molecule_platform.storage.grants import SqlGrants
+from molecule_platform.storage.idempotency import SqlAttempts
 from molecule_platform.storage.loops import SqlLoops
 from molecule_platform.storage.mailbox import SqlMailbox
+from molecule_platform.storage.maintenance import SqlUpkeep
 from molecule_platform.storage.people import SqlPeople
 from molecule_platform.storage.plugins import SqlPlugins
 from molecule_platform.storage.presence import SqlPresence
 from molecule_platform.storage.push import SqlOutbox, SqlPushConfigs
-from molecule_platform.storage.repeats import SqlAttempts
 from molecule_platform.storage.retention import SqlRetention
 from molecule_platform.storage.secrets import SqlSecrets
 from molecule_platform.storage.signing import SqlSigningKeys
 from molecule_platform.storage.tasks import SqlTasks
 from molecule_platform.storage.tokens import SqlTokens
-from molecule_platform.storage.upkeep import SqlUpkeep
 from molecule_platform.storage.workspaces import SqlWorkspaces
 
 

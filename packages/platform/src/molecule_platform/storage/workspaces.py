@@ -32,7 +32,8 @@ from molecule_platform.ports.workspaces import (
     WorkspaceFilter,
     WorkspaceMatch,
 )
-from molecule_platform.storage import lineage, reach, standings
+from molecule_platform.storage import ancestors as storage_ancestors
+from molecule_platform.storage import tree_pages, workspace_cache
 from molecule_platform.storage.columns import StringList
 from molecule_platform.storage.prepared import Prepared
 from molecule_platform.storage.tables import access_grants, messages, workspaces
@@ -87,14 +88,14 @@ class SqlWorkspaces:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._standings = standings.of(connection)
+        self._standings = workspace_cache.of(connection)
 
     def insert(self, workspace: Workspace) -> None:
         """Keep a new workspace."""
         self._connection.execute(insert(workspaces).values(asdict(workspace)))
         if workspace.parent_id is not None and not workspace.removed:
             born = {"parent_id": workspace.parent_id, "created_at": workspace.created_at}
-            self._connection.execute(lineage.JOIN_PARENT, {"workspace_id": workspace.id, **born})
+            self._connection.execute(storage_ancestors.JOIN_PARENT, {"workspace_id": workspace.id, **born})
 
     def get(self, workspace_id: str) -> Workspace | None:
         """The workspace, removed ones too."""
@@ -149,15 +150,15 @@ class SqlWorkspaces:
         )
         written = self._connection.execute(statement).rowcount == 1
         if written and workspace.removed:
-            self._connection.execute(lineage.FORGET_ONE, {"workspace_id": workspace.id})
+            self._connection.execute(storage_ancestors.FORGET_ONE, {"workspace_id": workspace.id})
         return written
 
     def move(self, workspace: Workspace) -> bool:
         """Write over the version before it, and take all below along."""
         moved = self.update(workspace)
         if moved:
-            self._connection.execute(lineage.FORGET_SUBTREE, {"workspace_id": workspace.id})
-            self._connection.execute(lineage.LAY_OUT, {"workspace_id": workspace.id})
+            self._connection.execute(storage_ancestors.FORGET_SUBTREE, {"workspace_id": workspace.id})
+            self._connection.execute(storage_ancestors.LAY_OUT, {"workspace_id": workspace.id})
         return moved
 
     def heard(self, presence: Mapping[str, Mapping[str, Any]]) -> None:
@@ -187,7 +188,7 @@ class SqlWorkspaces:
     def descends(self, ancestor_id: str, workspace_id: str) -> bool:
         """Whether one is below the other."""
         asked = {"ancestor_id": ancestor_id, "workspace_id": workspace_id}
-        return self._connection.execute(lineage.DESCENDS, asked).first() is not None
+        return self._connection.execute(storage_ancestors.DESCENDS, asked).first() is not None
 
     def height(self, workspace_id: str) -> int:
         """How many levels stand below the workspace."""
@@ -196,7 +197,7 @@ class SqlWorkspaces:
 
     def subtree(self, workspace_id: str) -> list[Workspace]:
         """It and all below it that live."""
-        rows = self._connection.execute(lineage.SUBTREE, {"workspace_id": workspace_id}).mappings()
+        rows = self._connection.execute(storage_ancestors.SUBTREE, {"workspace_id": workspace_id}).mappings()
         members = {row["id"]: Workspace(**row) for row in rows}
         if workspace_id not in members:
             return []
@@ -208,7 +209,7 @@ class SqlWorkspaces:
         remembered = None if self._standings is None else self._standings.ancestors
         found = None if remembered is None else remembered.get(workspace_id)
         if found is None:
-            rows = lineage.ANCESTORS.rows(self._connection, {"workspace_id": workspace_id})
+            rows = storage_ancestors.ANCESTORS.rows(self._connection, {"workspace_id": workspace_id})
             found = tuple(row["ancestor_id"] for row in rows)
             if remembered is not None:
                 remembered.keep(workspace_id, found)
@@ -216,7 +217,7 @@ class SqlWorkspaces:
 
     def in_org(self, org_id: str, wanted: WorkspaceFilter) -> list[WorkspaceMatch]:
         """A page of an organisation."""
-        return self._found(reach.page_of_org(org_id, wanted))
+        return self._found(tree_pages.page_of_org(org_id, wanted))
 
     def in_reach(
         self, caller: Workspace, wanted: WorkspaceFilter, relations: Collection[Relation], now: datetime
@@ -226,8 +227,8 @@ class SqlWorkspaces:
             "ancestor": self.ancestors(caller.id)[1:] if "ancestor" in relations else (),
             "grant": self.granted_from(caller.id, now) if "grant" in relations else (),
         }
-        scans = reach.scans_of(caller, relations, named)
-        return self._found(reach.page_of_reach(scans, wanted)) if scans else []
+        scans = tree_pages.scans_of(caller, relations, named)
+        return self._found(tree_pages.page_of_reach(scans, wanted)) if scans else []
 
     def _found(self, page: Executable) -> list[WorkspaceMatch]:
         rows = self._connection.execute(page)
@@ -237,7 +238,7 @@ class SqlWorkspaces:
         """Those that can be claimed."""
         if not workspace_ids:
             return frozenset()
-        is_open = reach.is_unclaimed(which) & (workspaces.c.status != "removed")
+        is_open = tree_pages.is_unclaimed(which) & (workspaces.c.status != "removed")
         wanted = select(workspaces.c.id).where(workspaces.c.id.in_(workspace_ids), is_open)
         return frozenset(row.id for row in self._connection.execute(wanted))
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from molecule_platform.ports.repeats import IdempotentRequest
+from molecule_platform.ports.idempotency import IdempotentRequest
 from molecule_platform.ports.storage import StorageDown, Transaction
 from molecule_platform.storage.batches import Job
 

@@ -1,7 +1,0 @@
-"""Which request is being served, for whoever writes a line into the log meanwhile."""
-
-from contextvars import ContextVar
-
-from molecule_platform.api.arrival import Request
-
-REQUEST: ContextVar[Request | None] = ContextVar("request", default=None)

@@ -1,1 +1,0 @@
-"""Ways to an agent. They implement ports and never call a door."""

@@ -1,0 +1,1 @@
+"""Delivery of messages to agents with a URL."""

@@ -1,0 +1,1 @@
+"""Event feed, subscriptions and the activity log."""

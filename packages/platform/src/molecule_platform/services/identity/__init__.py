@@ -1,0 +1,1 @@
+"""Authentication, authorisation, members, organisations and tokens."""

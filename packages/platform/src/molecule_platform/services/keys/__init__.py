@@ -1,0 +1,1 @@
+"""Secrets, signing keys and their rotation."""

@@ -1,0 +1,1 @@
+"""Periodic sweeps and retention."""

@@ -1,0 +1,1 @@
+"""Messages and what follows them: tasks, delegations, webhooks, inbox."""

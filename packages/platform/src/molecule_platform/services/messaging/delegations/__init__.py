@@ -1,0 +1,1 @@
+"""Delegations between agents."""

@@ -1,0 +1,1 @@
+"""The inbox that polling agents lease messages from."""

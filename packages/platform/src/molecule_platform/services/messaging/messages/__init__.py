@@ -1,0 +1,1 @@
+"""Messages from acceptance to outcome."""

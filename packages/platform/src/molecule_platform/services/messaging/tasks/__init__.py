@@ -1,0 +1,1 @@
+"""A2A tasks, their event log and streams."""

@@ -1,0 +1,1 @@
+"""Push notifications: configurations, outbox and sender."""

@@ -1,0 +1,1 @@
+"""Plugins of workspaces and the policy of an organisation."""

@@ -1,0 +1,1 @@
+"""Mechanisms that every service uses: signals, waiters, timers, logs."""

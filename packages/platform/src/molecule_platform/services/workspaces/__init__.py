@@ -1,0 +1,1 @@
+"""Workspaces: creation, registration, lifecycle, directory."""

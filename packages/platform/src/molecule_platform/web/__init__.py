@@ -1,0 +1,1 @@
+"""HTTP and WebSocket: everything that the platform serves."""

@@ -1,0 +1,1 @@
+"""The steps that every request takes: route, authenticate, limit, decode, handle, respond."""

@@ -1,0 +1,1 @@
+"""Route rows, schemas and handlers, one module per noun."""

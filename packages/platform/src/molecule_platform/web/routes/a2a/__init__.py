@@ -1,0 +1,1 @@
+"""A2A endpoints of agents."""

@@ -1,0 +1,1 @@
+"""Streamed responses: server-sent events and WebSocket."""
