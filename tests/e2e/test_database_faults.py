@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from molecule_platform.storage.postgres import MOST_CONNECTIONS
+from molecule_platform.storage.postgres import MAX_CONNECTIONS
 from molecule_platform.testing import servers
 from scripts.soak.fleet import SHARED
 from tests.deadlines import stretch
@@ -44,11 +44,11 @@ class Cluster:
     def run(self, fail: Callable[[], object], heal: Callable[[], object], seconds: float) -> Report:
         """Let it fail for some seconds under load, and hold it to what is true of every fault."""
         report = asyncio.run(run_fault("two replicas", self.replicas, fail, heal, seconds))
-        sessions = f"  sessions at most: {self.sessions.most_in} of {MOST_CONNECTIONS} each"
+        sessions = f"  sessions at most: {self.sessions.most_in} of {MAX_CONNECTIONS} each"
         print("\n".join([*report.lines(), sessions]))
         assert (report.verdict.lost, report.verdict.twice) == ([], [])
         assert report.verdict.answered == report.verdict.sent
-        assert all(most <= MOST_CONNECTIONS for most in self.sessions.most_in.values())
+        assert all(most <= MAX_CONNECTIONS for most in self.sessions.most_in.values())
         assert len(self.sessions.most_in) == len(self.replicas)
         return report
 

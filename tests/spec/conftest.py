@@ -168,7 +168,7 @@ def agent() -> Iterator[ScriptedAgent]:
 @pytest.fixture
 def prompt_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again in a moment; how long it really takes is for the domain's own tests."""
-    monkeypatch.setattr(messages, "RETRY_FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(messages, "MIN_RETRY_SECONDS", 0.05)
     monkeypatch.setattr(push, "FIRST_DELAYS", (0.05,) * 5)
 
 

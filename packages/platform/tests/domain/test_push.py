@@ -43,7 +43,7 @@ def test_a_notification_is_tried_for_a_day_and_then_given_up(chance: float, aske
     assert attempts <= 40
     if asked is None:
         assert now >= NOON + push.KEPT - timedelta(seconds=1.2 * 3600)
-        assert attempts >= push.MOST_FAILURES
+        assert attempts >= push.MAX_FAILURES
 
 
 SOUND: dict[str, Any] = {"url": "https://hook.example/a"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from molecule_platform.egress.connection import HEAD_MOST_BYTES, ClientConnection
+from molecule_platform.egress.connection import MAX_HEAD_BYTES, ClientConnection
 from molecule_platform.egress.errors import NoResponse
 
 Heard = tuple[int, list[tuple[bytes, bytes]], bytes] | str
@@ -151,18 +151,18 @@ def test_what_is_no_http_is_called_so(raw: bytes) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"HTTP/1.1 200 X\r\n" + b"A: b\r\n" * HEAD_MOST_BYTES,
-        b"HTTP/1.1 200 X\r\nA: " + b"b" * HEAD_MOST_BYTES,
-        b"HTTP/1.1 200 " + b"x" * HEAD_MOST_BYTES,
-        b"HTTP/1.1 100 X\r\n\r\n" * HEAD_MOST_BYTES,
-        b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: b\r\n" * HEAD_MOST_BYTES,
+        b"HTTP/1.1 200 X\r\n" + b"A: b\r\n" * MAX_HEAD_BYTES,
+        b"HTTP/1.1 200 X\r\nA: " + b"b" * MAX_HEAD_BYTES,
+        b"HTTP/1.1 200 " + b"x" * MAX_HEAD_BYTES,
+        b"HTTP/1.1 100 X\r\n\r\n" * MAX_HEAD_BYTES,
+        b"HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: b\r\n" * MAX_HEAD_BYTES,
     ],
 )
 @pytest.mark.parametrize("size", [1000, 10_000_000])
 def test_a_head_or_its_tail_without_an_end_is_given_up(raw: bytes, size: int) -> None:
     pieces = [raw[start : start + size] for start in range(0, len(raw), size)]
     found = heard(*pieces, ends=False)
-    assert found == f"the agent answered with a head of more than {HEAD_MOST_BYTES} bytes"
+    assert found == f"the agent answered with a head of more than {MAX_HEAD_BYTES} bytes"
 
 
 def test_headers_keep_every_byte_of_their_values() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from molecule_platform.egress import connector
-from molecule_platform.egress.connection import UNREAD_MOST_BYTES
+from molecule_platform.egress.connection import MAX_UNREAD_BYTES
 from molecule_platform.egress.errors import BodyTooLarge, NoResponse, UnsafeHeader
 from molecule_platform.egress.streaming import StreamingResponse
 
@@ -191,15 +191,15 @@ async def test_a_reader_that_is_slow_slows_the_server_instead_of_filling_the_hou
         nonlocal written
         writer.write(STREAM_HEAD + b"Content-Length: %d\r\n\r\n" % MANY_BYTES)
         while written < MANY_BYTES:
-            writer.write(b"x" * UNREAD_MOST_BYTES)
-            written += UNREAD_MOST_BYTES
+            writer.write(b"x" * MAX_UNREAD_BYTES)
+            written += MAX_UNREAD_BYTES
             await writer.drain()
 
     server.answers = [flood]
     async with ask(seconds=60) as answer:
         await _until_still(lambda: written)
         assert written < MANY_BYTES
-        assert answer._connection._unread < 20 * UNREAD_MOST_BYTES
+        assert answer._connection._unread < 20 * MAX_UNREAD_BYTES
         size = 0
         while chunk := await answer.piece():
             size += len(chunk)

@@ -133,7 +133,7 @@ async def test_what_is_no_key_set_gives_no_keys(sets: Sets, answer: bytes, why: 
 
 async def test_entries_that_are_no_keys_are_passed_over_and_the_rest_is_bounded(sets: Sets) -> None:
     sets.server.always = document({"keys": ["x", None, *[KEY] * 100]})
-    assert await sets.keys() == (KEY,) * (key_sets.MOST_KEYS - 2)
+    assert await sets.keys() == (KEY,) * (key_sets.MAX_KEYS - 2)
 
 
 async def test_a_server_that_says_nothing_is_left_in_time(sets: Sets) -> None:
@@ -147,7 +147,7 @@ async def test_a_server_that_says_nothing_is_left_in_time(sets: Sets) -> None:
 
 
 async def test_no_more_than_so_many_sets_are_kept(sets: Sets, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_sets, "MOST_SETS", 2)
+    monkeypatch.setattr(key_sets, "MAX_SETS", 2)
     for number in (1, 2, 3, 1):
         await sets.sets.keys(f"{sets.server.url}/{number}")
     assert sets.asked == 4

@@ -285,7 +285,7 @@ async def test_what_changes_while_somebody_looks_is_not_remembered_as_it_was(
 async def test_no_more_than_so_many_readers_are_remembered(
     gallery: Gallery, ada: Workspace, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(service, "MAX_REMEMBERED", 3)
     for number in range(10):
         reader = replace(rig.admin, name=f"reader {number}")
         await gallery.cards.readable(reader, ada.id)

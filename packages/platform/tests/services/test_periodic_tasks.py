@@ -33,7 +33,7 @@ class Work:
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(periodic_tasks, "BACKOFF_FIRST", 0.01)
+    monkeypatch.setattr(periodic_tasks, "MIN_BACKOFF_SECONDS", 0.01)
 
 
 async def test_a_loop_that_breaks_is_logged_counted_and_runs_again(rig: Rig, eventually: Eventually) -> None:

@@ -312,12 +312,12 @@ async def test_a_workspace_and_an_organisation_have_only_so_many(
     remote = await world.external()
     world.put("one")
     world.put("two")
-    monkeypatch.setattr(workspace_plugins, "PLUGINS_MOST", 1)
+    monkeypatch.setattr(workspace_plugins, "MAX_PLUGINS", 1)
     await world.install(remote, "one")
     await refuses(world.install(remote, "two"), "conflict")
     await world.install(remote, "one")
-    monkeypatch.setattr(workspace_plugins, "PLUGINS_MOST", 10)
-    monkeypatch.setattr(plugin_supply, "PINS_MOST", 1)
+    monkeypatch.setattr(workspace_plugins, "MAX_PLUGINS", 10)
+    monkeypatch.setattr(plugin_supply, "MAX_PINS", 1)
     await world.install(remote, "moving://x")
     await refuses(world.install(remote, "moving://x#2"), "conflict")
 
@@ -332,7 +332,7 @@ async def test_an_agent_that_reports_the_same_forbidden_plugin_again_is_told_of_
     for _ in range(2):
         await refuses(world.install(remote, "bad", reported=True), "plugin-not-allowed")
     assert (await world.rig.events()).count("PLUGIN_BLOCKED") == 1
-    monkeypatch.setattr(workspace_plugins, "PLUGINS_MOST", 1)
+    monkeypatch.setattr(workspace_plugins, "MAX_PLUGINS", 1)
     world.put("worse")
     await refuses(world.install(remote, "worse", reported=True), "plugin-not-allowed")
     assert [row["name"] for row in await world.plugins.installed(remote)] == ["bad"]

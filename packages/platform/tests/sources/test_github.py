@@ -240,7 +240,7 @@ async def test_a_source_that_takes_too_long_is_given_up(shelf: Shelf, tmp_path: 
 async def test_the_stock_forgets_what_was_used_longest_ago(
     shelf: Shelf, demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stocks, "MOST_KEPT", 2)
+    monkeypatch.setattr(stocks, "MAX_KEPT", 2)
     for name in ("one", "two", "three"):
         shelf.put(name, demo(name))
         await staged(shelf, name)

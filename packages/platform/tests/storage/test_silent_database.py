@@ -106,7 +106,7 @@ async def test_a_silent_database_is_an_outage_within_five_seconds_and_gets_no_fl
 
     proxy.heal()
     assert await seconds_until(lambda: serves(storage)) < HEALED_SECONDS
-    assert 0 < sessions.most <= postgres.MOST_CONNECTIONS
+    assert 0 < sessions.most <= postgres.MAX_CONNECTIONS
 
 
 async def test_an_idle_store_notices_a_database_that_loses_its_bytes(
@@ -126,7 +126,7 @@ async def test_connections_that_are_dead_while_new_ones_work_are_replaced(
     await crowd(storage)
     assert time.monotonic() - began < OUTAGE_SECONDS
     assert await seconds_until(lambda: serves(storage)) < HEALED_SECONDS - OUTAGE_SECONDS
-    assert sessions.most <= postgres.MOST_CONNECTIONS
+    assert sessions.most <= postgres.MAX_CONNECTIONS
 
 
 async def test_a_database_that_opens_no_sessions_is_down_whatever_reason_it_gives(

@@ -14,8 +14,8 @@ from molecule_wire.a2a import checks, convert, tasks
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import EventRefused
 
-ID_LONGEST = 512
-CONTEXT_LONGEST = 4096
+MAX_ID_LENGTH = 512
+MAX_CONTEXT_LENGTH = 4096
 GAP = "molecule.gap"
 
 
@@ -139,12 +139,12 @@ def _bare(payload: bytes) -> tuple[EventKind, _Body]:
 
 def _said(kind: EventKind, body: _Body, payload: bytes, dialect: Dialect) -> AgentEvent:
     task_id = body.id if kind == "task" else body.task_id
-    if kind != "message" and (not task_id or len(task_id) > ID_LONGEST or "\0" in task_id):
+    if kind != "message" and (not task_id or len(task_id) > MAX_ID_LENGTH or "\0" in task_id):
         raise EventRefused("malformed-event", "an event needs the id of its task")
     if kind == "artifact" and body.artifact is None:
         raise EventRefused("malformed-event", "an artifact update needs its artifact")
-    if body.context_id is not None and len(body.context_id) > CONTEXT_LONGEST:
-        raise EventRefused("malformed-event", f"a contextId has at most {CONTEXT_LONGEST} characters")
+    if body.context_id is not None and len(body.context_id) > MAX_CONTEXT_LENGTH:
+        raise EventRefused("malformed-event", f"a contextId has at most {MAX_CONTEXT_LENGTH} characters")
     if kind == "message" and dialect == "1.0" and not _is_message(payload):
         raise EventRefused("malformed-event", "a Message needs a messageId, a role and parts")
     listed = [body.artifact] if body.artifact else body.artifacts or []

@@ -14,7 +14,7 @@ from molecule_wire.a2a.operations import Dialect
 
 RETRIED_STATUSES = frozenset({429, 503})
 OPEN_STATES = frozenset({"submitted", "working"})
-RETRY_AFTER_LONGEST = 300.0
+MAX_RETRY_AFTER_SECONDS = 300.0
 
 
 def read(
@@ -173,4 +173,4 @@ def _said(result: JSON, message: Message) -> JSONObject:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     given = headers.get("retry-after", "")
-    return min(float(given), RETRY_AFTER_LONGEST) if given.isdecimal() else None
+    return min(float(given), MAX_RETRY_AFTER_SECONDS) if given.isdecimal() else None

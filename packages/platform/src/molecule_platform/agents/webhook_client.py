@@ -11,7 +11,7 @@ from molecule_platform.ports.webhooks import WebhookResult
 SECONDS = 15.0
 # What a webhook answers is not read, only so much of it that the connection can be used again.
 MOST_BYTES = 64 * 1024
-LONGEST_WAIT_SECONDS = 24 * 3600.0
+MAX_WAIT_SECONDS = 24 * 3600.0
 
 
 class WebhookClient:
@@ -39,13 +39,13 @@ class WebhookClient:
 def retry_after(given: str, now: datetime) -> float | None:
     """Seconds to wait as a server asks for them, by number or by date; None when it asks for nothing."""
     if given.isascii() and given.isdecimal():
-        return min(float(given[:9]), LONGEST_WAIT_SECONDS)
+        return min(float(given[:9]), MAX_WAIT_SECONDS)
     try:
         at = parsedate_to_datetime(given)
     except ValueError:
         return None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return min(max(0.0, (at - now).total_seconds()), LONGEST_WAIT_SECONDS)
+    return min(max(0.0, (at - now).total_seconds()), MAX_WAIT_SECONDS)
 
 
 def _sentence(status: int) -> str:

@@ -17,9 +17,9 @@ from molecule_platform.cli.connection import Target
 from molecule_wire import times
 
 TIMEOUT_SECONDS = 10.0
-LARGEST_ANSWER = 64 * 1024 * 1024
+MAX_ANSWER = 64 * 1024 * 1024
 PIECE_MAX_BYTES = 64 * 1024
-PAGES_MOST = 200
+MAX_PAGES = 200
 PATIENCE_SECONDS = 10
 
 
@@ -99,7 +99,7 @@ class Client:
         """All pages of a list."""
         found: list[dict[str, Any]] = []
         wanted = dict(query or {})
-        for _page in range(PAGES_MOST):
+        for _page in range(MAX_PAGES):
             answer = self.get(path, wanted)
             found += answer.rows()
             cursor = answer.headers.get("x-next-cursor", "")
@@ -217,9 +217,9 @@ def _encoded(request: ApiRequest) -> bytes | None:
 
 
 def _answer(url: str, response: http.client.HTTPResponse) -> ApiResponse:
-    raw = response.read(LARGEST_ANSWER + 1)
-    if len(raw) > LARGEST_ANSWER:
-        raise problems.Problem(f"{url} sent more than {LARGEST_ANSWER} bytes", "answer-too-large")
+    raw = response.read(MAX_ANSWER + 1)
+    if len(raw) > MAX_ANSWER:
+        raise problems.Problem(f"{url} sent more than {MAX_ANSWER} bytes", "answer-too-large")
     headers = {name.lower(): value for name, value in response.getheaders()}
     try:
         return ApiResponse(url, response.status, headers, _decoded(raw, headers.get("content-type", "")))

@@ -12,7 +12,7 @@ from molecule_platform.cli.workspaces import Reference
 delegations = typer.Typer(no_args_is_help=True, help="Work that one workspace asked of another.")
 
 OPEN = ("pending", "dispatched", "queued")
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 
 Id = Annotated[str, typer.Argument(metavar="DELEGATION", help="Its id.")]
 
@@ -74,7 +74,7 @@ def show(
     session: ApiSession,
     delegation: Id,
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, max=LONGEST_WAIT, help="How long to wait for its end.")
+        float, typer.Option(metavar="SECONDS", min=0, max=MAX_WAIT, help="How long to wait for its end.")
     ] = 0.0,
 ) -> None:
     """Show a delegation, and its result once there is one."""

@@ -14,10 +14,10 @@ from molecule_platform.cli.demo import SCRIPTS, Demo, DemoAgent
 
 CHILD = (sys.executable, "-P", "-m", "molecule_platform.cli.child")
 LOOK_SECONDS = 1.0
-PAUSE_FIRST_SECONDS, PAUSE_MOST_SECONDS = 0.5, 30.0
+PAUSE_FIRST_SECONDS, MAX_PAUSE_SECONDS = 0.5, 30.0
 STEADY_SECONDS = 30.0
 GRACE_SECONDS = 5.0
-LARGEST_LOG = 1024 * 1024
+MAX_LOG = 1024 * 1024
 
 
 class DemoProcesses:
@@ -76,7 +76,7 @@ class DemoProcesses:
             began = time.monotonic()
             await self._run(member)
             steady = time.monotonic() - began >= STEADY_SECONDS
-            pause = PAUSE_FIRST_SECONDS if steady else min(pause * 2, PAUSE_MOST_SECONDS)
+            pause = PAUSE_FIRST_SECONDS if steady else min(pause * 2, MAX_PAUSE_SECONDS)
             await asyncio.sleep(0 if await self._status(member) in ("paused", "removed") else pause)
 
     async def _status(self, member: DemoAgent) -> str:
@@ -106,7 +106,7 @@ class DemoProcesses:
 
     def _open_log(self, member: DemoAgent) -> IO[bytes]:
         path = self._demo.log_file(member)
-        if path.exists() and path.stat().st_size > LARGEST_LOG:
+        if path.exists() and path.stat().st_size > MAX_LOG:
             path.replace(path.with_suffix(".log.1"))
         return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 

@@ -20,8 +20,8 @@ Of = Annotated[
 Types = Annotated[
     list[str] | None, typer.Option("--type", help="Only of this type, such as WORKSPACE_ONLINE; or several.")
 ]
-LONGEST_TYPE = 27
-LONGEST_DETAILS = 120
+MAX_TYPE_LENGTH = 27
+MAX_DETAILS_LENGTH = 120
 ONE_BY_ONE = 10
 
 
@@ -121,7 +121,7 @@ def _table(rows: list[dict[str, Any]], names: Names) -> Table:
 
 def _line(event: Mapping[str, Any], names: Names) -> Text:
     when, name = output.moment(event["timestamp"]), names.of(event["workspace_id"])
-    return Text(output.one_line(f"{when}  {event['event']:<{LONGEST_TYPE}}  {name}  {_details(event)}"))
+    return Text(output.one_line(f"{when}  {event['event']:<{MAX_TYPE_LENGTH}}  {name}  {_details(event)}"))
 
 
 def _details(event: Mapping[str, Any]) -> str:
@@ -130,4 +130,4 @@ def _details(event: Mapping[str, Any]) -> str:
     payload = {name: value for name, value in event["payload"].items() if name != "name"}
     plain = [(name, value) for name, value in payload.items() if isinstance(value, str | int | float)]
     text = output.one_line(" ".join(f"{name}={value}" for name, value in plain if value not in told))
-    return text if len(text) <= LONGEST_DETAILS else f"{text[: LONGEST_DETAILS - 1]}…"
+    return text if len(text) <= MAX_DETAILS_LENGTH else f"{text[: MAX_DETAILS_LENGTH - 1]}…"

@@ -125,18 +125,18 @@ def moment(text: str | None) -> str:
 
 
 WIDE_COLUMNS = 100
-BESIDE_MOST = 60
+MAX_BESIDE = 60
 UNBROKEN = (
     "id", "status", "delivery", "waiting", "last seen", "token", "key", "rule", "speaks", "when",
     "event", "task", "message", "state", "engine", "pinned", "installed", "created", "last used",
 )  # fmt: skip
 # Columns that are cut where there is no room, but not below so many characters.
 NAMES = frozenset({"name", "from", "to", "workspace"})
-NAME_SHORTEST = 12
+MIN_NAME_LENGTH = 12
 # Columns that get the room the others leave, and are cut there.
 REST = frozenset({"details"})
 # A column of words is folded, but not below so many characters.
-FOLDED_SHORTEST = 14
+MIN_FOLDED = 14
 COLUMN_GAP = "   "
 
 
@@ -184,7 +184,7 @@ def _shortest(column: str, longest: int) -> int:
         return longest
     if column in REST:
         return 0
-    return min(longest, NAME_SHORTEST if column in NAMES else FOLDED_SHORTEST)
+    return min(longest, MIN_NAME_LENGTH if column in NAMES else MIN_FOLDED)
 
 
 def _records(columns: Sequence[str], lines: Sequence[Sequence[Text]]) -> Table:
@@ -212,7 +212,7 @@ def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
 def steps(pairs: Sequence[tuple[str, str]]) -> str:
     """Commands to type, each with what it does: beside it, or below if they are long."""
     longest = max(len(command) for command, _does in pairs)
-    if longest > BESIDE_MOST:
+    if longest > MAX_BESIDE:
         return "\n".join(f"  {command}\n      {does}" for command, does in pairs)
     return "\n".join(f"  {command:<{longest}}    {does}" for command, does in pairs)
 

@@ -10,7 +10,7 @@ from molecule_platform.cli.session import ApiSession, command
 
 secrets = typer.Typer(no_args_is_help=True, help="Values for agents, never shown again.")
 
-LARGEST_VALUE = 64 * 1024
+MAX_VALUE = 64 * 1024
 ROTATION_SECONDS = 600.0
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The name, such as OPENAI_API_KEY.")]
 Workspace = Annotated[
@@ -96,7 +96,7 @@ def _read_value(key: str) -> str:
     if sys.stdin.isatty():
         return str(typer.prompt(f"Value of {key}", hide_input=True, err=True))
     try:
-        text = sys.stdin.read(LARGEST_VALUE + 2)
+        text = sys.stdin.read(MAX_VALUE + 2)
     except UnicodeDecodeError:
         raise problems.Problem(f"the value of {key} is not text in UTF-8", "invalid-request") from None
     return text.removesuffix("\n").removesuffix("\r")

@@ -15,7 +15,7 @@ from molecule_wire.sse_decoder import EventTooLarge, SSEDecoder, SSEEvent
 RETRY_SECONDS = 2.0
 # Three times as long as a healthy stream is silent.
 SILENCE_SECONDS = 45.0
-SHORTEST_SECONDS = 0.05
+MIN_SECONDS = 0.05
 
 
 def _endless() -> float:
@@ -73,7 +73,7 @@ class EventFollower:
         headers = {"Accept": "text/event-stream"}
         if self._last_id is not None:
             headers["Last-Event-ID"] = self._last_id
-        silence = min(SILENCE_SECONDS, max(self._left(), SHORTEST_SECONDS))
+        silence = min(SILENCE_SECONDS, max(self._left(), MIN_SECONDS))
         request = client.ApiRequest("GET", self._path, headers=headers, timeout=silence)
         decoder = SSEDecoder()
         try:

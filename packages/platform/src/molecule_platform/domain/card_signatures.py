@@ -9,7 +9,7 @@ from molecule_wire import JSON, JSONObject, assertions, jcs, jsontext
 from molecule_wire.a2a import card_members
 
 ALGORITHMS = ("ES256", "RS256", "PS256", "EdDSA")
-MOST_SIGNATURES = 8
+MAX_SIGNATURES = 8
 
 _FIELD = "agent_card"
 
@@ -40,8 +40,8 @@ def claims_of(card: JSONObject) -> list[Claim]:
         return []
     if not isinstance(given, list):
         _refuse("signatures is a list")
-    if len(given) > MOST_SIGNATURES:
-        _refuse(f"a card has at most {MOST_SIGNATURES} signatures")
+    if len(given) > MAX_SIGNATURES:
+        _refuse(f"a card has at most {MAX_SIGNATURES} signatures")
     return [_claim(one) for one in given]
 
 

@@ -7,7 +7,7 @@ from typing import cast
 from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.workspaces import invalid
 
-LONGEST = 8192
+MAX_LENGTH = 8192
 
 
 def written(*parts: str) -> str:
@@ -18,7 +18,7 @@ def written(*parts: str) -> str:
 
 def read(cursor: str, count: int) -> list[str]:
     """The parts of a cursor; refuses what no page gave."""
-    if len(cursor) > LONGEST or "=" in cursor:
+    if len(cursor) > MAX_LENGTH or "=" in cursor:
         raise unknown()
     try:
         packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)

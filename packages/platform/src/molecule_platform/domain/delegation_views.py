@@ -11,8 +11,8 @@ from molecule_wire.a2a import text
 
 _ON_THE_WAY = ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
 SUMMARY_LONGEST = 200
-PREVIEW_LONGEST = 300
-PROGRESS_LONGEST = 1000
+MAX_PREVIEW_LENGTH = 300
+MAX_PROGRESS_LENGTH = 1000
 
 
 def list_view(delegation: Delegation) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def list_view(delegation: Delegation) -> dict[str, Any]:
     if delegation.error is not None:
         row["error"] = str(delegation.error["message"])
     if delegation.result is not None:
-        row["response_preview"] = str(delegation.result["text"])[:PREVIEW_LONGEST]
+        row["response_preview"] = str(delegation.result["text"])[:MAX_PREVIEW_LENGTH]
     return row
 
 
@@ -57,7 +57,7 @@ def progress(event: dict[str, Any]) -> dict[str, Any] | None:
     words = text.text_of_message(status.get("message"))
     if status.get("state") not in _ON_THE_WAY or not words:
         return None
-    return {"text": redaction.redact_start(words, PROGRESS_LONGEST, redaction.LOG)}
+    return {"text": redaction.redact_start(words, MAX_PROGRESS_LENGTH, redaction.LOG)}
 
 
 def full_view(delegation: Delegation, evidence: Sequence[Evidence]) -> dict[str, Any]:

@@ -24,11 +24,11 @@ REPORTS = ("events", "inbox")
 EVIDENCE_KINDS = ("file", "url", "text", "test", "commit")
 
 DEADLINE_SECONDS = 1800
-DEADLINE_LONGEST_SECONDS = 604_800
-ATTEMPTS, ATTEMPTS_MOST = 3, 20
-DELIVERABLES_MOST = 50
-EVIDENCE_MOST = 500
-NAME_LONGEST = 200
+MAX_DEADLINE_SECONDS = 604_800
+ATTEMPTS, MAX_ATTEMPTS = 3, 20
+MAX_DELIVERABLES = 50
+MAX_EVIDENCE = 500
+MAX_NAME_LENGTH = 200
 # How long after its end something may still be handed in.
 EVIDENCE_AFTER_END = timedelta(hours=1)
 KEY_KEPT = timedelta(days=7)
@@ -164,11 +164,11 @@ def missing(deliverables: Iterable[Mapping[str, Any]], evidence: Iterable[Eviden
 
 def check_deliverables(deliverables: Sequence[Mapping[str, Any]]) -> None:
     """Refuse a list that is too long, or in which a name is missing or stands twice."""
-    if len(deliverables) > DELIVERABLES_MOST:
-        raise invalid("deliverables", f"a delegation has at most {DELIVERABLES_MOST} deliverables")
+    if len(deliverables) > MAX_DELIVERABLES:
+        raise invalid("deliverables", f"a delegation has at most {MAX_DELIVERABLES} deliverables")
     names = [str(one["name"]) for one in deliverables]
-    if not all(0 < len(name) <= NAME_LONGEST for name in names):
-        raise invalid("deliverables", f"the name of a deliverable has 1 to {NAME_LONGEST} characters")
+    if not all(0 < len(name) <= MAX_NAME_LENGTH for name in names):
+        raise invalid("deliverables", f"the name of a deliverable has 1 to {MAX_NAME_LENGTH} characters")
     if len(set(names)) < len(names):
         raise invalid("deliverables", "each deliverable has a name of its own")
 

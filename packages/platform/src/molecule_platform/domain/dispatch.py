@@ -6,7 +6,7 @@ from molecule_platform.domain import lifecycle
 from molecule_platform.domain.errors import ApiError
 from molecule_platform.domain.workspaces import Workspace
 
-MOST_AT_ONCE = 1000
+MAX_CONCURRENT = 1000
 LEGACY_PATH = "/a2a/inbound"
 COME_BACK_SECONDS = 30
 WAKING_SECONDS = 15
@@ -36,7 +36,7 @@ def owns(workspace: Workspace, capability: str) -> bool:
 def capacity(workspace: Workspace, leased: int) -> int:
     """How many more messages the agent takes at once."""
     if owns(workspace, "session"):
-        return MOST_AT_ONCE
+        return MAX_CONCURRENT
     return max(0, workspace.concurrent_tasks - max(leased, workspace.active_tasks))
 
 

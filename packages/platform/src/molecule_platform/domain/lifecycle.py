@@ -22,10 +22,10 @@ SLOW_START_SECONDS = 1800
 RESET = "reset"
 """The reason of a restart that forgets the session before it."""
 
-CURRENT_TASK_LONGEST = 1000
-SAMPLE_ERROR_LONGEST = 4000
-SPEND_MOST = 10**12
-IDLE_TIMEOUT_MOST = 86_400
+MAX_CURRENT_TASK_LENGTH = 1000
+MAX_SAMPLE_ERROR_LENGTH = 4000
+MAX_SPEND = 10**12
+MAX_IDLE_TIMEOUT_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,11 @@ class HeartbeatReport:
         """The same report with every number and text inside its bounds."""
         return HeartbeatReport(
             error_rate=min(max(self.error_rate, 0.0), 1.0),
-            sample_error=self.sample_error[:SAMPLE_ERROR_LONGEST],
+            sample_error=self.sample_error[:MAX_SAMPLE_ERROR_LENGTH],
             active_tasks=whole(self.active_tasks),
             uptime_seconds=whole(self.uptime_seconds),
-            current_task=self.current_task[:CURRENT_TASK_LONGEST],
-            monthly_spend=min(max(self.monthly_spend, 0), SPEND_MOST),
+            current_task=self.current_task[:MAX_CURRENT_TASK_LENGTH],
+            monthly_spend=min(max(self.monthly_spend, 0), MAX_SPEND),
             runtime_state=self.runtime_state,
             runtime_metadata=self.runtime_metadata,
         )
@@ -188,7 +188,7 @@ def idle_timeout_of(beat: HeartbeatReport) -> int | None:
     asked = (beat.runtime_metadata or {}).get("idle_timeout_seconds")
     if isinstance(asked, bool) or not isinstance(asked, int) or asked <= 0:
         return None
-    return min(asked, IDLE_TIMEOUT_MOST)
+    return min(asked, MAX_IDLE_TIMEOUT_SECONDS)
 
 
 def liveness_window(external: bool, capabilities: Mapping[str, Any] | None, remote_seconds: int) -> timedelta:

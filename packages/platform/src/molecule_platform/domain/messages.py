@@ -27,7 +27,7 @@ PRIORITY_SYSTEM = 10
 CLASSES = (PRIORITY_SYSTEM, PRIORITY_SCHEDULE, PRIORITY_PEER, PRIORITY_USER)
 RAISED_AFTER = timedelta(minutes=10)
 
-RETRY_FIRST_SECONDS = 2.0
+MIN_RETRY_SECONDS = 2.0
 RETRY_LONGEST_SECONDS = 300.0
 RETRY_JITTER = 0.2
 RELEASES_WITHOUT_PAUSE = 3
@@ -186,7 +186,7 @@ def cancellation(code: str, sentence: str) -> MessageOutcome:
 
 def retry_delay(attempt: int, chance: float) -> float:
     """Seconds until the next try: doubling, capped, spread by a fifth. `chance` is in [0, 1)."""
-    base = min(RETRY_LONGEST_SECONDS, RETRY_FIRST_SECONDS * 2.0 ** min(attempt - 1, 16))
+    base = min(RETRY_LONGEST_SECONDS, MIN_RETRY_SECONDS * 2.0 ** min(attempt - 1, 16))
     return base * (1 - RETRY_JITTER + 2 * RETRY_JITTER * chance)
 
 

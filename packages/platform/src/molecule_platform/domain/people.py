@@ -13,8 +13,8 @@ from molecule_platform.domain.workspaces import check_text, invalid
 from molecule_wire import ids, times
 
 ROLES = tuple(principals.ROLE_SCOPES)
-ORG_NAME_LONGEST = 255
-SLUG_LONGEST = 63
+MAX_ORG_NAME_LENGTH = 255
+MAX_SLUG_LENGTH = 63
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _USER = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 
@@ -86,7 +86,7 @@ def check_org_name(name: str) -> str:
     """What an organisation is called."""
     if not name.strip():
         raise invalid("name", "name is empty")
-    return check_text("name", name, ORG_NAME_LONGEST)
+    return check_text("name", name, MAX_ORG_NAME_LENGTH)
 
 
 def check_slug(slug: str) -> str:
@@ -99,7 +99,7 @@ def check_slug(slug: str) -> str:
 def slug_of(name: str) -> str:
     """The slug that a name suggests."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:SLUG_LONGEST].rstrip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_SLUG_LENGTH].rstrip("-")
     if not slug:
         raise invalid("slug", "give a slug: the name has no letter or digit to make one from")
     return check_slug(slug)

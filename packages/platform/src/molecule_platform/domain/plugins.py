@@ -15,12 +15,12 @@ PIN_POLICIES = ("lock", "deny", "float")
 # Somebody else's machine: what runs there is not ours to know, so any plugin may suit it.
 ANY_RUNTIME = "external"
 
-ENTRIES_MOST = 1000
-ENTRY_LONGEST = 512
-KEYS_MOST = 200
-GLOBS_MOST = 100
-REVOKED_MOST = 10_000
-SOURCE_LONGEST = 512
+MAX_ENTRIES = 1000
+MAX_ENTRY_LENGTH = 512
+MAX_KEYS = 200
+MAX_GLOBS = 100
+MAX_REVOKED = 10_000
+MAX_SOURCE_LENGTH = 512
 
 
 def named(name: str) -> str:
@@ -99,12 +99,12 @@ def _covers(entry: str, name: str, source: str) -> bool:
 def check_entries(entries: Sequence[str]) -> list[str]:
     """The entries of an allowlist, each once and in their order."""
     found = list(dict.fromkeys(entry.strip() for entry in entries))
-    if len(found) > ENTRIES_MOST:
-        raise invalid("plugins", f"an allowlist has at most {ENTRIES_MOST} entries")
+    if len(found) > MAX_ENTRIES:
+        raise invalid("plugins", f"an allowlist has at most {MAX_ENTRIES} entries")
     for entry in found:
         if not entry:
             raise invalid("plugins", "an entry is a name, a glob or a source, and none of them is empty")
-        check_text("plugins", entry, ENTRY_LONGEST)
+        check_text("plugins", entry, MAX_ENTRY_LENGTH)
     return found
 
 

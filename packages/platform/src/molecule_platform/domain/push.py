@@ -8,8 +8,8 @@ from molecule_platform.domain.tasks import TaskKey
 from molecule_wire.a2a.operations import Dialect
 
 KIND = "push"
-MOST_CONFIGS = 50
-MOST_FAILURES = 20
+MAX_CONFIGS = 50
+MAX_FAILURES = 20
 LEASE = timedelta(seconds=30)
 # After this long an event that could not be told is told no more.
 KEPT = timedelta(hours=24)

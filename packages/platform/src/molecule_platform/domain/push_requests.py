@@ -12,8 +12,8 @@ from molecule_wire.a2a.errors import Violation
 from molecule_wire.a2a.operations import Dialect
 
 MOST_BYTES = 16 * 1024
-LONGEST_ID = 256
-LONGEST_SECRET = 4096
+MAX_ID_LENGTH = 256
+MAX_SECRET_LENGTH = 4096
 
 _SCHEME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _IN_A_HEADER = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
@@ -83,11 +83,11 @@ def headers(notification: Notification, dialect: Dialect, secret: JSONObject) ->
 def _violations(given: JSONObject) -> Iterator[Violation]:
     yield from _url(given.get("url"))
     name = given.get("id")
-    if _is_given(name) and not _is_text(name, LONGEST_ID):
-        yield Violation("id", f"must be a string of at most {LONGEST_ID} characters, without NUL or slash")
+    if _is_given(name) and not _is_text(name, MAX_ID_LENGTH):
+        yield Violation("id", f"must be a string of at most {MAX_ID_LENGTH} characters, without NUL or slash")
     token = given.get("token")
     if _is_given(token) and not _fits_a_header(token):
-        yield Violation("token", f"must be visible ASCII of at most {LONGEST_SECRET} characters")
+        yield Violation("token", f"must be visible ASCII of at most {MAX_SECRET_LENGTH} characters")
     yield from _authentication(given.get("authentication"))
     if len(jsontext.encode(given)) > MOST_BYTES:
         yield Violation("", f"a push config has at most {MOST_BYTES} bytes")
@@ -110,7 +110,7 @@ def _authentication(given: JSON) -> Iterator[Violation]:
     if not isinstance(scheme, str) or not _SCHEME.fullmatch(scheme):
         yield Violation("authentication.scheme", "must be the name of an HTTP authentication scheme")
     if _is_given(credentials) and not _fits_a_header(credentials):
-        description = f"must be visible ASCII of at most {LONGEST_SECRET} characters"
+        description = f"must be visible ASCII of at most {MAX_SECRET_LENGTH} characters"
         yield Violation("authentication.credentials", description)
 
 
@@ -129,4 +129,4 @@ def _is_text(value: JSON, longest: int) -> bool:
 
 
 def _fits_a_header(value: JSON) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_SECRET and bool(_IN_A_HEADER.fullmatch(value))
+    return isinstance(value, str) and len(value) <= MAX_SECRET_LENGTH and bool(_IN_A_HEADER.fullmatch(value))

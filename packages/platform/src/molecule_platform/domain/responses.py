@@ -8,7 +8,7 @@ from molecule_platform.domain.messages import Message
 from molecule_wire import errors as platform_errors
 from molecule_wire.a2a import envelopes, errors
 
-SHOWN_MOST_BYTES = 64 * 1024
+MAX_SHOWN_BYTES = 64 * 1024
 
 # What the sender is told of an error beside its code and its sentence; texts, as the protocol has them.
 _TOLD_TOO = ("agent_status",)
@@ -29,7 +29,7 @@ def event(message: Message, number: int, said: Any) -> Event:
 
 def body(message: Message) -> dict[str, Any] | None:
     """The answer as a JSON-RPC envelope; None while there is none, or when it is too large for a log."""
-    if message.is_open or len(message.result or b"") > SHOWN_MOST_BYTES:
+    if message.is_open or len(message.result or b"") > MAX_SHOWN_BYTES:
         return None
     if message.error is not None:
         return envelopes.error_envelope(message.message_ref, error_of(message))

@@ -16,7 +16,7 @@ INTERRUPTED = frozenset({"input-required", "auth-required"})
 # States in which a blocking caller has its answer.
 SETTLED = TERMINAL | INTERRUPTED
 
-LOOK_FIRST_SECONDS, LOOK_LONGEST_SECONDS = 1.0, 15.0
+MIN_LOOK_SECONDS, MAX_LOOK_SECONDS = 1.0, 15.0
 
 
 @value
@@ -99,4 +99,4 @@ class TaskEvent:
 
 def look_delay(looks: int) -> float:
     """Seconds until an agent is asked again how a task does."""
-    return min(LOOK_LONGEST_SECONDS, LOOK_FIRST_SECONDS * 2.0 ** min(looks, 8))
+    return min(MAX_LOOK_SECONDS, MIN_LOOK_SECONDS * 2.0 ** min(looks, 8))

@@ -9,8 +9,8 @@ import httptools
 
 from molecule_platform.egress.errors import NoResponse
 
-HEAD_MOST_BYTES = 64 * 1024
-UNREAD_MOST_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+MAX_UNREAD_BYTES = 64 * 1024
 EVENT_STREAM = b"text/event-stream"
 
 _NO_BODY = frozenset({204, 304})
@@ -82,7 +82,7 @@ class ClientConnection(asyncio.Protocol):
         self._fault: str | None = None
         self.is_stream = self._has_head = self._keep = self._eager = self._progress = self._framed = False
         self._unread = self._head_bytes = self._idle_bytes = 0
-        self._enough = UNREAD_MOST_BYTES
+        self._enough = MAX_UNREAD_BYTES
 
     # What the asker does
 
@@ -91,7 +91,7 @@ class ClientConnection(asyncio.Protocol):
         if self._gone or self._transport is None:
             raise NoResponse(f"the connection to {whom} broke", sent=False)
         self._forget(whom)
-        self._enough = min(most_bytes, UNREAD_MOST_BYTES)
+        self._enough = min(most_bytes, MAX_UNREAD_BYTES)
         self.complete = False
         self._timer = self._loop.call_at(deadline, self._too_late)
         self._transport.write(request)
@@ -181,7 +181,7 @@ class ClientConnection(asyncio.Protocol):
         if self._has_head and self.status in _NO_BODY and not self.complete:
             self._completed(keep=False)
         self._idle_bytes = 0 if self._progress else self._idle_bytes + len(data)
-        if self._idle_bytes > HEAD_MOST_BYTES:
+        if self._idle_bytes > MAX_HEAD_BYTES:
             self._misunderstood()
             return
         self._mind_the_unread()
@@ -202,14 +202,14 @@ class ClientConnection(asyncio.Protocol):
         self._open_ones.discard(self)
 
     def _mind_the_unread(self) -> None:
-        if self._unread > UNREAD_MOST_BYTES and not self._paused and self._transport is not None:
+        if self._unread > MAX_UNREAD_BYTES and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
 
     def _misunderstood(self) -> None:
         fault = f"{self._whom} did not answer in HTTP"
-        if self._head_bytes > HEAD_MOST_BYTES or self._idle_bytes > HEAD_MOST_BYTES:
-            fault = f"{self._whom} answered with a head of more than {HEAD_MOST_BYTES} bytes"
+        if self._head_bytes > MAX_HEAD_BYTES or self._idle_bytes > MAX_HEAD_BYTES:
+            fault = f"{self._whom} answered with a head of more than {MAX_HEAD_BYTES} bytes"
         self._end(fault)
         if self._transport is not None:
             self._transport.abort()
@@ -251,7 +251,7 @@ class ClientConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or at the end of a body something like it."""
         self._head_bytes += len(name) + len(value) + 4
-        if self._head_bytes > HEAD_MOST_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES:
             raise UnsolicitedData
         if not self._has_head:
             self.headers.append((name, value))

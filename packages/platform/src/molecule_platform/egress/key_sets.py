@@ -12,8 +12,8 @@ from molecule_wire import jsontext
 
 SECONDS = 3.0  # agents wait for it when they register, and not for long
 MOST_BYTES = 64 * 1024
-MOST_KEYS = 64
-MOST_SETS = 256
+MAX_KEYS = 64
+MAX_SETS = 256
 KEPT_SECONDS = 300.0
 AWAY_SECONDS = 2.0  # how long a place that does not answer is not asked again
 
@@ -79,7 +79,7 @@ class HttpKeySets:
 
     def _keep(self, url: str, seen: _CachedKeySet) -> None:
         self._seen.pop(url, None)
-        while len(self._seen) >= MOST_SETS:
+        while len(self._seen) >= MAX_SETS:
             del self._seen[next(iter(self._seen))]
         self._seen[url] = seen
 
@@ -110,4 +110,4 @@ def _read(body: bytes) -> tuple[PublicKey, ...]:
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise NoKeys("the key server's answer is no JWKS: it has no list of keys")
-    return tuple(key for key in listed[:MOST_KEYS] if isinstance(key, dict))
+    return tuple(key for key in listed[:MAX_KEYS] if isinstance(key, dict))

@@ -23,12 +23,12 @@ from molecule_plugin.digest import Form
 from molecule_plugin.errors import PluginError
 from molecule_plugin.limits import Limits
 
-MOST_KEPT = 500
-MOST_KEPT_BYTES = 4 * 1024**3
-MOST_AT_ONCE = 4
+MAX_KEPT = 500
+MAX_KEPT_BYTES = 4 * 1024**3
+MAX_CONCURRENT = 4
 # Longer than any fetch may take: whoever staged this was killed.
 LEFT_SECONDS = 2 * 3600.0
-CATALOGUE_MOST = 1000
+MAX_CATALOGUE = 1000
 _STAGING = "staging-"
 
 
@@ -44,7 +44,7 @@ class PluginTreeCache:
         self._limits = limits
         self._seconds = seconds
         self._busy: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT)
 
     @property
     def schemes(self) -> list[str]:
@@ -53,7 +53,7 @@ class PluginTreeCache:
 
     def parse(self, text: str) -> SourceSpec:
         """Read a source of any scheme."""
-        check_text("source", text, plugins.SOURCE_LONGEST)
+        check_text("source", text, plugins.MAX_SOURCE_LENGTH)
         scheme, separator, _ = text.partition("://")
         source = self._sources.get(scheme if separator else self._local.scheme)
         if source is None:
@@ -113,7 +113,7 @@ class PluginTreeCache:
     async def catalogue(self) -> list[StagedPlugin]:
         """The platform's own plugins."""
         found: list[StagedPlugin] = []
-        for name in (await asyncio.to_thread(self._local.names))[:CATALOGUE_MOST]:
+        for name in (await asyncio.to_thread(self._local.names))[:MAX_CATALOGUE]:
             with suppress(ApiError):
                 found.append(await self.staged(await self.resolve(self._local.parse(name))))
         return [one for one in found if one.source == f"local://{one.name}"]
@@ -175,6 +175,6 @@ def _forget_the_oldest(folder: Path) -> None:
             is_old = now - used > LEFT_SECONDS
         else:
             size += tree_reader.room_of(home)
-            is_old = place > 0 and (place >= MOST_KEPT or size > MOST_KEPT_BYTES)
+            is_old = place > 0 and (place >= MAX_KEPT or size > MAX_KEPT_BYTES)
         if is_old:
             shutil.rmtree(home, ignore_errors=True)

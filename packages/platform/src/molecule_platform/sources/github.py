@@ -18,7 +18,7 @@ PREFIX = "github://"
 PUBLIC_API = "https://api.github.com"
 # The public API sends whoever wants an archive there; any other API sends nobody away from itself.
 PUBLIC_DOWNLOADS = "https://codeload.github.com"
-REDIRECTS_MOST = 3
+MAX_REDIRECTS = 3
 ASKING_SECONDS = 30.0
 
 _SOURCE = re.compile(
@@ -112,7 +112,7 @@ class GitHubSource:
         place = _place(resolved.pinned)
         packed = dest.with_name(f"{dest.name}.tar.gz")
         seconds = deadline - asyncio.get_running_loop().time()
-        url, hops = f"{self._repository(place)}/tarball/{place.ref}", REDIRECTS_MOST
+        url, hops = f"{self._repository(place)}/tarball/{place.ref}", MAX_REDIRECTS
         headers = {**self._headers(), "Accept": "application/vnd.github+json"}
         while (onward := await self._download(url, headers, packed, limits, seconds)) is not None:
             url, headers, hops = self._next(url, onward), _ANONYMOUS, hops - 1

@@ -14,7 +14,7 @@ from molecule_platform.storage import counters, driver_errors, write_counter
 from molecule_platform.storage.transaction import SqlTransaction
 from molecule_wire.a2a.errors import A2AError
 
-MOST_JOBS = 512
+MAX_JOBS = 512
 # How long one batch may keep the other replicas from writing: a slow replica does not hold them up.
 BATCH_SECONDS = 0.5
 

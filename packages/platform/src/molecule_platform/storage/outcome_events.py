@@ -14,7 +14,7 @@ from molecule_platform.storage.event_rows import INSERT, row_of
 from molecule_platform.storage.tables import message_transitions, messages
 
 # Of an answer that is too long to be told one byte too many is read, to see that.
-_BEGINNING = func.substr(messages.c.result, 1, responses.SHOWN_MOST_BYTES + 1)
+_BEGINNING = func.substr(messages.c.result, 1, responses.MAX_SHOWN_BYTES + 1)
 _TOLD = [_BEGINNING.label("result") if column.name == "result" else column for column in sql.WITHOUT_BODY]
 
 
@@ -49,6 +49,6 @@ def _as_kept(message: Message) -> Any:
     """What the message says for a row: the bytes of an answer go into it as they are."""
     if message.error is not None or message.result is None:
         return responses.body(message)
-    if len(message.result) > responses.SHOWN_MOST_BYTES:
+    if len(message.result) > responses.MAX_SHOWN_BYTES:
         return None
     return {"jsonrpc": "2.0", "id": message.message_ref, "result": msgspec.Raw(message.result)}

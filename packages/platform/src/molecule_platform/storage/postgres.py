@@ -25,7 +25,7 @@ Ring = Callable[[Sequence[str]], None]
 
 POOL = 8
 # One connection that writes, two pools that read, one for rows of this replica alone, and one that probes.
-MOST_CONNECTIONS = 1 + 2 * POOL + 1 + 1
+MAX_CONNECTIONS = 1 + 2 * POOL + 1 + 1
 _ONE_WRITER = text("SELECT pg_advisory_xact_lock(7231968001)")
 
 
@@ -124,7 +124,7 @@ class PostgresStorage:
             # The work of a caller that left is dropped; the next one is waited for while there is no other.
             if not job.done.done():
                 jobs.append(job)
-            if len(jobs) == batches.MOST_JOBS or (jobs and self._jobs.empty()):
+            if len(jobs) == batches.MAX_JOBS or (jobs and self._jobs.empty()):
                 return jobs
             job = await self._jobs.get()
         if jobs:

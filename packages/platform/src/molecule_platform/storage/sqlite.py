@@ -163,7 +163,7 @@ class SqliteStorage:
             driver.execute(BEGIN_WRITING)
             counters.begin(connection)
             until = time.perf_counter() + BATCH_SECONDS
-            while self._waiting and len(jobs) < batches.MOST_JOBS and time.perf_counter() < until:
+            while self._waiting and len(jobs) < batches.MAX_JOBS and time.perf_counter() < until:
                 job = self._waiting.popleft()
                 # The work of a caller that left is dropped.
                 if not job.done.done():

@@ -15,7 +15,7 @@ from molecule_platform.domain.access import TreeMember
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.workspaces import LAST_TIMES, PRESENCE
 
-MOST_KNOWN = 4096
+MAX_KNOWN = 4096
 _KEY = "standings"
 _WRITES = ("INSERT INTO workspaces ", "UPDATE workspaces ", "DELETE FROM workspaces ")
 _SET = re.compile(r"UPDATE workspaces SET (.+?) WHERE ", re.DOTALL)
@@ -38,7 +38,7 @@ class CachedWorkspace(Generic[Known]):
     def keep(self, known_id: str, known: Known) -> None:
         """Remember what was just read."""
         if not self._is_changing:
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[known_id] = known
 

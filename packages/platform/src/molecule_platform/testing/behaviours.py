@@ -16,7 +16,7 @@ from molecule_wire import JSON, JSONObject, ids, times
 from molecule_wire.a2a import text
 from molecule_wire.a2a.tasks import TaskState
 
-MOST_CHUNKS = 10_000
+MAX_CHUNKS = 10_000
 MOST_SECONDS = 600.0
 DEFAULT_CHUNKS = 3
 DEFAULT_SECONDS = 2.0
@@ -104,7 +104,7 @@ def _artifact_data(turn: Turn) -> AsyncIterator[JSONObject]:
 
 async def _chunked(turn: Turn) -> AsyncIterator[JSONObject]:
     """Argument: how many chunks."""
-    count = min(int(turn.argument or DEFAULT_CHUNKS), MOST_CHUNKS)
+    count = min(int(turn.argument or DEFAULT_CHUNKS), MAX_CHUNKS)
     yield turn.status(TaskState.WORKING)
     for number in range(count):
         part: JSONObject = {"text": f"chunk {number + 1}\n"}

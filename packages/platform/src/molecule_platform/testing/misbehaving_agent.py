@@ -24,7 +24,7 @@ from molecule_wire.a2a import envelopes, errors, operations, text
 from molecule_wire.a2a.tasks import TaskState
 
 START_SECONDS = 30.0
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 TRICKLE_SECONDS = 0.2
 HUGE_PIECE = b" " * (1024 * 1024)
 
@@ -37,7 +37,7 @@ class MisbehavingAgent:
 
     def __init__(self, *script: str) -> None:
         self.script: deque[str] = deque(script)
-        self.seen: deque[Arrival] = deque(maxlen=MOST_REMEMBERED)
+        self.seen: deque[Arrival] = deque(maxlen=MAX_REMEMBERED)
         self.later_looks = 1
         self.huge_bytes = 80 * 1024 * 1024
         self.may_answer = threading.Event()

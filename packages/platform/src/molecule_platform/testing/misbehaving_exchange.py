@@ -16,7 +16,7 @@ _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
     b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 )
-MOST_BODY_BYTES = 64 * 1024 * 1024
+MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ async def read(reader: asyncio.StreamReader) -> Arrival:
     pairs = (line.partition(":") for line in head[1:] if line)
     headers = {name.lower(): value.strip() for name, _, value in pairs}
     length = int(headers.get("content-length", "0"))
-    if length > MOST_BODY_BYTES:
+    if length > MAX_BODY_BYTES:
         raise ValueError("the body is too large")
     body = await reader.readexactly(length)
     request = envelopes.parse_request(body, version=headers.get("a2a-version"), lenient=True)

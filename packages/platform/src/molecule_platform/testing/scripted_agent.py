@@ -24,7 +24,7 @@ from molecule_wire.a2a.operations import Dialect
 
 # A method of its own, which A2A does not know.
 OWN_METHOD = "scripted/repeat"
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 _STREAM_HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 
 
@@ -55,7 +55,7 @@ class ScriptedAgent:
             behaviours.named(spec)
         self.prefixes = prefixes
         self.dialects = tuple(dialects)
-        self.received: deque[ReceivedRequest] = deque(maxlen=MOST_REMEMBERED)
+        self.received: deque[ReceivedRequest] = deque(maxlen=MAX_REMEMBERED)
         self._tasks = TaskMemory()
 
     async def __call__(self, scope: serving.Scope, receive: serving.Receive, send: serving.Send) -> None:

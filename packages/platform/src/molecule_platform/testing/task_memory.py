@@ -9,7 +9,7 @@ from molecule_wire import JSON, JSONObject, ids
 from molecule_wire.a2a import errors, tasks
 from molecule_wire.a2a.envelopes import Request
 
-MOST_TASKS = 10_000
+MAX_TASKS = 10_000
 
 
 @dataclass
@@ -89,7 +89,7 @@ class TaskMemory:
         if request.task_id is None:
             made = ScriptedTask(ids.uuid7(), request.context_id or ids.uuid7())
             self._tasks[made.id] = made
-            if len(self._tasks) > MOST_TASKS:
+            if len(self._tasks) > MAX_TASKS:
                 del self._tasks[next(iter(self._tasks))]
             return made
         known = self.get(request.task_id)

@@ -152,7 +152,7 @@ async def test_a_slow_webhook_delays_nobody_but_itself(
 async def test_at_most_so_many_are_told_at_once_and_everyone_in_the_end(
     waiters: Desk, hooks: Hooks, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier_module, "MOST_AT_ONCE", 4)
+    monkeypatch.setattr(notifier_module, "MAX_CONCURRENT", 4)
     keys = [await waiters.begin(f"t{n}") for n in range(12)]
     gates = [hooks.shut_at(f"/{n}") for n in range(12)]
     for n, key in enumerate(keys):
@@ -171,8 +171,8 @@ async def test_at_most_so_many_are_told_at_once_and_everyone_in_the_end(
 async def test_one_who_has_much_to_hear_lets_others_have_their_turn(
     waiters: Desk, hooks: Hooks, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier_module, "MOST_AT_ONCE", 1)
-    monkeypatch.setattr(notifier_module, "IN_A_ROW", 3)
+    monkeypatch.setattr(notifier_module, "MAX_CONCURRENT", 1)
+    monkeypatch.setattr(notifier_module, "MAX_CONSECUTIVE", 3)
     first, second = await waiters.begin("t1"), await waiters.begin("t2")
     await waiters.watch(first, hooks.url("/busy"))
     await waiters.watch(second, hooks.url("/other"))

@@ -136,7 +136,7 @@ async def test_deleting_twice_is_as_good_as_once(waiters: Desk, ann: Principal) 
 async def test_a_task_has_a_limited_number_of_configs(
     waiters: Desk, ann: Principal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push, "MOST_CONFIGS", 2)
+    monkeypatch.setattr(push, "MAX_CONFIGS", 2)
     key = await waiters.begin()
     for name in ("a", "b", "b"):
         await waiters.watch(key, URL, id=name)

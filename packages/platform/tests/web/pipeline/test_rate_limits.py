@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from molecule_platform.domain.errors import ApiError
-from molecule_platform.web.pipeline.rate_limits import MOST_BUCKETS, RateLimit, RateLimiter
+from molecule_platform.web.pipeline.rate_limits import MAX_BUCKETS, RateLimit, RateLimiter
 
 
 class Time:
@@ -110,6 +110,6 @@ def test_a_refusal_says_when_to_come_back_as_a_whole_number() -> None:
 
 def test_strangers_without_number_do_not_fill_the_memory() -> None:
     limited = limits(Time())
-    for number in range(MOST_BUCKETS + 10):
+    for number in range(MAX_BUCKETS + 10):
         limited.take(f"address {number}", known=False)
-    assert len(limited._buckets) <= MOST_BUCKETS  # pyright: ignore[reportPrivateUsage]
+    assert len(limited._buckets) <= MAX_BUCKETS  # pyright: ignore[reportPrivateUsage]

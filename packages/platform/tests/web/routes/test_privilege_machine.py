@@ -63,7 +63,7 @@ OWN_WISHES = [
     *map(frozenset, (["ws.secrets.read"], ["ws.inbox"], ["ws.manage", "ws.secrets.read"], ["org.read"])),
 ]
 PEOPLE = {"bert": "owner", "cleo": "admin", "dora": "viewer"}
-MOST_PLACES = 4
+MAX_PLACES = 4
 CHANCE = st.integers(0, 2**32)
 CHANGES = ("removed", "disabled", *ROLES)
 # How often each is tried.
@@ -428,7 +428,7 @@ class Powers(RuleBasedStateMachine):
         return made
 
     def create(self, by_chance: Random) -> None:
-        if len(self.model.places) < MOST_PLACES:
+        if len(self.model.places) < MAX_PLACES:
             self.new_place(
                 claimable=by_chance.random() < 0.7,
                 by=self.actor(by_chance, "org.write"),

@@ -19,7 +19,7 @@ from molecule_wire import JSON, JSONObject, jcs, jsontext
 
 ALGORITHM = "ES256"
 FRESH_SECONDS = 0.8  # whatever changes is seen within a second
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 MOST_BYTES = 32 * 1024 * 1024
 
 
@@ -80,7 +80,7 @@ class CardService:
         return workspace
 
     def _remember(self, reader: Principal | None, workspace: Workspace, until: float) -> None:
-        if self._readers >= MOST_REMEMBERED:
+        if self._readers >= MAX_REMEMBERED:
             self._let_in.clear()
             self._readers = 0
         readers = self._let_in.setdefault(workspace.id, {})
@@ -116,7 +116,7 @@ class CardService:
         return ServedCard(body, etag_of(body), workspace, signer.kid)
 
     def _keep(self, key: tuple[str, Form, str], page: ServedCard) -> ServedCard:
-        if self._bytes + len(page.body) > MOST_BYTES or len(self._pages) >= MOST_REMEMBERED:
+        if self._bytes + len(page.body) > MOST_BYTES or len(self._pages) >= MAX_REMEMBERED:
             self._pages.clear()
             self._bytes = 0
         old = self._pages.get(key)

@@ -12,7 +12,7 @@ from molecule_platform.ports.log import Log
 from molecule_platform.services.keys.caller_assertions import encoded
 
 # A key's name is meant to be its own, and each key that is tried costs time.
-MOST_OF_A_KID = 2
+MAX_PER_KEY_ID = 2
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class CardSignatures:
 
     def _checked(self, claim: Claim, covered: Sequence[bytes], keys: Sequence[PublicKey]) -> _Verdict:
         named = [key for key in keys if claim.kid is not None and key.get("kid") == claim.kid]
-        if len(named) > MOST_OF_A_KID:
-            return _Verdict(None, f"its jku shows more than {MOST_OF_A_KID} keys of that kid")
+        if len(named) > MAX_PER_KEY_ID:
+            return _Verdict(None, f"its jku shows more than {MAX_PER_KEY_ID} keys of that kid")
         protected = claim.protected.encode()
         found = [
             self._verify(key, claim.alg, claim.signature, b"%b.%b" % (protected, each))

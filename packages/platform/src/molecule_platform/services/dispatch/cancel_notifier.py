@@ -29,7 +29,7 @@ from molecule_wire import JSONObject
 STOP_SECONDS = 15.0
 LISTEN_SECONDS = 60.0
 # Each holds a connection. Whoever would be one more is hung up on at once.
-MOST_LISTENERS = 1000
+MAX_LISTENERS = 1000
 
 Attempt = tuple[str, int]
 """A message, and the epoch of the lease under which it was handed over."""
@@ -53,7 +53,7 @@ class CancelNotifier:
         link: AgentClient,
         open_dispatch_secret: Callable[[Workspace], str | None],
         listen_seconds: float = LISTEN_SECONDS,
-        most_listeners: int = MOST_LISTENERS,
+        most_listeners: int = MAX_LISTENERS,
     ) -> None:
         self.listen_seconds = listen_seconds
         self._storage = storage

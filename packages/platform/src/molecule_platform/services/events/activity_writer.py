@@ -26,7 +26,7 @@ AGENT_TYPES = (
 )
 BY_AGENT = "agent"
 SHORT, LONG = 200, 4000
-DURATION_MOST_MS = 2**53
+MAX_DURATION_MS = 2**53
 
 
 def write(tx: Transaction, row: ActivityRow, summary_longest: int = SHORT) -> ActivityRow:
@@ -116,7 +116,7 @@ def _check(workspace: Workspace, entry: ActivityEntry) -> None:
         raise ApiError("identity-mismatch", "source_id is another workspace: an agent logs its own activity")
     for field in ("method", "target_id", "status"):
         check_text(field, getattr(entry, field), SHORT)
-    if entry.duration_ms is not None and not 0 <= entry.duration_ms <= DURATION_MOST_MS:
+    if entry.duration_ms is not None and not 0 <= entry.duration_ms <= MAX_DURATION_MS:
         detail = "duration_ms is a number of milliseconds, not negative"
         raise ApiError("invalid-request", detail, field="duration_ms", detail=detail)
 

@@ -17,8 +17,8 @@ from molecule_platform.services.identity import authorizer
 from molecule_platform.services.support import event_log
 from molecule_wire import ids, times
 
-GRANT_LONGEST = timedelta(days=365)
-REASON_LONGEST = 1000
+MAX_GRANT = timedelta(days=365)
+MAX_REASON_LENGTH = 1000
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class AccessGrants:
     async def grant(self, principal: Principal, edge: GrantEdge) -> AccessGrant:
         """Add an edge to the tree, for a while."""
         now = self._clock.now()
-        check_text("reason", edge.reason, REASON_LONGEST)
+        check_text("reason", edge.reason, MAX_REASON_LENGTH)
         if not edge.reason.strip():
             raise invalid("reason", "reason may not be empty: whoever reads the list later will ask")
-        if not now < edge.expires_at <= now + GRANT_LONGEST:
+        if not now < edge.expires_at <= now + MAX_GRANT:
             raise invalid("expires_at", "expires_at must be in the future and at most 365 days away")
         if edge.from_id == edge.to_id:
             raise invalid("to", "a workspace may always call itself")

@@ -17,7 +17,7 @@ from molecule_wire.values import value
 
 # Where other replicas end tokens, too: a revocation counts within a second, also when its bell is lost.
 CACHED_SECONDS = 0.8
-MOST_CACHED = 100_000
+MAX_CACHED = 100_000
 USED_WRITTEN_EVERY = timedelta(seconds=60)
 SESSION_SLIDES = timedelta(hours=12)
 SESSION_ENDS = timedelta(days=7)
@@ -154,7 +154,7 @@ class AuthenticationService:
 
     def _keep(self, token: Token, principal: Principal, asked_at: float) -> None:
         """Remember a good token, but not past its end or the time to write down its use."""
-        if len(self._tokens) >= MOST_CACHED:
+        if len(self._tokens) >= MAX_CACHED:
             self._tokens.clear()
         assert token.last_used_at is not None
         due = token.last_used_at + USED_WRITTEN_EVERY

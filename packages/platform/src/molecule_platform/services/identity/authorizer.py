@@ -20,7 +20,7 @@ from molecule_platform.services.support.audit_log import AuditActor
 from molecule_wire import ids, times
 from molecule_wire.values import value
 
-MOST_KNOWN = 4096
+MAX_KNOWN = 4096
 
 
 @value
@@ -84,7 +84,7 @@ class Authorizer:
         known = self._known.get(workspace_id)
         found = tx.workspaces.get(workspace_id) if known is None else tx.workspaces.standing(known)
         if found is not None and found is not known:
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[workspace_id] = found
         return found

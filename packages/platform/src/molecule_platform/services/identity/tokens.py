@@ -17,8 +17,8 @@ from molecule_platform.services.identity import authentication
 from molecule_platform.services.support.signals import CREDENTIALS, EVENTS
 from molecule_wire import ids, times
 
-MOST_LIVING = 50
-NAME_LONGEST = 100
+MAX_ACTIVE_TOKENS = 50
+MAX_NAME_LENGTH = 100
 LIMIT_RETRY_SECONDS = 60
 
 
@@ -143,7 +143,7 @@ class TokenService:
     ) -> IssuedToken:
         now = self._clock.now()
         behind = authentication.backing(tx, principal, now)
-        check_text("name", wish.name, NAME_LONGEST)
+        check_text("name", wish.name, MAX_NAME_LENGTH)
         secret = credentials.new_token()
         token = Token(
             id=ids.uuid7(),
@@ -168,8 +168,8 @@ def _keep(tx: Transaction, token: Token) -> None:
         living = tx.tokens.living_of_workspace(token.workspace_id, token.created_at)
     else:
         living = tx.tokens.living_of_org(token.org_id, token.created_at)
-    if len(living) >= MOST_LIVING:
-        sentence = f"there are {MOST_LIVING} living tokens already: revoke one that is not needed"
+    if len(living) >= MAX_ACTIVE_TOKENS:
+        sentence = f"there are {MAX_ACTIVE_TOKENS} living tokens already: revoke one that is not needed"
         raise ApiError("token-limit", sentence, retry_after=LIMIT_RETRY_SECONDS)
     tx.tokens.insert(token)
     _note(tx, "TOKEN_CREATED", token, token.created_at)

@@ -18,9 +18,9 @@ from molecule_platform.services.support.audit_log import AuditActor
 from molecule_wire import times
 
 KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-VALUE_MOST_BYTES = 64 * 1024
+MAX_VALUE_BYTES = 64 * 1024
 MODEL_KEY = "MODEL_PROVIDER"
-MODEL_LONGEST = 200
+MAX_MODEL_LENGTH = 200
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class SecretService:
     async def choose_model(self, by: AuditActor, workspace: Workspace, model: str) -> None:
         """Choose the model of a workspace; an empty one means the default again."""
         if model:
-            check_text("model", model, MODEL_LONGEST)
+            check_text("model", model, MAX_MODEL_LENGTH)
             await self.put(by, workspace.org_id, workspace, MODEL_KEY, model)
             return
         try:
@@ -183,8 +183,8 @@ def check_secret(key: str, value: str) -> None:
     """The rules of keys and values; a refusal never repeats the value."""
     if not KEY.fullmatch(key):
         raise invalid("key", "key begins with a letter or _ and has at most 128 letters, digits and _")
-    if len(value.encode()) > VALUE_MOST_BYTES:
-        raise invalid("value", f"value is larger than {VALUE_MOST_BYTES} bytes")
+    if len(value.encode()) > MAX_VALUE_BYTES:
+        raise invalid("value", f"value is larger than {MAX_VALUE_BYTES} bytes")
 
 
 def bound_to(org_id: str, workspace_id: str, key: str) -> str:

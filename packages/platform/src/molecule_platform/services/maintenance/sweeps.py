@@ -15,8 +15,8 @@ from molecule_platform.services.support import event_log, signals
 from molecule_platform.services.support.periodic_tasks import PeriodicTasks
 
 LIVENESS_SECONDS = 5.0
-MOST_AT_ONCE = 200
-MOST_ORPHANS = 10_000
+MAX_CONCURRENT = 200
+MAX_ORPHANS = 10_000
 
 
 class Sweeps:
@@ -86,8 +86,8 @@ class Sweeps:
 
     def _due(self, tx: Transaction) -> tuple[bool, list[str], list[str]]:
         now = self._clock.now()
-        overdue = [message.id for message in tx.mailbox.overdue(now, MOST_AT_ONCE)]
-        lapsed = [message.id for message in tx.mailbox.lapsed(now, MOST_AT_ONCE)]
+        overdue = [message.id for message in tx.mailbox.overdue(now, MAX_CONCURRENT)]
+        lapsed = [message.id for message in tx.mailbox.lapsed(now, MAX_CONCURRENT)]
         return bool(tx.mailbox.orphaned(self._living(tx), 1)), overdue, lapsed
 
     def _living(self, tx: Transaction) -> list[str]:
@@ -114,7 +114,7 @@ class Sweeps:
         return True
 
     def _release_orphans(self, tx: Transaction, living: list[str]) -> None:
-        self._release(tx, tx.mailbox.orphaned(living, MOST_ORPHANS))
+        self._release(tx, tx.mailbox.orphaned(living, MAX_ORPHANS))
 
     def _release(self, tx: Transaction, leases: list[HeldMessage]) -> None:
         now = self._clock.now()
@@ -135,9 +135,9 @@ class Sweeps:
     async def dispatch(self) -> None:
         """Wake the courier for whatever is due, also after a crash or a lost ring."""
         targets = await self._storage.read(
-            lambda tx: tx.mailbox.targets_to_dispatch(self._clock.now(), self._after, MOST_AT_ONCE)
+            lambda tx: tx.mailbox.targets_to_dispatch(self._clock.now(), self._after, MAX_CONCURRENT)
         )
-        self._after = targets[-1] if len(targets) == MOST_AT_ONCE else ""
+        self._after = targets[-1] if len(targets) == MAX_CONCURRENT else ""
         for target in targets:
             self._dispatcher.wake(target)
 
@@ -156,7 +156,7 @@ class Sweeps:
             return
 
         def work(tx: Transaction) -> None:
-            for workspace in tx.workspaces.stale(now, MOST_AT_ONCE):
+            for workspace in tx.workspaces.stale(now, MAX_CONCURRENT):
                 changes = {"status_reason": "no heartbeat"}
                 event_log.step(tx, workspace, "silence", now, changes, reason="no heartbeat")
 

@@ -20,8 +20,8 @@ from molecule_plugin.keys import parse_public_key
 from molecule_plugin.revocations import Revocations, parse_revocations
 from molecule_wire import JSON, ids, times
 
-NAME_LONGEST = 200
-VERSION_MOST = 2**53 - 1
+MAX_NAME_LENGTH = 200
+MAX_VERSION = 2**53 - 1
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class PluginRules:
             version = before + 1 if wanted is None else wanted
             if version <= before:
                 raise _goes_back(before)
-            if version > VERSION_MOST:
-                raise invalid("version", f"version is at most {VERSION_MOST}")
+            if version > MAX_VERSION:
+                raise invalid("version", f"version is at most {MAX_VERSION}")
             body = _checked_list({**given, "version": version, "updated_at": times.format_time(now)})
             tx.plugins.put_revocations(RevokedList(version, now, by.text, body))
             actor = AuditActor(by.text, request_id)
@@ -116,8 +116,8 @@ def _org(tx: Transaction, by: Principal, named: str) -> Org:
 
 
 def _checked_keys(given: Sequence[tuple[str, str, list[str]]]) -> list[PublisherKey]:
-    if len(given) > plugins.KEYS_MOST:
-        raise invalid("keys", f"an organisation trusts at most {plugins.KEYS_MOST} keys")
+    if len(given) > plugins.MAX_KEYS:
+        raise invalid("keys", f"an organisation trusts at most {plugins.MAX_KEYS} keys")
     keys = [_checked_key(*one) for one in given]
     if len({key.key_id for key in keys}) != len(keys):
         raise invalid("keys", "a key is listed twice: join what it may sign in one entry")
@@ -125,11 +125,11 @@ def _checked_keys(given: Sequence[tuple[str, str, list[str]]]) -> list[Publisher
 
 
 def _checked_key(text: str, name: str, allow: list[str]) -> PublisherKey:
-    check_text("keys", name, NAME_LONGEST)
-    if len(allow) > plugins.GLOBS_MOST:
-        raise invalid("keys", f"a key has at most {plugins.GLOBS_MOST} globs")
+    check_text("keys", name, MAX_NAME_LENGTH)
+    if len(allow) > plugins.MAX_GLOBS:
+        raise invalid("keys", f"a key has at most {plugins.MAX_GLOBS} globs")
     for glob in allow:
-        check_text("keys", glob, plugins.ENTRY_LONGEST)
+        check_text("keys", glob, plugins.MAX_ENTRY_LENGTH)
     try:
         key = parse_public_key(text)
     except PluginError as problem:
@@ -142,8 +142,8 @@ def _checked_list(given: dict[str, JSON]) -> dict[str, Any]:
         listed = parse_revocations(given)
     except PluginError as problem:
         raise invalid("revocations", str(problem)) from problem
-    if len(listed.keys) + len(listed.digests) + len(listed.plugins) > plugins.REVOKED_MOST:
-        raise invalid("revocations", f"the list has at most {plugins.REVOKED_MOST} entries")
+    if len(listed.keys) + len(listed.digests) + len(listed.plugins) > plugins.MAX_REVOKED:
+        raise invalid("revocations", f"the list has at most {plugins.MAX_REVOKED} entries")
     return listed.to_json()
 
 

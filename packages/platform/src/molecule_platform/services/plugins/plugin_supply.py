@@ -15,7 +15,7 @@ from molecule_plugin.keys import parse_public_key
 from molecule_plugin.revocations import Revocations, parse_revocations
 
 _TRIES = 3
-PINS_MOST = 10_000
+MAX_PINS = 10_000
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ def keep_pin(tx: Transaction, pin: PinnedSource, *, upgrade: bool = False) -> bo
     before = tx.plugins.pinned(pin.org_id, pin.source)
     if before is not None and not upgrade and before.resolved != pin.resolved:
         return False
-    if before is None and tx.plugins.pin_count(pin.org_id) >= PINS_MOST:
-        raise ApiError("conflict", f"the organisation has pinned {PINS_MOST} sources, which is the most")
+    if before is None and tx.plugins.pin_count(pin.org_id) >= MAX_PINS:
+        raise ApiError("conflict", f"the organisation has pinned {MAX_PINS} sources, which is the most")
     if before is None or _entry(before) != _entry(pin):
         tx.plugins.pin(pin)
     return True

@@ -25,7 +25,7 @@ from molecule_plugin.errors import PluginSignatureError
 from molecule_wire import times
 
 IN_USE = ("recorded", "installed")
-PLUGINS_MOST = 500
+MAX_PLUGINS = 500
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class WorkspacePlugins:
         matched = await self._matched(staged, wish.sha256)
         others = await self._storage.read(lambda tx: tx.plugins.installed(workspace.id))
         before = next((one for one in others if one.name == staged.name), None)
-        if before is None and len(others) >= PLUGINS_MOST:
-            raise ApiError("conflict", f"{workspace.name} has {PLUGINS_MOST} plugins, which is the most")
+        if before is None and len(others) >= MAX_PLUGINS:
+            raise ApiError("conflict", f"{workspace.name} has {MAX_PLUGINS} plugins, which is the most")
         previous = () if before is None else tuple(before.ledger.get("signed_by", ()))
         warnings = (
             *staged.warnings,
@@ -201,7 +201,7 @@ class WorkspacePlugins:
         before = known.get(name)
         if before is not None and (before.source, before.state) == (spec.text, "blocked"):
             return
-        if before is None and len(known) >= PLUGINS_MOST:
+        if before is None and len(known) >= MAX_PLUGINS:
             return
         # Who had to sign it must not be forgotten by this.
         ledger = {} if before is None else {"signed_by": list(before.ledger.get("signed_by", ()))}

@@ -9,7 +9,7 @@ from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown
 
-BACKOFF_FIRST, BACKOFF_LONGEST = 1.0, 60.0
+MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
 LEASE_SHORTEST = 5.0
 LATE_AFTER_PERIODS = 3
 
@@ -59,7 +59,7 @@ class PeriodicTasks:
         work: Work,
         *,
         exclusive: bool = False,
-        longest_backoff: float = BACKOFF_LONGEST,
+        longest_backoff: float = MAX_BACKOFF_SECONDS,
     ) -> None:
         """Run `work` every so many seconds from `start` on."""
         self._loops.append(PeriodicTask(name, seconds, work, exclusive, longest_backoff))
@@ -78,16 +78,16 @@ class PeriodicTasks:
             await self._storage.write(lambda tx: tx.loops.release(self._replica_id))
 
     async def _for_ever(self, loop: PeriodicTask) -> None:
-        backoff = BACKOFF_FIRST
+        backoff = MIN_BACKOFF_SECONDS
         while True:
             try:
                 await self.tick(loop)
-                backoff = BACKOFF_FIRST
+                backoff = MIN_BACKOFF_SECONDS
                 await asyncio.sleep(loop.seconds)
             except StorageDown as problem:
                 # Storage refuses at once while it is away, so every loop is back a second after it returns.
-                self._failed(loop, problem, BACKOFF_FIRST, is_new=not loop.failing)
-                await asyncio.sleep(BACKOFF_FIRST)
+                self._failed(loop, problem, MIN_BACKOFF_SECONDS, is_new=not loop.failing)
+                await asyncio.sleep(MIN_BACKOFF_SECONDS)
             except Exception as problem:  # noqa: BLE001 - a loop that dies loses work; it is logged and goes on
                 self._failed(loop, problem, backoff, is_new=True)
                 await asyncio.sleep(backoff)

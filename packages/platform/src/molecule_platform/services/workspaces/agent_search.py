@@ -14,7 +14,7 @@ from molecule_platform.ports.storage import Storage, Transaction
 from molecule_platform.ports.workspaces import Profile, WorkspaceFilter
 from molecule_platform.services.workspaces import directory, workspace_pages
 
-PROBLEMS_MOST = 100
+MAX_PROBLEMS = 100
 _SCORE = re.compile("-?[0-9]{1,9}")
 
 # Better scores first, then by name and id: no two agents have the same.
@@ -70,7 +70,7 @@ class ScoredAgents:
         try:
             facts = search.facts_of(profile.name, profile.role, profile.agent_card)
         except search.Unreadable as problem:
-            if len(self.problems) < PROBLEMS_MOST:
+            if len(self.problems) < MAX_PROBLEMS:
                 self.problems.append({"id": profile.id, "name": profile.name, "problem": str(problem)})
             return None
         if not self.question.fits(facts):

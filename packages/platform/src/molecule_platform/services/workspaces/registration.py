@@ -21,7 +21,7 @@ from molecule_platform.services.workspaces import restart_notice
 from molecule_wire import ids, jsontext
 
 CARD_MOST_BYTES = 256 * 1024
-CARD_IN_EVENT_MOST_BYTES = 16 * 1024
+MAX_CARD_IN_EVENT_BYTES = 16 * 1024
 CREATED_BY = "system:registration"
 
 
@@ -267,7 +267,7 @@ class Registration:
 
 def _shown_card(agent_card: dict[str, Any]) -> dict[str, Any] | None:
     """The card for an event, which is kept long and sent to many; a large one is read at its workspace."""
-    return agent_card if len(jsontext.encode(agent_card)) <= CARD_IN_EVENT_MOST_BYTES else None
+    return agent_card if len(jsontext.encode(agent_card)) <= MAX_CARD_IN_EVENT_BYTES else None
 
 
 def _known(tx: Transaction, application: RegistrationRequest) -> Workspace:

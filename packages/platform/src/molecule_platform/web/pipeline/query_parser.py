@@ -11,7 +11,7 @@ from molecule_platform.domain.workspaces import invalid
 from molecule_platform.web.pipeline.schemas import Query
 
 Bounds = tuple[type[int] | type[float], float, float]
-NAMES_MOST = 200
+MAX_NAMES = 200
 
 
 def read(shape: type[Query], given: Mapping[str, list[str]]) -> Query:
@@ -34,8 +34,8 @@ def read(shape: type[Query], given: Mapping[str, list[str]]) -> Query:
 def names(given: str | None) -> frozenset[str]:
     """The names in a list that commas separate; none when nothing is given."""
     found = frozenset(name for name in (given or "").split(",") if name)
-    if len(found) > NAMES_MOST:
-        raise invalid("types", f"a list has at most {NAMES_MOST} names")
+    if len(found) > MAX_NAMES:
+        raise invalid("types", f"a list has at most {MAX_NAMES} names")
     return found
 
 

@@ -8,7 +8,7 @@ from math import ceil
 from molecule_platform.domain.errors import ApiError
 
 FAILED_LOGIN_COSTS = 5
-MOST_BUCKETS = 50_000
+MAX_BUCKETS = 50_000
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class RateLimiter:
         return RateBudget(int(count), int(left), reset, retry_after)
 
     def _keep(self, key: str, level: float, now: float, burst: float) -> None:
-        if len(self._buckets) >= MOST_BUCKETS and key not in self._buckets:
+        if len(self._buckets) >= MAX_BUCKETS and key not in self._buckets:
             self._forget_idle(now)
         self._buckets[key] = (level, now)
 
     def _forget_idle(self, now: float) -> None:
         """A bucket that nobody touched for an hour is full again; if that is not enough, the oldest go."""
         kept = {key: bucket for key, bucket in self._buckets.items() if now - bucket[1] < 3600}
-        newest = sorted(kept.items(), key=lambda item: item[1][1])[-MOST_BUCKETS // 2 :]
+        newest = sorted(kept.items(), key=lambda item: item[1][1])[-MAX_BUCKETS // 2 :]
         self._buckets = dict(newest)
 
 

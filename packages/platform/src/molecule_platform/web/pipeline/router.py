@@ -10,7 +10,7 @@ from molecule_platform.web.pipeline.route import Route
 from molecule_wire import ids
 from molecule_wire.a2a import tenants
 
-MOST_REMEMBERED, LONGEST_REMEMBERED = 4096, 256
+MAX_REMEMBERED, MAX_REMEMBERED_LENGTH = 4096, 256
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Router:
         known = self._known.get((method, path))
         if known is None:
             known = self._search(method, path)
-            if known is not None and len(path) <= LONGEST_REMEMBERED:
-                if len(self._known) >= MOST_REMEMBERED:
+            if known is not None and len(path) <= MAX_REMEMBERED_LENGTH:
+                if len(self._known) >= MAX_REMEMBERED:
                     self._known.clear()
                 self._known[method, path] = known
         return known

@@ -80,8 +80,8 @@ class DelegationHandlers:
             return _time("deadline_at", body.deadline_at)
         if body.deadline_seconds is None:
             return None
-        if not 0 < body.deadline_seconds <= rules.DEADLINE_LONGEST_SECONDS:
-            most = rules.DEADLINE_LONGEST_SECONDS
+        if not 0 < body.deadline_seconds <= rules.MAX_DEADLINE_SECONDS:
+            most = rules.MAX_DEADLINE_SECONDS
             raise invalid("deadline_seconds", f"deadline_seconds is above 0 and at most {most}")
         return self._clock.now() + timedelta(seconds=body.deadline_seconds)
 

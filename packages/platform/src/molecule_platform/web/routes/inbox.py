@@ -17,7 +17,7 @@ from molecule_platform.web.routes import inbox_schemas as shapes
 from molecule_wire import errors, times
 from molecule_wire.jsonlimits import JSONLimits
 
-WAIT_MOST_SECONDS = 60.0
+MAX_WAIT_SECONDS = 60.0
 LEASE_SHORTEST, LEASE_LONGEST = 10.0, 3600.0
 LIMIT_MOST = 100
 DELAY_MOST = 3600.0
@@ -80,7 +80,7 @@ class InboxHandlers:
             worker=body.worker,
             parallel_contexts=body.parallel_contexts,
         )
-        wait = min(max(body.wait, 0.0), WAIT_MOST_SECONDS)
+        wait = min(max(body.wait, 0.0), MAX_WAIT_SECONDS)
         mail = await self._inbox.lease(call.workspace, call.base_url, wish, wait, call.watch_caller())
         self._count_taken(mail["messages"])
         return Response(mail)

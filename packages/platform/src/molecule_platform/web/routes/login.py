@@ -13,7 +13,7 @@ from molecule_platform.web.pipeline.pipeline import Fallback
 from molecule_platform.web.routes import people_schemas as shapes
 from molecule_wire import times
 
-CODE_LIVES_MOST = 86_400
+MAX_CODE_LIFETIME_SECONDS = 86_400
 
 
 class LoginHandlers:
@@ -57,8 +57,8 @@ class LoginHandlers:
         body: shapes.NewLoginCode = call.body
         user = people.check_user_name(body.user)
         role = check_choice("role", body.role, people.ROLES)
-        if not 1 <= body.ttl_seconds <= CODE_LIVES_MOST:
-            raise invalid("ttl_seconds", f"ttl_seconds is between 1 and {CODE_LIVES_MOST}")
+        if not 1 <= body.ttl_seconds <= MAX_CODE_LIFETIME_SECONDS:
+            raise invalid("ttl_seconds", f"ttl_seconds is between 1 and {MAX_CODE_LIFETIME_SECONDS}")
         invitation = Invitation(user, role, body.org_id, timedelta(seconds=body.ttl_seconds))
         code, expires_at = await self._login.invite(call.principal, invitation, call.request_id)
         link = f"{call.base_url}/auth/login?code={code}"

@@ -18,7 +18,7 @@ from molecule_platform.web.pipeline.query_parser import names
 from molecule_platform.web.routes import messages_schemas as shapes
 from molecule_wire import times
 
-REASON_LONGEST = 1000
+MAX_REASON_LENGTH = 1000
 
 
 class Cancels(Protocol):
@@ -89,7 +89,7 @@ class MessageHandlers:
     async def cancel(self, call: Call) -> Response:
         """Call a message off."""
         body: shapes.CancelMessage = call.body
-        reason = None if body.reason is None else body.reason[:REASON_LONGEST]
+        reason = None if body.reason is None else body.reason[:MAX_REASON_LENGTH]
         message = await self._cancellation.cancel_message(call.principal, call.path["message_id"], reason)
         return Response(await self._row(message))
 

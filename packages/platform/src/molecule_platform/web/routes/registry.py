@@ -24,7 +24,7 @@ from molecule_platform.web.pipeline.paging import next_cursor
 from molecule_platform.web.routes import registry_schemas as shapes
 from molecule_wire import ids, jsontext
 
-URL_LONGEST = 2048
+MAX_URL_LENGTH = 2048
 
 
 class RegistryHandlers:
@@ -132,8 +132,8 @@ def _application(body: shapes.Register, client_address: str) -> RegistrationRequ
         raise ApiError("invalid-id", f"{named[:64]} is not a workspace id: it is a UUID")
     _check_card(body.agent_card)
     url = addresses.with_plain_scheme((body.url or "").strip())
-    if len(url) > URL_LONGEST:
-        raise ApiError("invalid-url", f"url is longer than {URL_LONGEST} characters")
+    if len(url) > MAX_URL_LENGTH:
+        raise ApiError("invalid-url", f"url is longer than {MAX_URL_LENGTH} characters")
     return RegistrationRequest(
         workspace_id=named,
         agent_card=body.agent_card,

@@ -17,8 +17,8 @@ from molecule_platform.web.routes import tokens_schemas as shapes
 from molecule_platform.web.routes.workspaces_schemas import NewEnrolment
 from molecule_wire import times
 
-OVERLAP_MOST_SECONDS = 3600
-ENROLMENT_MOST_SECONDS = 86_400
+MAX_OVERLAP_SECONDS = 3600
+MAX_ENROLMENT_SECONDS = 86_400
 _SHOWN_ONCE = "keep this token now: it is shown once"
 
 
@@ -58,8 +58,8 @@ class TokenHandlers:
     async def rotate(self, call: Call) -> Response:
         """A new token for the one presented."""
         body: shapes.RotateToken = call.body
-        if not 0 <= body.overlap_seconds <= OVERLAP_MOST_SECONDS:
-            raise invalid("overlap_seconds", f"overlap_seconds is between 0 and {OVERLAP_MOST_SECONDS}")
+        if not 0 <= body.overlap_seconds <= MAX_OVERLAP_SECONDS:
+            raise invalid("overlap_seconds", f"overlap_seconds is between 0 and {MAX_OVERLAP_SECONDS}")
         overlap = timedelta(seconds=body.overlap_seconds)
         return Response(_minted(await self._tokens.rotate(call.principal, call.workspace, overlap)), 201)
 
@@ -71,8 +71,8 @@ class TokenHandlers:
     async def enrol(self, call: Call) -> Response:
         """A single-use token for a replaced machine."""
         body: NewEnrolment = call.body
-        if not 1 <= body.ttl_seconds <= ENROLMENT_MOST_SECONDS:
-            raise invalid("ttl_seconds", f"ttl_seconds is between 1 and {ENROLMENT_MOST_SECONDS}")
+        if not 1 <= body.ttl_seconds <= MAX_ENROLMENT_SECONDS:
+            raise invalid("ttl_seconds", f"ttl_seconds is between 1 and {MAX_ENROLMENT_SECONDS}")
         lifecycle_services = timedelta(seconds=body.ttl_seconds)
         secret, issued = await self._tokens.new_enrolment(call.principal, call.workspace, lifecycle_services)
         expires_at = times.format_time(issued.expires_at)

@@ -30,7 +30,7 @@ CHECK_SECONDS = 1.0
 CHUNK_BYTES = 64 * 1024
 # A question is written just before its message ends: when that is looked at again, first and at the longest.
 # A message may be long at work, and thousands may follow its task.
-LOOK_SECONDS, LOOK_LONGEST_SECONDS = 0.2, 15.0
+LOOK_SECONDS, MAX_LOOK_SECONDS = 0.2, 15.0
 
 
 def unavailable() -> A2AError:
@@ -199,7 +199,7 @@ class TaskEventLines:
     def _look_again(self, seq: int) -> None:
         self.asked = seq
         asyncio.get_running_loop().call_later(self.look_in, lambda: self.follower.call())
-        self.look_in = min(self.look_in * 2, LOOK_LONGEST_SECONDS)
+        self.look_in = min(self.look_in * 2, MAX_LOOK_SECONDS)
 
     # What is said
 

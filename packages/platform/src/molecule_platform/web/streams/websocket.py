@@ -24,7 +24,7 @@ from molecule_platform.web.pipeline.authentication import (
     Authenticator,
     presented_credential,
 )
-from molecule_platform.web.pipeline.query_parser import NAMES_MOST, names
+from molecule_platform.web.pipeline.query_parser import MAX_NAMES, names
 from molecule_platform.web.pipeline.request import EdgeSettings, Request
 from molecule_platform.web.pipeline.route_table import TABLE
 
@@ -171,4 +171,4 @@ async def _obey(listener: FeedSubscriber, asked: dict[str, Any], send: Send) -> 
 
 def _texts(value: Any) -> frozenset[str]:
     listed = cast("list[Any]", value) if isinstance(value, list) else []
-    return frozenset(str(item) for item in listed[:NAMES_MOST])
+    return frozenset(str(item) for item in listed[:MAX_NAMES])

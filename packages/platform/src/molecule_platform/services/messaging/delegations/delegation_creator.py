@@ -216,16 +216,14 @@ def _check(wish: DelegationRequest, now: datetime) -> None:
     rules.check_deliverables(wish.deliverables)
     if wish.report not in rules.REPORTS:
         raise invalid("report", f"report is one of {', '.join(rules.REPORTS)}")
-    if not 1 <= wish.max_attempts <= rules.ATTEMPTS_MOST:
-        raise invalid("max_attempts", f"max_attempts is between 1 and {rules.ATTEMPTS_MOST}")
+    if not 1 <= wish.max_attempts <= rules.MAX_ATTEMPTS:
+        raise invalid("max_attempts", f"max_attempts is between 1 and {rules.MAX_ATTEMPTS}")
     highest = messages.PRIORITY_USER if wish.principal.workspace_id is None else messages.PRIORITY_PEER
     if not 1 <= wish.priority <= highest:
         raise invalid("priority", f"priority is between 1 and {highest} here")
-    latest = now + timedelta(seconds=rules.DEADLINE_LONGEST_SECONDS)
+    latest = now + timedelta(seconds=rules.MAX_DEADLINE_SECONDS)
     if wish.deadline_at is not None and not now < wish.deadline_at <= latest:
-        raise invalid(
-            "deadline_at", f"a deadline lies at most {rules.DEADLINE_LONGEST_SECONDS} seconds ahead"
-        )
+        raise invalid("deadline_at", f"a deadline lies at most {rules.MAX_DEADLINE_SECONDS} seconds ahead")
 
 
 def _earlier(tx: Transaction, wish: DelegationRequest, now: datetime) -> Delegation | None:

@@ -20,8 +20,8 @@ from molecule_platform.services.support import signals
 from molecule_platform.services.support.signals import Signals
 from molecule_wire import ids, times
 
-MOST_AT_ONCE = 200
-REASON_LONGEST = 1000
+MAX_CONCURRENT = 200
+MAX_REASON_LENGTH = 1000
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -53,7 +53,7 @@ class DelegationService:
             return
 
         def work(tx: Transaction) -> None:
-            for delegation in tx.delegations.overdue(now, MOST_AT_ONCE):
+            for delegation in tx.delegations.overdue(now, MAX_CONCURRENT):
                 delegation_state.expire(tx, delegation, now)
 
         await self._storage.write(work)
@@ -99,7 +99,7 @@ class DelegationService:
     async def cancel(self, principal: Principal, delegation_id: str, reason: str | None) -> dict[str, Any]:
         """Call it off, with all that came of it."""
         now = self._clock.now()
-        sentence = (reason or f"called off by {principal.text}")[:REASON_LONGEST]
+        sentence = (reason or f"called off by {principal.text}")[:MAX_REASON_LENGTH]
 
         def work(tx: Transaction) -> dict[str, Any]:
             delegation = _visible(tx, principal, delegation_id)
@@ -157,8 +157,8 @@ def attach(tx: Transaction, delegation: Delegation, by: str, shown: EvidenceItem
         raise ApiError(
             "state-conflict", "the delegation ended more than an hour ago: nothing is taken any more"
         )
-    if len(tx.delegations.evidence(delegation.id)) >= rules.EVIDENCE_MOST:
-        raise ApiError("conflict", f"a delegation keeps at most {rules.EVIDENCE_MOST} pieces of evidence")
+    if len(tx.delegations.evidence(delegation.id)) >= rules.MAX_EVIDENCE:
+        raise ApiError("conflict", f"a delegation keeps at most {rules.MAX_EVIDENCE} pieces of evidence")
     evidence = Evidence(ids.uuid7(), delegation.org_id, delegation.id, by=by, created_at=now, **vars(shown))
     tx.delegations.add_evidence(evidence)
     told = {"evidence_id": evidence.id, "deliverable": evidence.deliverable, "kind": evidence.kind, "by": by}

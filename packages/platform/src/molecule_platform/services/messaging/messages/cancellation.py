@@ -26,7 +26,7 @@ from molecule_wire import JSONObject
 from molecule_wire.a2a import errors
 
 STOP_SECONDS = 15.0
-REASON_LONGEST = 1000
+MAX_REASON_LENGTH = 1000
 
 
 class DeliveryAttempts(Protocol):
@@ -145,5 +145,5 @@ def end_waiting(tx: Transaction, task: Task, sentence: str, now: datetime) -> No
 
 def cancelled_by(principal: Principal, reason: str | None) -> str:
     """The sentence that says who called it off, and why."""
-    because = f": {reason[:REASON_LONGEST]}" if reason else ""
+    because = f": {reason[:MAX_REASON_LENGTH]}" if reason else ""
     return f"cancelled by {principal.text}{because}"

@@ -14,9 +14,9 @@ from molecule_platform.services.messaging.webhooks.webhook_notifications import 
 from molecule_platform.services.support.periodic_tasks import PeriodicTasks
 from molecule_platform.services.support.signals import OUTBOX, Signals
 
-MOST_AT_ONCE = 64
+MAX_CONCURRENT = 64
 # So many letters to one webhook, then others have their turn.
-IN_A_ROW = 32
+MAX_CONSECUTIVE = 32
 STORAGE_RETRY_SECONDS = 1.0
 
 
@@ -79,9 +79,9 @@ class Notifier:
 
     async def _look(self) -> None:
         try:
-            while self._again and len(self._posting) < MOST_AT_ONCE:
+            while self._again and len(self._posting) < MAX_CONCURRENT:
                 self._again = False
-                free = MOST_AT_ONCE - len(self._posting)
+                free = MAX_CONCURRENT - len(self._posting)
                 taken = await self._lease(free)
                 for letter in taken:
                     self._start(letter)
@@ -111,7 +111,7 @@ class Notifier:
             self._behind[config_id] = letter
 
     def _ended(self, config_id: str) -> None:
-        was_full = len(self._posting) >= MOST_AT_ONCE
+        was_full = len(self._posting) >= MAX_CONCURRENT
         del self._posting[config_id], self._under_way[config_id]
         if self._stopping:
             return
@@ -123,7 +123,7 @@ class Notifier:
     async def _carry(self, first: WebhookNotification) -> None:
         """Tell one webhook everything that waits for it, one letter after the other."""
         letter: WebhookNotification | None = first
-        for left in reversed(range(IN_A_ROW)):
+        for left in reversed(range(MAX_CONSECUTIVE)):
             self._under_way[letter.config.id] = letter.notification.id
             told = await self._post(letter)
             letter = await self._write_until_done(letter, told, and_next=left > 0)

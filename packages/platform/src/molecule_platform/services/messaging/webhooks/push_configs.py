@@ -131,8 +131,8 @@ class PushConfigService:
         wish = inline.wish
         config_id = wish.config_id or default_id
         older = _named(tx, key, config_id)
-        if older is None and len(tx.push_configs.of_task(key)) >= push.MOST_CONFIGS:
-            sentence = f"a task has at most {push.MOST_CONFIGS} push configs: delete one first"
+        if older is None and len(tx.push_configs.of_task(key)) >= push.MAX_CONFIGS:
+            sentence = f"a task has at most {push.MAX_CONFIGS} push configs: delete one first"
             raise errors.invalid_params(Violation("id", sentence))
         own_id = ids.uuid7() if older is None else older.id
         config = PushConfig(

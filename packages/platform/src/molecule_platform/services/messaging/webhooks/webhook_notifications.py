@@ -82,7 +82,7 @@ def _failed(tx: Transaction, config: PushConfig, told: WebhookResult, now: datet
         return
     failures = config.failures + 1
     tx.push_configs.change(config.id, failures=failures)
-    if failures >= push.MOST_FAILURES:
+    if failures >= push.MAX_FAILURES:
         _disable(tx, config, told.sentence, now)
 
 

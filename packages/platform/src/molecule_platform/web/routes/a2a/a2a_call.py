@@ -17,8 +17,8 @@ from molecule_wire.a2a.server.renderer import Renderer
 from molecule_wire.a2a.server.requests import SENDS, Invocation
 from molecule_wire.values import value
 
-HOLD_MOST_SECONDS = 1800.0
-TIMEOUT_MOST_SECONDS = 86_400
+MAX_HOLD_SECONDS = 1800.0
+MAX_TIMEOUT_SECONDS = 86_400
 _PRINTABLE = re.compile(r"[\x20-\x7e]{1,255}")
 _WISHED = frozenset({"x-timeout", "prefer", "idempotency-key", "x-molecule-queue"})
 _WAIT = re.compile(r"wait=(\d{1,5})")
@@ -126,14 +126,14 @@ def _hold(prefer: str, request: Request, default: float | None) -> float:
     if not prefer:
         return default
     asked = _WAIT.search(prefer)
-    return min(float(asked[1]), HOLD_MOST_SECONDS) if asked else default
+    return min(float(asked[1]), MAX_HOLD_SECONDS) if asked else default
 
 
 def _timeout(given: str | None) -> int | None:
     if given is None:
         return None
-    if not given.isdecimal() or not 1 <= int(given) <= TIMEOUT_MOST_SECONDS:
-        raise invalid("X-Timeout", f"X-Timeout is a whole number of seconds from 1 to {TIMEOUT_MOST_SECONDS}")
+    if not given.isdecimal() or not 1 <= int(given) <= MAX_TIMEOUT_SECONDS:
+        raise invalid("X-Timeout", f"X-Timeout is a whole number of seconds from 1 to {MAX_TIMEOUT_SECONDS}")
     return int(given)
 
 
