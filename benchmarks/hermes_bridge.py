@@ -24,14 +24,14 @@ from pathlib import Path
 
 from benchmarks import figure
 from molecule_platform.testing import servers
-from molecule_runtime.kit.adapter import AdapterConfig
-from molecule_runtime.kit.runner import TurnRunner
+from molecule_runtime.kit.setup.adapter import AdapterConfig
+from molecule_runtime.kit.turns.runner import TurnRunner
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.gateway import Gateway
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
 from molecule_runtime.runtimes.hermes.installation import find_hermes
-from molecule_runtime.testing.outputs import KeptOutput, request
+from molecule_runtime.testing.recording_output import KeptOutput, request
 from molecule_runtime.testing.scripted_model import ScriptedModel
 from molecule_wire.engines import DIRECTORY_VARIABLE
 from scripts import repository

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from molecule_runtime.domain.turns import TurnResult
-from molecule_runtime.kit.adapter import AdapterConfig
-from molecule_runtime.kit.executor import Turn
+from molecule_runtime.kit.setup.adapter import AdapterConfig
+from molecule_runtime.kit.turns.executor import Turn
 from molecule_runtime.runtimes.echo.adapter import EchoAdapter
 from molecule_runtime.runtimes.echo.executor import EchoExecutor
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from molecule_runtime.kit.adapter import AdapterConfig
+from molecule_runtime.kit.setup.adapter import AdapterConfig
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.installation import find_hermes

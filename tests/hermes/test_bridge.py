@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import requests
 
-from molecule_runtime.kit.runner import TurnRunner, TurnServices
+from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.runtimes.hermes.approvals import DENIED
-from molecule_runtime.testing.outputs import KeptOutput, request
+from molecule_runtime.testing.recording_output import KeptOutput, request
 from molecule_runtime.testing.scripted_model import (
     ModelReply,
     ModelRequest,

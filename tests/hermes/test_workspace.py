@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from molecule_platform.testing import servers
-from molecule_runtime.runtimes.hermes.home import stanza_secret
+from molecule_runtime.runtimes.hermes.home_directory import stanza_secret
 from molecule_runtime.testing.scripted_model import ModelReply, ModelRequest, ScriptedModel, ToolCall
 from scripts import live_platform
 from scripts.live_platform import LivePlatform

@@ -6,24 +6,24 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from molecule_runtime.kit.delegation_results import read_delegation_results
-from molecule_runtime.kit.instructions import get_a2a_instructions, get_system_prompt
-from molecule_runtime.kit.message_text import member
-from molecule_runtime.kit.message_text import text_of_message as extract_message_text
-from molecule_runtime.kit.places import (
+from molecule_runtime.kit.files.workspace_paths import (
     CHAT_UPLOADS_DIR,
     CONFIG_MOUNT,
     WORKSPACE_MOUNT,
     ensure_workspace_writable,
     get_mcp_server_path,
 )
-from molecule_runtime.kit.shared_runtime import set_current_task
-from molecule_runtime.kit.summaries import (
+from molecule_runtime.kit.setup.instructions import get_a2a_instructions, get_system_prompt
+from molecule_runtime.kit.state.delegation_results import read_delegation_results
+from molecule_runtime.kit.turns.error_summaries import (
     BRIEF_SUMMARY_MAX_LEN,
     brief_summary,
     classify_subprocess_error,
     sanitize_agent_error,
 )
+from molecule_runtime.kit.turns.message_text import member
+from molecule_runtime.kit.turns.message_text import text_of_message as extract_message_text
+from molecule_runtime.kit.turns.shared_runtime import set_current_task
 
 if TYPE_CHECKING:
     import httpx
@@ -40,7 +40,7 @@ ATTACHMENT_NAMES = (
     "stage_outbound_file",
     "collect_outbound_files",
 )
-"""The helpers for attachments; `molecule_runtime.kit.attachments` is loaded when one is used."""
+"""The helpers for attachments; `molecule_runtime.kit.files.attachments` is loaded when one is used."""
 
 __all__ = [
     "BRIEF_SUMMARY_MAX_LEN",
@@ -78,12 +78,12 @@ _http_client: "httpx.AsyncClient | None" = None
 def __getattr__(name: str) -> Any:
     if name not in ATTACHMENT_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("molecule_runtime.kit.attachments"), name)
+    return getattr(import_module("molecule_runtime.kit.files.attachments"), name)
 
 
 def new_response_message(context: Any, text: str) -> Any:
     """An agent's message of the A2A SDK with a text, in the context of a request."""
-    from molecule_runtime.kit import a2a_types
+    from molecule_runtime.kit.turns import a2a_types
 
     request = member(context, "message")
     context_id = member(context, "context_id") or member(request, "context_id") or ""

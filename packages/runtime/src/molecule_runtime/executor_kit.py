@@ -9,10 +9,10 @@ from molecule_runtime.domain.turns import (
     TurnResult,
     Usage,
 )
-from molecule_runtime.kit.executor import Turn, TurnExecutor
-from molecule_runtime.kit.foreign import GuardedExecutor
-from molecule_runtime.kit.processes import spawn
-from molecule_runtime.kit.sink import Sink
+from molecule_runtime.kit.turns.a2a_sdk_executor import GuardedExecutor
+from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
+from molecule_runtime.kit.turns.processes import spawn
+from molecule_runtime.kit.turns.sink import Sink
 
 __all__ = [
     "Attachment",

@@ -1,9 +1,9 @@
-"""Helpers of executors. This path is the module `molecule_runtime.kit.shared_runtime` itself."""
+"""Helpers of executors. This path is the module `molecule_runtime.kit.turns.shared_runtime` itself."""
 
 import sys
 
-from molecule_runtime.kit import shared_runtime
-from molecule_runtime.kit.shared_runtime import (
+from molecule_runtime.kit.turns import shared_runtime
+from molecule_runtime.kit.turns.shared_runtime import (
     append_peer_guidance,
     brief_task,
     build_peer_section,

@@ -56,11 +56,15 @@ def test_every_name_is_where_programs_import_it(path: str) -> None:
 @pytest.mark.parametrize(
     "paths",
     [
-        ("molecule_runtime.adapters.base", "molecule_runtime.adapter_base", "molecule_runtime.kit.adapter"),
+        (
+            "molecule_runtime.adapters.base",
+            "molecule_runtime.adapter_base",
+            "molecule_runtime.kit.setup.adapter",
+        ),
         (
             "molecule_runtime.adapters.shared_runtime",
             "molecule_runtime.shared_runtime",
-            "molecule_runtime.kit.shared_runtime",
+            "molecule_runtime.kit.turns.shared_runtime",
         ),
         ("molecule_runtime.plugins_registry.builtins", "molecule_plugin.builtins"),
         ("molecule_runtime.plugins_registry.protocol", "molecule_plugin.protocol"),
@@ -80,7 +84,7 @@ def test_an_alias_is_the_same_module_by_every_form_of_import() -> None:
     import molecule_runtime.adapters.base as by_as
     from molecule_runtime.adapters import base
 
-    module: ModuleType = importlib.import_module("molecule_runtime.kit.adapter")
+    module: ModuleType = importlib.import_module("molecule_runtime.kit.setup.adapter")
     assert base is by_as is module
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from molecule_agent.testing import FakePlatform
-from molecule_runtime.kit.delegation_results import read_delegation_results
+from molecule_runtime.kit.state.delegation_results import read_delegation_results
 from molecule_runtime.links import delegation_results
 from molecule_runtime.links.delegation_results import DelegationResults
 from molecule_runtime.links.platform_client import PlatformClient

@@ -11,7 +11,7 @@ import pytest
 
 from molecule_agent.testing import FakePlatform
 from molecule_runtime.domain.capabilities import RuntimeCapabilities
-from molecule_runtime.kit import wedge
+from molecule_runtime.kit.state import engine_health
 from molecule_runtime.links import heartbeat
 from molecule_runtime.links.heartbeat import EDGE_SECONDS, HeartbeatLoop
 from molecule_runtime.links.platform_client import PlatformClient
@@ -49,9 +49,9 @@ class Adapter:
 
 @pytest.fixture(autouse=True)
 def no_wedge() -> Iterator[None]:
-    wedge.reset_for_test()
+    engine_health.reset_for_test()
     yield
-    wedge.reset_for_test()
+    engine_health.reset_for_test()
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ async def test_details_are_added_to_the_block(platform: FakePlatform, loop: Hear
 
 async def test_a_wedged_runtime_says_why(platform: FakePlatform, loop: HeartbeatLoop) -> None:
     loop.record_error("an error")
-    wedge.mark_wedged("two stalls")
+    engine_health.mark_wedged("two stalls")
     await loop.beat()
     assert (beats(platform)[0]["runtime_state"], beats(platform)[0]["sample_error"]) == (
         "wedged",

@@ -9,8 +9,8 @@ from typing import TypeVar
 import pytest
 
 from molecule_agent.testing import FakePlatform
-from molecule_runtime.kit.executor import Turn, TurnExecutor
-from molecule_runtime.kit.runner import TurnRunner
+from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
+from molecule_runtime.kit.turns.runner import TurnRunner
 from molecule_runtime.links.inbox import InboxLink
 from molecule_runtime.links.lease_output import LEASE_SECONDS
 from molecule_runtime.links.platform_client import PlatformClient

@@ -18,6 +18,6 @@ def test_the_process_and_echo_load_no_framework() -> None:
 
 def test_the_wedge_has_one_state_for_both_of_its_paths() -> None:
     from molecule_runtime import runtime_wedge
-    from molecule_runtime.kit import wedge
+    from molecule_runtime.kit.state import engine_health
 
-    assert runtime_wedge is wedge
+    assert runtime_wedge is engine_health

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from molecule_runtime.domain.config import WorkspaceConfig
-from molecule_runtime.kit import current
-from molecule_runtime.kit.adapter import AdapterConfig
+from molecule_runtime.kit.setup.adapter import AdapterConfig
+from molecule_runtime.kit.turns import turn_context
 from molecule_runtime.main import reload as reloading
 from molecule_runtime.main.reload import Reload, adapter_config
 from molecule_runtime.runtimes.echo import EchoAdapter
@@ -60,7 +60,7 @@ async def test_model_rights_and_prompt_change_without_a_restart(workspace: Works
     await workspace.reload.reload()
     assert workspace.applied.model == "openai:b"
     assert "be thorough" in (workspace.applied.system_prompt or "")
-    assert not current.get_permissions().allows("delegate")
+    assert not turn_context.get_permissions().allows("delegate")
     assert not workspace.reload.restart_required
     assert (await workspace.changes.get()).model == "openai:b"
 

@@ -14,9 +14,9 @@ from a2a.server.agent_execution import AgentExecutor
 from molecule_runtime.domain.capabilities import RuntimeCapabilities
 from molecule_runtime.domain.turns import TurnError
 from molecule_runtime.executor_helpers import extract_message_text, new_response_message
-from molecule_runtime.kit import runner
-from molecule_runtime.kit.adapter import AdapterConfig, BaseAdapter
-from molecule_runtime.kit.executor import Turn, TurnExecutor
+from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter
+from molecule_runtime.kit.turns import runner
+from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
 from molecule_runtime.runtimes.echo import EchoAdapter
 from molecule_runtime.testing import AdapterContract
 

@@ -1,6 +1,6 @@
 """The delegation tools on the platform of this process; each has `ainvoke(arguments)`."""
 
-from molecule_runtime.kit.platform_tools import ProcessTool
+from molecule_runtime.kit.tools.platform_tools import ProcessTool
 
 __all__ = ["check_delegation_status", "delegate_to_workspace"]
 

@@ -1,9 +1,9 @@
-"""The original import path of `molecule_runtime.kit.snapshot`: the same module object."""
+"""The original import path of `molecule_runtime.kit.state.snapshot`: the same module object."""
 
 import sys
 
-from molecule_runtime.kit import snapshot
-from molecule_runtime.kit.snapshot import (
+from molecule_runtime.kit.state import snapshot
+from molecule_runtime.kit.state.snapshot import (
     MAX_TRANSCRIPT_LINES,
     build_snapshot,
     delete_snapshot,

@@ -1,9 +1,9 @@
-"""The original import path of `molecule_runtime.domain.scrubbing`: the same module object."""
+"""The original import path of `molecule_runtime.domain.snapshot_redaction`: the same module object."""
 
 import sys
 
-from molecule_runtime.domain import scrubbing
-from molecule_runtime.domain.scrubbing import (
+from molecule_runtime.domain import snapshot_redaction
+from molecule_runtime.domain.snapshot_redaction import (
     is_sandbox_content,
     scrub_content,
     scrub_memory_entry,
@@ -12,4 +12,4 @@ from molecule_runtime.domain.scrubbing import (
 
 __all__ = ["is_sandbox_content", "scrub_content", "scrub_memory_entry", "scrub_snapshot"]
 
-sys.modules[__name__] = scrubbing
+sys.modules[__name__] = snapshot_redaction

@@ -7,10 +7,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from molecule_a2a import AgentApp, AgentRequest, Unauthenticated
-from molecule_runtime.kit import wedge
-from molecule_runtime.kit.metrics import Metrics
-from molecule_runtime.kit.runner import TurnRunner
-from molecule_runtime.kit.status import Status
+from molecule_runtime.kit.state import engine_health
+from molecule_runtime.kit.state.metrics import Metrics
+from molecule_runtime.kit.state.status import Status
+from molecule_runtime.kit.turns.runner import TurnRunner
 from molecule_runtime.links import legacy_inbound, tokens
 from molecule_runtime.links.callers import CallerAccepted, CallerRefused, CallerVerifier
 from molecule_runtime.links.task_output import TaskOutput, turn_request
@@ -138,7 +138,7 @@ class AgentServer:
     async def _metrics_page(self, request: AgentRequest) -> Response:
         if not is_direct(request.peer, request.fields) and not self._has_token(request):
             return _unauthenticated()
-        text = self._metrics.text(self._runner.queue.waiting, wedge.is_wedged())
+        text = self._metrics.text(self._runner.queue.waiting, engine_health.is_wedged())
         return Response(200, text.encode(), "text/plain; version=0.0.4")
 
     async def _transcript_page(self, request: AgentRequest) -> Response:
@@ -161,7 +161,7 @@ class AgentServer:
         return await self._controlled(request, self._reload)
 
     async def _control_unwedge(self, request: AgentRequest) -> Response:
-        return await self._controlled(request, wedge.clear_wedge)
+        return await self._controlled(request, engine_health.clear_wedge)
 
     async def _controlled(self, request: AgentRequest, act: Callable[[], Any]) -> Response:
         is_own = self._has_token(request) and is_direct(request.peer, request.fields)

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from molecule_runtime.domain import heartbeats
 from molecule_runtime.domain.capabilities import RuntimeCapabilities
 from molecule_runtime.domain.delegation_results import MAX_SEEN_DELEGATION_IDS, SELF_MESSAGE_COOLDOWN
-from molecule_runtime.kit import wedge
+from molecule_runtime.kit.state import engine_health
 from molecule_runtime.links.platform_client import PlatformClient
 from molecule_runtime.links.time_source import SYSTEM_TIME, TimeSource
 from molecule_wire import JSONObject
@@ -205,7 +205,7 @@ class HeartbeatLoop:
             uptime_seconds=int(self._time.monotonic() - self._started_at),
             metadata=self._metadata_now(),
             state=self.runtime_state,
-            wedge_reason=wedge.wedge_reason(),
+            wedge_reason=engine_health.wedge_reason(),
             monthly_spend=self.monthly_spend,
         )
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from molecule_runtime.domain.turns import Caller, Delegation, TurnOutcome, TurnRequest
-from molecule_runtime.kit.runner import TurnRunner
+from molecule_runtime.kit.turns.runner import TurnRunner
 from molecule_runtime.links.lease_output import LEASE_SECONDS, Calls, LeaseLost, LeaseOutput, settle
 from molecule_wire import JSONObject, times
 from molecule_wire.calls import CallFailed, InboundMessage, inbox, values

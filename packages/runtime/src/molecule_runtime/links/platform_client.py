@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import molecule_runtime
 from molecule_runtime.domain.heartbeats import HeartbeatReport
-from molecule_runtime.kit import current
+from molecule_runtime.kit.turns import turn_context
 from molecule_runtime.links import tokens
 from molecule_runtime.links.http_client import HttpClient, Timeouts
 from molecule_runtime.links.inbox_calls import InboxCalls
@@ -250,7 +250,7 @@ class PlatformClient(InboxCalls):
         and answers at once.
         """
         message_id = message_id or ids.uuid7()
-        if parent := current.get_message_id():
+        if parent := turn_context.get_message_id():
             metadata = {"parent_message_id": parent, **(metadata or {})}
         request = a2a.send(
             self.workspace_id,
@@ -278,7 +278,7 @@ class PlatformClient(InboxCalls):
             task,
             idempotency_key=idempotency_key,
             parent_delegation_id=parent_delegation_id,
-            parent_message_id=current.get_message_id(),
+            parent_message_id=turn_context.get_message_id(),
         )
         return await self.perform(request, workspaces.read_object)
 

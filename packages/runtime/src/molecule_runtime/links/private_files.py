@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-from molecule_runtime.kit import files
+from molecule_runtime.kit.files import atomic_files
 from molecule_wire import file_locks
 
 LOCK_NAME = ".store.lock"
@@ -30,13 +30,13 @@ def read(path: Path) -> str | None:
 def write(path: Path, text: str) -> None:
     """Replace a file in one step; OSError when it cannot be written, and then the old one is still there."""
     with locked(path.parent):
-        files.write_private(path, text.encode())
+        atomic_files.write_private(path, text.encode())
 
 
 def append(path: Path, text: str) -> None:
     """Add to the end of a file, which is made when it is missing."""
     with locked(path.parent):
-        files.append_private(path, text.encode(), sync=True)
+        atomic_files.append_private(path, text.encode(), sync=True)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 from molecule_runtime.domain.config import WorkspaceConfig
 from molecule_runtime.domain.config_values import ConfigError
-from molecule_runtime.kit.adapter import BaseAdapter
+from molecule_runtime.kit.setup.adapter import BaseAdapter
 from molecule_runtime.links.platform_client import PlatformClient
 from molecule_runtime.registry.adapters import get_adapter
 from molecule_runtime.settings.agents_md import generate_agents_md

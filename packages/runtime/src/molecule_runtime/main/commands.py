@@ -155,7 +155,7 @@ def _conformance(chosen: argparse.Namespace) -> int:
 
 
 def _snapshot(chosen: argparse.Namespace) -> int:
-    from molecule_runtime.kit import snapshot
+    from molecule_runtime.kit.state import snapshot
 
     if chosen.verb == "clear":
         snapshot.delete_snapshot()
@@ -170,7 +170,7 @@ def _snapshot(chosen: argparse.Namespace) -> int:
 
 
 def _hermes_proof(chosen: argparse.Namespace) -> int:
-    from molecule_runtime.main.hermes_proof import run_hermes_proof
+    from molecule_runtime.main.hermes_selftest import run_hermes_proof
 
     return run_hermes_proof(as_json=chosen.as_json)
 

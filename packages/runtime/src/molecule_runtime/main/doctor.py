@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import molecule_runtime
 from molecule_runtime.domain.config_values import ConfigError
-from molecule_runtime.kit.known_secrets import is_secret_name
+from molecule_runtime.kit.state.known_secrets import is_secret_name
 from molecule_runtime.links.platform_client import PlatformClient
 from molecule_runtime.registry.adapters import list_adapters
 from molecule_runtime.settings.config import load_config

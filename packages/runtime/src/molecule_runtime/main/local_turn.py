@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from molecule_runtime.domain.turns import TurnOutcome, TurnRequest
-from molecule_runtime.kit.adapter import BaseAdapter
-from molecule_runtime.kit.engine import start_executor
-from molecule_runtime.kit.known_secrets import known_secret_values
-from molecule_runtime.kit.runner import TurnRunner, TurnServices
-from molecule_runtime.kit.watchdog import health_problem
+from molecule_runtime.kit.setup.adapter import BaseAdapter
+from molecule_runtime.kit.setup.engine import start_executor
+from molecule_runtime.kit.state.known_secrets import known_secret_values
+from molecule_runtime.kit.state.watchdog import health_problem
+from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.main.reload import adapter_config
 from molecule_runtime.registry.adapters import get_adapter
 from molecule_runtime.settings.config import load_config

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from molecule_runtime.kit.known_secrets import known_secret_values
+from molecule_runtime.kit.state.known_secrets import known_secret_values
 from molecule_wire import redaction
 
 

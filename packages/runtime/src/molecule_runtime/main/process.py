@@ -13,22 +13,23 @@ from molecule_a2a import HttpServer, PortTaken, bind
 from molecule_runtime.domain.config import WorkspaceConfig
 from molecule_runtime.domain.permissions import permissions_of
 from molecule_runtime.domain.turns import TurnEvent
-from molecule_runtime.kit import current, snapshot
-from molecule_runtime.kit.adapter import AdapterConfig
-from molecule_runtime.kit.attachments import attachments_of
-from molecule_runtime.kit.delegation_results import UnreadResults
-from molecule_runtime.kit.engine import start_executor
-from molecule_runtime.kit.executor import TurnExecutor
-from molecule_runtime.kit.history import Histories
-from molecule_runtime.kit.known_secrets import known_secret_values
-from molecule_runtime.kit.messages import declares
-from molecule_runtime.kit.metrics import Metrics
-from molecule_runtime.kit.outbound_files import collect_outbound_files
-from molecule_runtime.kit.runner import TurnRunner, TurnServices
-from molecule_runtime.kit.spend import MonthlySpend
-from molecule_runtime.kit.status import Status
-from molecule_runtime.kit.transcripts import Transcripts
-from molecule_runtime.kit.watchdog import LoopWatchdog, watch_health
+from molecule_runtime.kit.files.attachments import attachments_of
+from molecule_runtime.kit.files.outbound_files import collect_outbound_files
+from molecule_runtime.kit.setup.adapter import AdapterConfig
+from molecule_runtime.kit.setup.engine import start_executor
+from molecule_runtime.kit.state import snapshot
+from molecule_runtime.kit.state.delegation_results import UnreadResults
+from molecule_runtime.kit.state.known_secrets import known_secret_values
+from molecule_runtime.kit.state.metrics import Metrics
+from molecule_runtime.kit.state.spend import MonthlySpend
+from molecule_runtime.kit.state.status import Status
+from molecule_runtime.kit.state.transcripts import Transcripts
+from molecule_runtime.kit.state.watchdog import LoopWatchdog, watch_health
+from molecule_runtime.kit.turns import turn_context
+from molecule_runtime.kit.turns.executor import TurnExecutor
+from molecule_runtime.kit.turns.history import Histories
+from molecule_runtime.kit.turns.messages import declares
+from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.links.a2a_server import AgentServer
 from molecule_runtime.links.agent_card import agent_card
 from molecule_runtime.links.callers import CallerVerifier, PlatformKeys, read_policy
@@ -38,7 +39,7 @@ from molecule_runtime.links.registration import new_dispatch_secret
 from molecule_runtime.links.task_store import TaskStore
 from molecule_runtime.main import snapshots
 from molecule_runtime.main.boot import Prepared, report_failure
-from molecule_runtime.main.membership import Membership, Place
+from molecule_runtime.main.platform_membership import Membership, Place
 from molecule_runtime.main.reload import Reload, adapter_config
 from molecule_runtime.settings.environment import Environment
 from molecule_wire import JSONObject, redaction
@@ -121,8 +122,8 @@ class WorkspaceProcess:
     # Start
 
     async def _start(self) -> None:
-        current.set_platform(self._client)
-        current.set_permissions(permissions_of(self._config))
+        turn_context.set_platform(self._client)
+        turn_context.set_permissions(permissions_of(self._config))
         restored = snapshots.restore(self._environment, self._adapter, self._histories)
         self._applied = adapter_config(self._environment, self._config)
         self._applied.heartbeat, self._applied.platform = self._heartbeat, self._client

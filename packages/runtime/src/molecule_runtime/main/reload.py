@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from molecule_runtime.domain.config import WorkspaceConfig
 from molecule_runtime.domain.config_values import ConfigError
 from molecule_runtime.domain.permissions import permissions_of
-from molecule_runtime.kit import current
-from molecule_runtime.kit.adapter import AdapterConfig, BaseAdapter
+from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter
+from molecule_runtime.kit.turns import turn_context
 from molecule_runtime.settings.config import load_config
 from molecule_runtime.settings.config_files import ConfigFiles
 from molecule_runtime.settings.environment import Environment
@@ -110,7 +110,7 @@ class Reload:
             except (ConfigError, FileNotFoundError) as problem:
                 return log.warning("the changed configuration is not used: %s", problem)
             self.restart_required = any(getattr(config, key) != getattr(self._first, key) for key in AT_START)
-            current.set_permissions(permissions_of(config))
+            turn_context.set_permissions(permissions_of(config))
             told = adapter_config(self._environment, config)
             for name in ("model", "tools", "prompt_files", "workspace_config"):
                 setattr(self._applied, name, getattr(told, name))

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from molecule_runtime.kit import snapshot
-from molecule_runtime.kit.adapter import BaseAdapter
-from molecule_runtime.kit.history import Histories
+from molecule_runtime.kit.setup.adapter import BaseAdapter
+from molecule_runtime.kit.state import snapshot
+from molecule_runtime.kit.turns.history import Histories
 from molecule_runtime.links.heartbeat import HeartbeatLoop
 from molecule_runtime.settings.environment import Environment
 from molecule_wire import JSONObject

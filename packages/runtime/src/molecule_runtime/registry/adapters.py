@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from molecule_runtime.kit.adapter import BaseAdapter
+from molecule_runtime.kit.setup.adapter import BaseAdapter
 from molecule_wire.registry import RUNTIMES, RUNTIMES_GROUP, hyphenated, underscored
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from molecule_runtime.domain.config import WorkspaceConfig
-from molecule_runtime.kit.files import write_private
+from molecule_runtime.kit.files.atomic_files import write_private
 from molecule_runtime.settings.config import load_config
 
 BEGIN = "<!-- molecule:begin -->"

@@ -20,11 +20,11 @@ from unittest import SkipTest
 
 from molecule_runtime.domain.snapshots import plain
 from molecule_runtime.domain.turns import NO_RESPONSE
-from molecule_runtime.kit.adapter import AdapterConfig, BaseAdapter
+from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter
 from molecule_runtime.testing import declarations, side_effects
 from molecule_runtime.testing.event_loop import run_in_loop
 from molecule_runtime.testing.memory_workspace import MemoryWorkspace, step
-from molecule_runtime.testing.outputs import KeptOutput, request
+from molecule_runtime.testing.recording_output import KeptOutput, request
 
 CASES = ("memory", "restore", "stream", "long", "error")
 """What an engine may be unable to do; `AdapterContract.unsupported` says so, with the reason."""

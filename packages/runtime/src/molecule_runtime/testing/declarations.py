@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from molecule_runtime.domain.capabilities import RuntimeCapabilities
-from molecule_runtime.kit.adapter import BaseAdapter
+from molecule_runtime.kit.setup.adapter import BaseAdapter
 from molecule_runtime.testing.memory_workspace import step
 
 PROOFS = {

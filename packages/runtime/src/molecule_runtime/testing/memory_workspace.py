@@ -11,16 +11,17 @@ from typing import Any, cast
 from molecule_runtime.domain.config import WorkspaceConfig
 from molecule_runtime.domain.permissions import permissions_of
 from molecule_runtime.domain.turns import TurnResult
-from molecule_runtime.kit import current, snapshot, wedge
-from molecule_runtime.kit.adapter import AdapterConfig, BaseAdapter
-from molecule_runtime.kit.engine import make_executor
-from molecule_runtime.kit.executor import Turn, TurnExecutor
-from molecule_runtime.kit.history import Histories
-from molecule_runtime.kit.messages import NoHeartbeat
-from molecule_runtime.kit.runner import TurnRunner, TurnServices
-from molecule_runtime.kit.transcripts import Transcripts
+from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter
+from molecule_runtime.kit.setup.engine import make_executor
+from molecule_runtime.kit.state import engine_health, snapshot
+from molecule_runtime.kit.state.transcripts import Transcripts
+from molecule_runtime.kit.turns import turn_context
+from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
+from molecule_runtime.kit.turns.history import Histories
+from molecule_runtime.kit.turns.messages import NoHeartbeat
+from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.testing.memory_platform import MemoryPlatform
-from molecule_runtime.testing.outputs import KeptOutput, request
+from molecule_runtime.testing.recording_output import KeptOutput, request
 from molecule_wire import JSONObject, redaction
 
 STEP_SECONDS = 60.0
@@ -70,9 +71,9 @@ class MemoryWorkspace:
 
     async def start(self) -> None:
         """Restore what the last stop left, set the adapter up and make its executor."""
-        current.set_platform(self.platform)
-        current.set_permissions(permissions_of(self.workspace_config))
-        wedge.clear_wedge()
+        turn_context.set_platform(self.platform)
+        turn_context.set_permissions(permissions_of(self.workspace_config))
+        engine_health.clear_wedge()
         self._restore()
         await _bounded("setup", self.adapter.setup(self.config))
         self.executor = await _bounded("create_executor", make_executor(self.adapter, self.config))
@@ -117,8 +118,8 @@ class MemoryWorkspace:
 
     async def close(self) -> None:
         """Let go of everything without a snapshot, as a process that cannot start does."""
-        current.set_platform(None)
-        wedge.clear_wedge()
+        turn_context.set_platform(None)
+        engine_health.clear_wedge()
         if hasattr(self, "executor"):
             await _bounded("stop", self.executor.stop())
         await _bounded("close", self.adapter.close())

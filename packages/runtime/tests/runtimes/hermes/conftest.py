@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from molecule_runtime.kit import known_secrets, wedge
+from molecule_runtime.kit.state import engine_health, known_secrets
 from packages.runtime.tests.runtimes.hermes.gateways import ChatGateway, PluginGateway, served
 
 VARIABLES = (
@@ -29,10 +29,10 @@ def clean_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing of the environment, or of the test before, is seen."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    wedge.reset_for_test()
+    engine_health.reset_for_test()
     known_secrets.reset_for_test()
     yield
-    wedge.reset_for_test()
+    engine_health.reset_for_test()
 
 
 class Current:

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from molecule_a2a import HttpServer, bind
-from molecule_runtime.kit.adapter import AdapterConfig
+from molecule_runtime.kit.setup.adapter import AdapterConfig
 from molecule_runtime.runtimes.hermes.executor import SECRET_HEADER, HermesAgentProxyExecutor
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from molecule_runtime.kit.adapter import AdapterConfig
+from molecule_runtime.kit.setup.adapter import AdapterConfig
 from molecule_runtime.links import heartbeat as heartbeats
 from molecule_runtime.runtimes.hermes import Adapter, HermesAdapter, adapter
 from molecule_runtime.runtimes.hermes.adapter import HermesAgentAdapter

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from molecule_runtime.domain.turns import TurnOutcome
-from molecule_runtime.kit.runner import TurnRunner, TurnServices
+from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.runtimes.hermes.approvals import DENIED, held_back
-from molecule_runtime.testing.outputs import KeptOutput, request
+from molecule_runtime.testing.recording_output import KeptOutput, request
 from packages.runtime.tests.runtimes.hermes.gateways import (
     ChatGateway,
     PluginGateway,

@@ -271,7 +271,7 @@ async def test_images_are_sent_and_other_files_are_named(
         {"raw": "iVBORw0KGgo=", "filename": "a.png", "mediaType": "image/png"},
         {"raw": "aGVsbG8=", "filename": "b.txt", "mediaType": "text/plain"},
     ]
-    monkeypatch.setattr("molecule_runtime.kit.attachments.work_dir", lambda: tmp_path)
+    monkeypatch.setattr("molecule_runtime.kit.files.attachments.work_dir", lambda: tmp_path)
     await asked(make_executor(), request)
     text, image = chat_gateway.calls[0].body["messages"][0]["content"]
     assert text["text"].startswith("look")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from molecule_runtime.kit import known_secrets, wedge
+from molecule_runtime.kit.state import engine_health, known_secrets
 from molecule_runtime.runtimes.hermes import gateway as gateway_module
-from molecule_runtime.runtimes.hermes import leftovers
+from molecule_runtime.runtimes.hermes import orphan_processes
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.gateway import WEDGE_REASON, Gateway, child_environment
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
@@ -25,7 +25,7 @@ from molecule_runtime.runtimes.hermes.installation import find_hermes
 @pytest.fixture(autouse=True)
 def _clean_process() -> Iterator[None]:
     yield
-    wedge.reset_for_test()
+    engine_health.reset_for_test()
     known_secrets.reset_for_test()
 
 
@@ -130,8 +130,8 @@ async def test_a_program_that_keeps_ending_is_started_again_and_then_wedged(
     gateway = _gateway({**env, "HERMES_BIN": _program(tmp_path, key)})
     await gateway.start()
     try:
-        await _until(wedge.is_wedged)
-        assert wedge.wedge_reason() == WEDGE_REASON
+        await _until(engine_health.is_wedged)
+        assert engine_health.wedge_reason() == WEDGE_REASON
         with pytest.raises(HermesError, match=r"crashed 5 times in 5 minutes: read .*gateway\.log\.$"):
             await gateway.wait_ready(60)
     finally:
@@ -178,8 +178,8 @@ async def test_a_stop_ends_the_whole_group_whatever_the_code(
     assert gateway.pid is None
     await _until(lambda: not _runs(child))
     assert "starts again" not in caplog.text
-    assert not wedge.is_wedged()
-    assert not (Path(env["HERMES_HOME"]) / leftovers.NOTE).exists()
+    assert not engine_health.is_wedged()
+    assert not (Path(env["HERMES_HOME"]) / orphan_processes.NOTE).exists()
 
 
 SUPERVISOR = """
@@ -214,16 +214,16 @@ async def test_a_gateway_of_a_runtime_that_was_killed_is_ended_first(
     home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     left = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
-    leftovers.note(home, left.pid)
-    await asyncio.to_thread(leftovers.end, home, 5.0)
+    orphan_processes.note(home, left.pid)
+    await asyncio.to_thread(orphan_processes.end, home, 5.0)
     assert left.returncode is None, "its supervisor, this process, still runs"
-    noted = json.loads((home / leftovers.NOTE).read_text())
+    noted = json.loads((home / orphan_processes.NOTE).read_text())
     noted["supervisor"][1] = "0"
-    (home / leftovers.NOTE).write_text(json.dumps(noted))
-    await asyncio.to_thread(leftovers.end, home, 5.0)
+    (home / orphan_processes.NOTE).write_text(json.dumps(noted))
+    await asyncio.to_thread(orphan_processes.end, home, 5.0)
     assert await left.wait() != 0
     assert "is left from an earlier run" in caplog.text
-    assert not (home / leftovers.NOTE).exists()
+    assert not (home / orphan_processes.NOTE).exists()
 
 
 def test_the_gateway_inherits_no_key(tmp_path: Path) -> None:

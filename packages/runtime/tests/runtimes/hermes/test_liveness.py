@@ -15,7 +15,7 @@ from molecule_runtime.runtimes.hermes import gateway as gateway_module
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.gateway import Gateway
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
-from molecule_runtime.testing.outputs import KeptOutput, request
+from molecule_runtime.testing.recording_output import KeptOutput, request
 from packages.runtime.tests.runtimes.hermes.gateways import free_port, make_executor, started
 
 ACCEPTED = b'HTTP/1.1 202 Accepted\r\nContent-Length: 11\r\nConnection: close\r\n\r\n{"ok":true}'

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from molecule_runtime.kit import wedge
+from molecule_runtime.kit.state import engine_health
 from molecule_runtime.runtimes.hermes import executor
 from molecule_runtime.runtimes.hermes.executor import SECRET_HEADER, HermesAgentProxyExecutor
-from molecule_runtime.testing.outputs import KeptOutput, request
+from molecule_runtime.testing.recording_output import KeptOutput, request
 from packages.runtime.tests.runtimes.hermes.gateways import (
     PluginGateway,
     Queue,
@@ -239,12 +239,12 @@ async def test_three_failures_in_a_row_wedge_and_a_success_clears(
     plugin_gateway.statuses = [(500, {})] * 3
     async with started() as made:
         for _ in range(3):
-            assert not wedge.is_wedged()
+            assert not engine_health.is_wedged()
             await asking(made)[1]
-        assert wedge.wedge_reason() == "hermes plugin unreachable"
+        assert engine_health.wedge_reason() == "hermes plugin unreachable"
         plugin_gateway.auto = "back"
         await asking(made)[1]
-        assert not wedge.is_wedged()
+        assert not engine_health.is_wedged()
 
 
 async def test_a_gateway_that_takes_messages_and_answers_none_is_bounded(
@@ -257,10 +257,10 @@ async def test_a_gateway_that_takes_messages_and_answers_none_is_bounded(
             await asyncio.wait_for(turn, 5)
             assert queue.text.startswith("[hermes plugin reply timeout after 0s]")
             assert len(plugin_gateway.posts) >= number, "each timeout frees the one slot for the next turn"
-        assert wedge.wedge_reason() == "hermes plugin unreachable"
+        assert engine_health.wedge_reason() == "hermes plugin unreachable"
         plugin_gateway.auto = "back"
         await asking(made)[1]
-        assert not wedge.is_wedged()
+        assert not engine_health.is_wedged()
 
 
 async def test_a_blank_prompt_posts_nothing(plugin_gateway: PluginGateway) -> None:

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from molecule_runtime.domain.permissions import RolePermissions
-from molecule_runtime.kit.platform_tools import platform_tools
-from molecule_runtime.kit.tools import ToolSet
+from molecule_runtime.kit.tools.platform_tools import platform_tools
+from molecule_runtime.kit.tools.tool_set import ToolSet
 from molecule_runtime.runtimes.hermes.tools_endpoint import OFFERED, ToolsEndpoint
 from molecule_runtime.testing.memory_platform import MemoryPlatform
 

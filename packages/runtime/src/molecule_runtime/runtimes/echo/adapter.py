@@ -1,6 +1,6 @@
 """The adapter of `echo`."""
 
-from molecule_runtime.kit.adapter import AdapterConfig, BaseAdapter
+from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter
 from molecule_runtime.runtimes.echo.executor import EchoExecutor
 
 

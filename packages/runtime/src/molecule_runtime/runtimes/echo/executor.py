@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from molecule_runtime.domain.turns import TurnError, TurnResult
-from molecule_runtime.kit.executor import Turn, TurnExecutor
+from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
 
 MOST_SECONDS, MOST_PIECES = 86_400.0, 10_000
 

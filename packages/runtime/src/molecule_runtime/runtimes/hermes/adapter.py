@@ -7,10 +7,10 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from molecule_runtime.kit.adapter import AdapterConfig, BaseAdapter, RuntimeCapabilities
-from molecule_runtime.kit.setup import built_in_tools
-from molecule_runtime.kit.tools import ToolSet
-from molecule_runtime.runtimes.hermes import probes, proof_file
+from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter, RuntimeCapabilities
+from molecule_runtime.kit.setup.common_setup import built_in_tools
+from molecule_runtime.kit.tools.tool_set import ToolSet
+from molecule_runtime.runtimes.hermes import health_checks, selftest_file
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.gateway import Gateway
@@ -99,8 +99,8 @@ class HermesAgentAdapter(BaseAdapter):
             await self._start_gateway(config)
         elif (url := os.environ.get(URL_VARIABLE, "")) and (token := os.environ.get(TOKEN_VARIABLE, "")):
             await self._offer_tools(config, token, url)
-        if self._uses_plugin() and (reason := await proof_file.unproven_reason(os.environ)):
-            log.warning("hermes' plugin path is not proven here: %s; run `%s`", reason, proof_file.COMMAND)
+        if self._uses_plugin() and (reason := await selftest_file.unproven_reason(os.environ)):
+            log.warning("hermes' plugin path is not proven here: %s; run `%s`", reason, selftest_file.COMMAND)
         await self._wait(_budget())
 
     async def create_executor(self, config: AdapterConfig) -> HermesAgentProxyExecutor:
@@ -124,7 +124,7 @@ class HermesAgentAdapter(BaseAdapter):
         if executor is None or not executor._session_id:
             return told
         session = executor._session_id
-        found = await probes.session_messages(
+        found = await health_checks.session_messages(
             executor._base, executor._build_chat_completions_headers(), session
         )
         if found is None:
@@ -141,7 +141,7 @@ class HermesAgentAdapter(BaseAdapter):
 
     async def health(self) -> dict[str, Any]:
         """Whether the gateway, or its plugin, answers now."""
-        problem = await probes.problem_at(self._health_url())
+        problem = await health_checks.problem_at(self._health_url())
         reason = f"hermes-agent surface not reachable at {self._health_url()}: {problem}"
         return {"ok": True} if not problem else {"ok": False, "reason": reason}
 
@@ -163,7 +163,9 @@ class HermesAgentAdapter(BaseAdapter):
 
     async def _needs_gateway(self) -> bool:
         """Whether a gateway has to be started: nobody named one, none answers, and hermes is installed."""
-        if os.environ.get("HERMES_API_BASE", "").strip() or not await probes.problem_at(_gateway_url()):
+        if os.environ.get("HERMES_API_BASE", "").strip() or not await health_checks.problem_at(
+            _gateway_url()
+        ):
             return False
         try:
             find_hermes()
@@ -172,7 +174,7 @@ class HermesAgentAdapter(BaseAdapter):
         return True
 
     async def _start_gateway(self, config: AdapterConfig) -> None:
-        settings = GatewaySettings.read(await proof_file.with_proven_default(os.environ), config.model)
+        settings = GatewaySettings.read(await selftest_file.with_proven_default(os.environ), config.model)
         if settings.bridge_tools:
             token = new_token()
             settings = replace(settings, tools=ToolsAddress(await self._offer_tools(config, token), token))
@@ -191,13 +193,13 @@ class HermesAgentAdapter(BaseAdapter):
         url, until, attempts = self._health_url(), time.monotonic() + budget, 0
         while True:
             attempts += 1
-            problem = await probes.problem_at(url, max(until - time.monotonic(), 0.1))
+            problem = await health_checks.problem_at(url, max(until - time.monotonic(), 0.1))
             if not problem:
                 return
             if time.monotonic() + PROBE_INTERVAL_SECONDS > until:
                 break
             await asyncio.sleep(PROBE_INTERVAL_SECONDS)
-        is_plugin_missing = self._uses_plugin() and not await probes.problem_at(_gateway_url())
+        is_plugin_missing = self._uses_plugin() and not await health_checks.problem_at(_gateway_url())
         if is_plugin_missing and bool_env("MOLECULE_A2A_PLATFORM_FALLBACK", False):
             log.warning("plugin molecule-a2a not loaded: the workspace works over the chat API instead")
             self._is_on_chat_instead = True
@@ -211,11 +213,11 @@ class HermesAgentAdapter(BaseAdapter):
         return bool_env("MOLECULE_A2A_PLATFORM_ENABLED", False) and not self._is_on_chat_instead
 
     def _health_url(self) -> str:
-        return probes.plugin_health_url() if self._uses_plugin() else _gateway_url()
+        return health_checks.plugin_health_url() if self._uses_plugin() else _gateway_url()
 
 
 def _gateway_url() -> str:
-    return probes.gateway_health_url()
+    return health_checks.gateway_health_url()
 
 
 def _budget() -> float:

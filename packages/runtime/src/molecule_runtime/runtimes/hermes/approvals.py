@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from molecule_runtime.kit.executor import Turn
-from molecule_runtime.kit.runner import TurnRunner
+from molecule_runtime.kit.turns.executor import Turn
+from molecule_runtime.kit.turns.runner import TurnRunner
 from molecule_runtime.runtimes.hermes import chat
 from molecule_runtime.runtimes.hermes.client import as_object
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from molecule_runtime.kit.sink import Sink
+from molecule_runtime.kit.turns.sink import Sink
 from molecule_runtime.runtimes.hermes import client, failures
 from molecule_runtime.runtimes.hermes.client import HermesUnreachable, OpenReply, as_object
 from molecule_runtime.runtimes.hermes.sessions import SESSION_HEADER, is_session_id

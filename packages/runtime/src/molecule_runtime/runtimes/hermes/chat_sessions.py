@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from molecule_runtime.kit.executor import Turn
+from molecule_runtime.kit.turns.executor import Turn
 from molecule_runtime.runtimes.hermes import chat, sessions
-from molecule_runtime.runtimes.hermes.bare import Origin
+from molecule_runtime.runtimes.hermes.a2a_sdk_bridge import Origin
 
 MAX_SESSIONS = 1000
 STATE_NAME = "session_id"

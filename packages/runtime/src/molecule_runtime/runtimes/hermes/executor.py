@@ -14,14 +14,14 @@ from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from molecule_runtime.domain.turns import TurnOutcome, TurnResult
-from molecule_runtime.kit.attachments import build_user_content_with_files, manifest
-from molecule_runtime.kit.executor import Turn, TurnExecutor
-from molecule_runtime.kit.message_text import member
-from molecule_runtime.kit.message_text import text_of_message as extract_message_text
-from molecule_runtime.kit.queue import TurnQueue
-from molecule_runtime.kit.runner import TurnRunner, TurnServices
+from molecule_runtime.kit.files.attachments import build_user_content_with_files, manifest
+from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
+from molecule_runtime.kit.turns.message_text import member
+from molecule_runtime.kit.turns.message_text import text_of_message as extract_message_text
+from molecule_runtime.kit.turns.queue import TurnQueue
+from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.runtimes.hermes import approvals, chat, failures, reply_server, sessions, settings
-from molecule_runtime.runtimes.hermes.bare import (
+from molecule_runtime.runtimes.hermes.a2a_sdk_bridge import (
     Origin,
     bare_files,
     bare_origin,
@@ -260,7 +260,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
         prompt = extract_message_text(member(context, "message"))
         origin = await origin_of_context(context)
         if not prompt and not origin.attachments:
-            from molecule_runtime.kit.a2a_sdk import QueueOutput
+            from molecule_runtime.kit.turns.a2a_sdk import QueueOutput
 
             output = QueueOutput(request_of(origin, prompt), event_queue)
             return await output.end(TurnOutcome("completed", _EMPTY_PROMPT))
@@ -290,7 +290,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
             self._runner.cancel(task_id)
 
     async def _run_bare(self, origin: Origin, event_queue: Any, prompt: str) -> None:
-        from molecule_runtime.kit.a2a_sdk import QueueOutput
+        from molecule_runtime.kit.turns.a2a_sdk import QueueOutput
 
         request = request_of(origin, prompt)
         output = QueueOutput(request, event_queue)

@@ -6,7 +6,7 @@ A text of the gateway is shown only scrubbed and cut; a traceback, a header or a
 import os
 
 from molecule_runtime.domain.turns import TurnError
-from molecule_runtime.kit.known_secrets import known_secret_values
+from molecule_runtime.kit.state.known_secrets import known_secret_values
 from molecule_runtime.runtimes.hermes import settings
 from molecule_wire import redaction
 

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
-from molecule_runtime.kit import processes, wedge
-from molecule_runtime.kit.known_secrets import add_known_secret, is_secret_name, known_secret_values
-from molecule_runtime.runtimes.hermes import leftovers
+from molecule_runtime.kit.state import engine_health
+from molecule_runtime.kit.state.known_secrets import add_known_secret, is_secret_name, known_secret_values
+from molecule_runtime.kit.turns import processes
+from molecule_runtime.runtimes.hermes import orphan_processes
 from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
-from molecule_runtime.runtimes.hermes.home import PLUGIN_NAME, plugin_problem, prepare_home
+from molecule_runtime.runtimes.hermes.home_directory import PLUGIN_NAME, plugin_problem, prepare_home
 from molecule_runtime.runtimes.hermes.installation import check_http_library, find_hermes, interpreter_of
 from molecule_runtime.runtimes.hermes.yaml_config import read_config
 from molecule_wire import redaction
@@ -72,7 +73,7 @@ class Gateway:
             problem = plugin_problem(read_config(self.settings.home / "config.yaml"), name)
             if problem:
                 raise HermesError(problem)
-        await asyncio.to_thread(leftovers.end, self.settings.home, STOP_SECONDS)
+        await asyncio.to_thread(orphan_processes.end, self.settings.home, STOP_SECONDS)
         check_ports(self.settings)
         await check_http_library(executable)
         self._process = await self._spawn(executable)
@@ -82,8 +83,8 @@ class Gateway:
         """Wait until the gateway takes messages; raises `HermesError` when it does not in this time."""
         until = time.monotonic() + timeout
         while not await self.is_ready():
-            if time.monotonic() > until or wedge.wedge_reason() == WEDGE_REASON:
-                why = wedge.wedge_reason() or f"the hermes gateway did not get ready in {timeout:g} s"
+            if time.monotonic() > until or engine_health.wedge_reason() == WEDGE_REASON:
+                why = engine_health.wedge_reason() or f"the hermes gateway did not get ready in {timeout:g} s"
                 raise HermesError(f"{why}: read {self.settings.home / 'logs' / 'gateway.log'}.")
             await asyncio.sleep(PROBE_INTERVAL_SECONDS)
 
@@ -116,16 +117,16 @@ class Gateway:
         _kill_group(process)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), STOP_SECONDS)
-        leftovers.forget(self.settings.home)
+        orphan_processes.forget(self.settings.home)
         log.info("hermes gateway stopped")
 
     async def _spawn(self, executable: Path) -> Process:
         """Start hermes. Keys are in its files, so neither its arguments nor its environment hold any."""
         process = await processes.spawn(
-            *leftovers.ended_with_us(str(executable), "gateway", "run", "--external-supervisor"),
+            *orphan_processes.ended_with_us(str(executable), "gateway", "run", "--external-supervisor"),
             stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env=child_environment(self._env, self.settings.home),
         )  # fmt: skip
-        leftovers.note(self.settings.home, process.pid)
+        orphan_processes.note(self.settings.home, process.pid)
         log.info("hermes gateway started with pid %d", process.pid)
         return process
 
@@ -161,19 +162,19 @@ class Gateway:
 
     async def _watch_recovery(self) -> None:
         """Let turns in again once a gateway that crashed answers, and take back that the engine is wedged."""
-        while not self._recovered.is_set() or wedge.wedge_reason() == WEDGE_REASON:
+        while not self._recovered.is_set() or engine_health.wedge_reason() == WEDGE_REASON:
             await asyncio.sleep(PROBE_INTERVAL_SECONDS)
             if await self.is_ready():
                 self._recovered.set()
-                if wedge.wedge_reason() == WEDGE_REASON:
-                    wedge.clear_wedge()
+                if engine_health.wedge_reason() == WEDGE_REASON:
+                    engine_health.clear_wedge()
 
     def _note_crash(self) -> None:
         now = time.monotonic()
         self._crashes.append(now)
         if len(self._crashes) == MAX_CRASHES and now - self._crashes[0] < CRASH_WINDOW_SECONDS:
             log.error("%s", WEDGE_REASON)
-            wedge.mark_wedged(WEDGE_REASON)
+            engine_health.mark_wedged(WEDGE_REASON)
 
     async def _log_output(self, process: Process) -> None:
         """Log each line without secrets; a line without an end is logged in pieces."""

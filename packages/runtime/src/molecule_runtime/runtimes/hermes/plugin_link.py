@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from molecule_runtime.kit import wedge
+from molecule_runtime.kit.state import engine_health
 from molecule_runtime.runtimes.hermes import client, failures, liveness
 from molecule_runtime.runtimes.hermes.chat import retry_after_seconds
 from molecule_runtime.runtimes.hermes.client import HermesUnreachable, as_object
@@ -168,13 +168,13 @@ class PluginLink:
         self._failures += 1
         if self._failures >= FAILURES_TO_WEDGE:
             self._is_wedged = True
-            wedge.mark_wedged(WEDGE_REASON)
+            engine_health.mark_wedged(WEDGE_REASON)
 
     def _count_success(self) -> None:
         self._failures = 0
         if self._is_wedged:
             self._is_wedged = False
-            wedge.clear_wedge()
+            engine_health.clear_wedge()
 
 
 async def _post(address: PluginAddress, message: dict[str, Any], limits: PluginLimits) -> None:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from molecule_runtime.kit.message_text import member, text_of_parts
+from molecule_runtime.kit.turns.message_text import member, text_of_parts
 
 MAX_HISTORY_ITEMS, MAX_HISTORY_BYTES = 50, 64 * 1024
 MAX_HEADER_CHARACTERS = 256

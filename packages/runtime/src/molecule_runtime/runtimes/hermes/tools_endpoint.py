@@ -12,7 +12,7 @@ from molecule_runtime.runtimes.hermes.reply_server import BodyTooLarge, ReplyReq
 
 if TYPE_CHECKING:
     from molecule_a2a import HttpServer
-    from molecule_runtime.kit.tools import ToolSet
+    from molecule_runtime.kit.tools.tool_set import ToolSet
 
 OFFERED = (
     "delegate_to_workspace",

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import yaml
 
-from molecule_runtime.kit.files import read_limited, write_private
+from molecule_runtime.kit.files.atomic_files import read_limited, write_private
 from molecule_runtime.runtimes.hermes.errors import HermesError
 
 MAX_BYTES = 1024 * 1024

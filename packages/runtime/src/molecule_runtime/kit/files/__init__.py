@@ -1,0 +1,1 @@
+"""Files of a workspace: paths, atomic writes and attachments in both directions."""

@@ -1,0 +1,1 @@
+"""Setup of an engine: adapter, plugins, skills, prompt, and the context that the platform gives."""

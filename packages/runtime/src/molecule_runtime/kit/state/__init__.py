@@ -1,0 +1,1 @@
+"""State of the process and of its conversations: health, metrics, snapshots, transcripts."""

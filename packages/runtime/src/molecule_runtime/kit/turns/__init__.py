@@ -1,0 +1,1 @@
+"""Turns: the queue, the runner, the executor and the sink, with or without the a2a-sdk."""
