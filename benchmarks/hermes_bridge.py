@@ -31,7 +31,7 @@ from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.gateway import Gateway
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
 from molecule_runtime.runtimes.hermes.installation import find_hermes
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 from molecule_runtime.testing.scripted_model import ScriptedModel
 from molecule_wire.engines import DIRECTORY_VARIABLE
 from scripts import repository
@@ -133,7 +133,7 @@ async def _measure(executable: Path) -> dict[str, _Side]:
                     for transport, runner in runners.items():
                         began = time.monotonic()
                         asked = request("say that it is done", f"{transport}-{conversation}", as_task=True)
-                        outcome = await runner.run(asked, KeptOutput())
+                        outcome = await runner.run(asked, RecordingOutput())
                         ended = time.monotonic()
                         assert outcome.text == "It is done.", outcome
                         sent, answered = marks[transport]()

@@ -15,7 +15,7 @@ class Bridge:
 
     transport: str
     executor: HermesAgentProxyExecutor
-    said: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    texts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """The texts of each conversation, oldest first."""
 
     async def outcome(self, conversation: str, text: str) -> Any:
@@ -38,8 +38,8 @@ class Bridge:
     async def take_turn(self, conversation: str, text: str) -> bool:
         """Whether a turn is answered with what was said in its conversation, and with nothing else."""
         answer = await self.ask(conversation, text)
-        self.said.setdefault(conversation, []).append(text)
-        expected = HEAD + "\n".join(self.said[conversation])
+        self.texts.setdefault(conversation, []).append(text)
+        expected = HEAD + "\n".join(self.texts[conversation])
         assert answer == expected, f"{answer!r} instead of {expected!r}"
         return True
 

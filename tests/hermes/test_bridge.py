@@ -10,7 +10,7 @@ import requests
 
 from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.runtimes.hermes.approvals import DENIED
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 from molecule_runtime.testing.scripted_model import (
     ModelReply,
     ModelRequest,
@@ -73,18 +73,18 @@ async def test_an_approval_is_denied_and_recorded(
             return call if request.tools and not request.tool_results else "I was not allowed to."
 
         model.script = script
-        lines, output = list[Any](), KeptOutput()
+        lines, output = list[Any](), RecordingOutput()
         services = TurnServices(
-            record=lambda _, asked, answered, lines=lines: lines.extend([asked, answered])
+            record=lambda _, question, answered, lines=lines: lines.extend([question, answered])
         )
         runner = TurnRunner(bridge.executor, services)
         outcome = await runner.run(request("delete it", f"approval-{bridge.transport}", as_task=True), output)
         # Hermes streams two line ends between a tool and what it says then.
         assert (outcome.state, outcome.text.lstrip()) == ("completed", "I was not allowed to.")
         assert victim.exists()
-        asked = f"hermes asks for an approval: {command}"
-        assert [line["text"] for line in lines] == [asked, DENIED, "delete it", outcome.text]
-        assert ("status", f"{asked} ({DENIED})") in output.events
+        note = f"hermes asks for an approval: {command}"
+        assert [line["text"] for line in lines] == [note, DENIED, "delete it", outcome.text]
+        assert ("status", f"{note} ({DENIED})") in output.events
 
 
 async def _ask_at_once(bridge: Bridge) -> int:
@@ -103,9 +103,9 @@ async def _command_reaches_the_model(bridge: Bridge, model: ScriptedModel, text:
     """Whether a text that hermes would run as a command is given to the model."""
     before = len(model.requests)
     answer = await bridge.ask(f"commands {text}", text)
-    asked = [request.last_user_text for request in model.requests[before:] if request.tools]
-    assert [words.endswith(text) for words in asked] == [True]
-    assert answer == HEAD + asked[0]
+    prompts = [request.last_user_text for request in model.requests[before:] if request.tools]
+    assert [words.endswith(text) for words in prompts] == [True]
+    assert answer == HEAD + prompts[0]
     return True
 
 
@@ -125,15 +125,15 @@ async def _kill_during_turns(
     }
     for transport in turns:
         await asyncio.to_thread(model.wait_for, f"{transport} hang on")
-    before, told = gateway.hermes(), dict[str, tuple[float, str]]()
+    before, outcomes = gateway.hermes(), dict[str, tuple[float, str]]()
     killed = time.monotonic()
     before.kill()
     for transport, turn in turns.items():
         failed = (await asyncio.wait_for(turn, 5)).metadata["molecule"]
         assert (failed["state"], failed["retryable"]) == ("failed", True)
-        told[transport] = time.monotonic() - killed, text_of(turn.result())
-    assert "[hermes-agent unreachable]" in told["chat"][1]
-    assert "[hermes plugin error] the hermes gateway ended before it answered" in told["plugin"][1]
+        outcomes[transport] = time.monotonic() - killed, text_of(turn.result())
+    assert "[hermes-agent unreachable]" in outcomes["chat"][1]
+    assert "[hermes plugin error] the hermes gateway ended before it answered" in outcomes["plugin"][1]
     model.script = recall
     await asyncio.to_thread(before.wait, 10)
     until = time.monotonic() + 60
@@ -141,7 +141,7 @@ async def _kill_during_turns(
         assert time.monotonic() < until, gateway.log
         await asyncio.sleep(0.1)
     assert gateway.hermes().pid != before.pid
-    return told
+    return outcomes
 
 
 def _is_ready(gateway: GatewayProcess) -> bool:

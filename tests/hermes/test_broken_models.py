@@ -24,13 +24,13 @@ async def test_a_model_that_fails_ends_the_turn_and_the_next_one_is_answered(
     for bridge in bridges:
         conversation = f"{bridge.transport} {name}"
         model.script = by_text({"broken": BROKEN[name]})
-        told = await bridge.outcome(conversation, "broken")
-        print(f"\n{bridge.transport}, {name}: {text_of(told)}")
+        outcome = await bridge.outcome(conversation, "broken")
+        print(f"\n{bridge.transport}, {name}: {text_of(outcome)}")
         if bridge.transport == "chat":
-            assert text_of(told).startswith("[hermes-agent error 502] ")
-            assert told.metadata["molecule"]["state"] == "failed"
+            assert text_of(outcome).startswith("[hermes-agent error 502] ")
+            assert outcome.metadata["molecule"]["state"] == "failed"
         else:
-            assert text_of(told), "hermes says it in its own words"
+            assert text_of(outcome), "hermes says it in its own words"
         model.script = recall
         assert (await bridge.ask(conversation, "well again")).endswith("\nwell again")
 
@@ -43,13 +43,13 @@ async def test_a_model_that_says_nothing_is_given_up_and_the_next_turn_is_answer
         with monkeypatch.context() as shortly:
             shortly.setattr(executor, "_REQUEST_TIMEOUT", 3.0)
             shortly.setattr(executor, "_PLUGIN_REPLY_TIMEOUT", 3.0)
-            told = await bridge.outcome("silence", "say nothing")
-        assert told.metadata["molecule"]["code"] == "turn-timeout"
+            outcome = await bridge.outcome("silence", "say nothing")
+        assert outcome.metadata["molecule"]["code"] == "turn-timeout"
         sentences = {
             "chat": "[hermes-agent unreachable] TimeoutError 127.0.0.1:",
             "plugin": "[hermes plugin reply timeout after 3s]",
         }
-        assert text_of(told).startswith(sentences[bridge.transport])
+        assert text_of(outcome).startswith(sentences[bridge.transport])
         model.script = recall
         answer = await bridge.ask("silence", "now then")
         assert answer.startswith(HEAD)

@@ -261,8 +261,8 @@ def test_keys_are_in_no_argument_environment_or_log(gateway: GatewayProcess, mod
     assert len(seen) > 1
     assert gateway.hermes().pid in seen
     assert not [value for value in CANARIES.values() for arguments in seen.values() if value in arguments]
-    given = gateway.hermes().environ()
-    assert not [value for value in CANARIES.values() if value in given.values()]
+    environment = gateway.hermes().environ()
+    assert not [value for value in CANARIES.values() if value in environment.values()]
     logs = [gateway.log_path, *(path for path in (gateway.home / "logs").rglob("*") if path.is_file())]
     assert len(logs) > 2
     for path in logs:

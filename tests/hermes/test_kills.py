@@ -115,12 +115,12 @@ def test_a_delegated_task_is_answered_once_although_gateway_and_runtime_are_kill
                 ]
                 for kind in ENDS
             }
-            told = {kind: ids.count(message["id"]) for kind, ids in ends.items()}
-            assert told == {"MESSAGE_ANSWERED": 1, **dict.fromkeys(ENDS[1:], 0)}
+            counts = {kind: ids.count(message["id"]) for kind, ids in ends.items()}
+            assert counts == {"MESSAGE_ANSWERED": 1, **dict.fromkeys(ENDS[1:], 0)}
             for peer in (apples, pears):
                 received = peer.call("GET", f"/workspaces/{peer.id}/messages")["messages"]
                 assert len(received) == 1, "a repeated turn makes the same delegation, not another one"
-            print(f"\n{transport}: {told['MESSAGE_ANSWERED']} answer after {message['attempts']} attempts")
+            print(f"\n{transport}: {counts['MESSAGE_ANSWERED']} answer after {message['attempts']} attempts")
 
 
 @contextmanager

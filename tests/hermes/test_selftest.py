@@ -19,7 +19,7 @@ import yaml
 
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
 from molecule_runtime.runtimes.hermes.home_directory import PLUGIN_NAME, prepare_home
-from molecule_runtime.runtimes.hermes.selftest_file import PLACE
+from molecule_runtime.runtimes.hermes.selftest_file import RECORD_PATH
 from molecule_runtime.testing.scripted_model import ScriptedModel
 from molecule_wire import engines
 from scripts import repository
@@ -125,7 +125,7 @@ def prover(tmp_path: Path, clean_engines: Path) -> Iterator[Prover]:
 def proof_path(engines_dir: Path) -> Path:
     found = engines.installed("hermes", {engines.DIRECTORY_VARIABLE: str(engines_dir)})
     assert found is not None
-    return found.executable.parent.parent / PLACE
+    return found.executable.parent.parent / RECORD_PATH
 
 
 def test_it_passes_in_a_clean_installation_where_the_plugin_is_the_default_then(
@@ -163,9 +163,9 @@ def test_it_passes_with_the_home_of_a_user_and_leaves_it_as_it_was(prover: Prove
     (prover.home / "sessions/kept.json").write_text("{}")
     before = {path: path.read_bytes() for path in prover.home.rglob("*") if path.is_file()}
     code, printed = prover.run("--json")
-    told = json.loads(printed)
-    assert (code, told["ok"], told["message"]) == (0, True, PROVEN), printed
-    assert [(check["number"], check["passed"]) for check in told["checks"]] == [
+    report = json.loads(printed)
+    assert (code, report["ok"], report["message"]) == (0, True, PROVEN), printed
+    assert [(check["number"], check["passed"]) for check in report["checks"]] == [
         (n, True) for n in range(1, 7)
     ]
     assert {path: path.read_bytes() for path in before} == before

@@ -57,9 +57,9 @@ def test_a_conversation_goes_on_after_a_restart_of_runtime_and_gateway(
         assert "first words" not in other
         assert workspace.end() == 0
         start(workspace)
-        said = text_of(workspace.send("second words", contextId="c"))
-        assert "first words" in said
-        assert "second words" in said
+        text = text_of(workspace.send("second words", contextId="c"))
+        assert "first words" in text
+        assert "second words" in text
         assert workspace.end() == 0
         _check_no_secret(workspace.folder, tmp_path / "home")
     finally:

@@ -29,9 +29,9 @@ def test_a_reading_without_problems_passes() -> None:
 
 
 def test_a_value_is_shown_short_and_one_of_the_environment_not_at_all() -> None:
-    assert ConfigValue("x" * 100).shown() == f"'{'x' * 39}…"
-    assert ConfigValue("secret", from_environment=True).shown() == "string"
-    assert ConfigValue([]).shown() == "list"
+    assert ConfigValue("x" * 100).display_text() == f"'{'x' * 39}…"
+    assert ConfigValue("secret", from_environment=True).display_text() == "string"
+    assert ConfigValue([]).display_text() == "list"
 
 
 def test_bounds_are_told_from_the_side_that_was_passed() -> None:

@@ -1,7 +1,7 @@
 """What a heartbeat says, without a platform."""
 
 from molecule_runtime.domain import heartbeats
-from molecule_runtime.domain.heartbeats import Counts, HeartbeatReport, RequestCounters
+from molecule_runtime.domain.heartbeats import HeartbeatReport, RequestCounters, RequestCounts
 
 
 def test_what_is_counted_while_a_beat_is_on_its_way_stays() -> None:
@@ -11,9 +11,9 @@ def test_what_is_counted_while_a_beat_is_on_its_way_stays() -> None:
     reported = counters.counts
     counters.record_error("second")
     counters.settle(reported)
-    assert counters.counts == Counts(1, 1, "second")
+    assert counters.counts == RequestCounts(1, 1, "second")
     counters.settle(counters.counts)
-    assert counters.counts == Counts()
+    assert counters.counts == RequestCounts()
     assert counters.counts.error_rate == 0.0
 
 
@@ -23,7 +23,7 @@ def test_an_error_that_was_reported_is_no_sample_any_more() -> None:
     reported = counters.counts
     counters.record_success()
     counters.settle(reported)
-    assert counters.counts == Counts(1, 0, "")
+    assert counters.counts == RequestCounts(1, 0, "")
 
 
 def test_what_is_not_known_is_not_said() -> None:

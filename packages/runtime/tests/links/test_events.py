@@ -21,12 +21,12 @@ class Feed:
 
     def __init__(self, *connections: list[Any]) -> None:
         self.connections = list(connections)
-        self.asked: list[dict[str, list[str]]] = []
+        self.queries: list[dict[str, list[str]]] = []
         self.tokens: list[str] = []
 
     async def answer(self, connection: ServerConnection) -> None:
         assert connection.request is not None
-        self.asked.append(parse_qs(urlsplit(connection.request.path).query))
+        self.queries.append(parse_qs(urlsplit(connection.request.path).query))
         self.tokens.append(connection.request.headers["Authorization"])
         for frame in self.connections.pop(0):
             await connection.send(frame if isinstance(frame, str) else json.dumps(frame))
@@ -35,11 +35,11 @@ class Feed:
 
 
 @asynccontextmanager
-async def listening(feed: Feed, heard: "asyncio.Queue[str]") -> AsyncGenerator[None]:
+async def listening(feed: Feed, events: "asyncio.Queue[str]") -> AsyncGenerator[None]:
     def handle(name: str, event: JSONObject) -> None:
         if name == "BROKEN":
             raise RuntimeError("a handler's mistake")
-        heard.put_nowait(f"{name} {event.get('workspace_id')}")
+        events.put_nowait(f"{name} {event.get('workspace_id')}")
 
     async with serve(feed.answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
@@ -61,19 +61,19 @@ async def test_events_are_heard_and_a_lost_connection_goes_on_after_the_last(
 ) -> None:
     monkeypatch.setattr("molecule_runtime.links.events.FIRST_PAUSE_SECONDS", 0.01)
     first = [{"id": "7", "event": "A", "workspace_id": "w"}]
-    feed, heard = Feed(first, [{"id": "8", "event": "B", "workspace_id": "x"}]), asyncio.Queue[str]()
-    async with listening(feed, heard):
-        told = [await asyncio.wait_for(heard.get(), 5) for _ in range(2)]
-    assert told == ["A w", "B x"]
-    assert feed.asked == [{"types": ["A,B"]}, {"types": ["A,B"], "since": ["7"]}]
+    feed, events = Feed(first, [{"id": "8", "event": "B", "workspace_id": "x"}]), asyncio.Queue[str]()
+    async with listening(feed, events):
+        names = [await asyncio.wait_for(events.get(), 5) for _ in range(2)]
+    assert names == ["A w", "B x"]
+    assert feed.queries == [{"types": ["A,B"]}, {"types": ["A,B"], "since": ["7"]}]
     assert feed.tokens == ["Bearer t-1"] * 2
 
 
 async def test_a_frame_that_is_no_event_and_a_handler_that_fails_cost_no_later_event() -> None:
     frames = ["not json", "[]", {"event": 1}, {"id": "1", "event": "BROKEN"}, {"id": "2", "event": "A"}]
-    feed, heard = Feed(frames), asyncio.Queue[str]()
-    async with listening(feed, heard):
-        assert await asyncio.wait_for(heard.get(), 5) == "A None"
+    feed, events = Feed(frames), asyncio.Queue[str]()
+    async with listening(feed, events):
+        assert await asyncio.wait_for(events.get(), 5) == "A None"
 
 
 async def test_a_connection_that_breaks_after_it_was_good_is_made_again_soon() -> None:

@@ -150,15 +150,15 @@ async def test_without_an_adapter_the_beat_has_no_block(
 def test_the_payload_of_the_installed_adapter(
     monkeypatch: pytest.MonkeyPatch, override: object, extra: dict[str, int]
 ) -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     def get_adapter(runtime: str) -> Any:
-        asked.append(runtime)
+        calls.append(runtime)
         return lambda: Adapter(override)
 
     install(monkeypatch, get_adapter)
     assert heartbeat._runtime_metadata_payload() == {"runtime_metadata": {"capabilities": NOTHING, **extra}}
-    assert asked == [""]
+    assert calls == [""]
 
 
 def test_there_is_no_payload_when_the_adapter_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ def test_another_body_is_refused(body: bytes) -> None:
 
 def test_the_answer_is_its_text() -> None:
     result = {"message": {"role": "ROLE_AGENT", "parts": [{"text": "echo: hello"}]}}
-    told = answered(Response(200, json.dumps({"result": result}).encode()))
-    assert json.loads(told.body) == {"status": "ok", "result": "echo: hello"}
+    reply = answered(Response(200, json.dumps({"result": result}).encode()))
+    assert json.loads(reply.body) == {"status": "ok", "result": "echo: hello"}
 
 
 def test_a_busy_agent_says_so_as_ever() -> None:

@@ -17,7 +17,7 @@ from molecule_runtime.links.callers import CallerAccepted, CallerRefused, Caller
 from molecule_runtime.links.delegation_results import DelegationResults
 from molecule_runtime.links.heartbeat import HeartbeatLoop
 from molecule_runtime.links.platform_client import PlatformClient
-from molecule_runtime.links.registration import Announcement
+from molecule_runtime.links.registration import RegistrationRequest
 from molecule_wire.calls import CallFailed, Registration
 from packages.runtime.tests.links.manual_time import until
 from scripts import live_platform
@@ -65,7 +65,7 @@ async def boss(live: LivePlatform) -> AsyncIterator[PlatformClient]:
     workspace_id, token = create(live, "boss")
     tokens.save_token(token)
     client = PlatformClient(live.url, workspace_id)
-    answer = await registration.register(client, Announcement("", CARD, delivery_mode="poll"))
+    answer = await registration.register(client, RegistrationRequest("", CARD, delivery_mode="poll"))
     assert isinstance(answer, Registration)
     yield client
     await client.close()
@@ -80,7 +80,7 @@ def stored_timeout(live: LivePlatform, workspace_id: str) -> int | None:
 async def test_a_first_registration_without_a_token_claims_the_workspace(live: LivePlatform) -> None:
     workspace_id, _ = create(live, "claimed")
     client = PlatformClient(live.url, workspace_id)
-    answer = await registration.register(client, Announcement("", CARD))
+    answer = await registration.register(client, RegistrationRequest("", CARD))
     assert isinstance(answer, Registration)
     assert tokens.get_token() == answer.auth_token
     assert (await client.workspace_info())["status"] == "online"
@@ -97,8 +97,8 @@ async def test_the_idle_timeout_is_stored_replaced_and_cleared(
         assert await loop.beat() == "taken"
         await until(lambda kept=kept: stored_timeout(live, boss.workspace_id) == kept)
     assert stored_timeout(live, other) is None
-    shown = await boss.workspace_info()
-    assert shown["capabilities"] == RuntimeCapabilities(provides_native_session=True).to_dict()
+    info = await boss.workspace_info()
+    assert info["capabilities"] == RuntimeCapabilities(provides_native_session=True).to_dict()
     adapter.override = 90
     assert set(await asyncio.gather(*(loop.beat() for _ in range(8)))) == {"taken"}
     await until(lambda: stored_timeout(live, boss.workspace_id) == 90)
@@ -161,7 +161,7 @@ async def test_what_the_platform_pushes_is_signed_for_this_workspace(
     server = await asyncio.start_server(agent, "127.0.0.1", 0)
     secret = registration.new_dispatch_secret()
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    registered = await registration.register(boss, Announcement(url, CARD, "push", secret))
+    registered = await registration.register(boss, RegistrationRequest(url, CARD, "push", secret))
     assert isinstance(registered, Registration)
     message = {"role": "user", "messageId": "m1", "parts": [{"kind": "text", "text": "hi"}]}
     sent = {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}}

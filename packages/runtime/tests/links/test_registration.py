@@ -8,15 +8,15 @@ import pytest
 from molecule_agent.testing import FakePlatform
 from molecule_runtime.links import registration, tokens
 from molecule_runtime.links.platform_client import PlatformClient
-from molecule_runtime.links.registration import Announcement, RegistrationFailure
+from molecule_runtime.links.registration import RegistrationFailure, RegistrationRequest
 from molecule_wire.calls import Registration
 from packages.runtime.tests.links.manual_time import ManualTime
 
-CARD = Announcement("http://127.0.0.1:8000", {"name": "agent"}, delivery_mode="poll")
+CARD = RegistrationRequest("http://127.0.0.1:8000", {"name": "agent"}, delivery_mode="poll")
 
 
 async def register(
-    client: PlatformClient, manual_time: ManualTime, announcement: Announcement = CARD
+    client: PlatformClient, manual_time: ManualTime, announcement: RegistrationRequest = CARD
 ) -> Registration | RegistrationFailure:
     return await registration.register(client, announcement, manual_time.source)
 
@@ -25,7 +25,7 @@ async def test_what_is_minted_is_kept(
     platform: FakePlatform, client: PlatformClient, manual_time: ManualTime, configs: Path
 ) -> None:
     secret = registration.new_dispatch_secret()
-    full = Announcement(CARD.url, CARD.agent_card, "poll", secret, replaces_worker="w1")
+    full = RegistrationRequest(CARD.url, CARD.agent_card, "poll", secret, replaces_worker="w1")
     answer = await register(client, manual_time, full)
     assert isinstance(answer, Registration)
     assert (configs / ".auth_token").read_text() == answer.auth_token == tokens.get_token()

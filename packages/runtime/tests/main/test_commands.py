@@ -42,9 +42,9 @@ def test_chat_ends_with_an_error_when_the_engine_fails(capsys: pytest.CaptureFix
 
 def test_chat_tells_its_events_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["chat", "hi", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["state"], told["text"]) == ("completed", "echo: hi")
-    assert [event["event"] for event in told["events"]] == ["working", "end"]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["state"], report["text"]) == ("completed", "echo: hi")
+    assert [event["event"] for event in report["events"]] == ["working", "end"]
 
 
 def test_smoke_passes_for_every_engine_that_is_here(
@@ -92,11 +92,11 @@ def test_doctor_names_secrets_and_never_shows_them(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
     monkeypatch.setenv("MOLECULE_LINK", "poll")
     assert run_command(["doctor"]) == 0
-    told = capsys.readouterr().out
-    assert "OPENAI_API_KEY" in told
-    assert "sk-very-secret-value" not in told
-    assert "MOLECULE_LINK=poll" in told
-    assert "[WARN] Platform: not reached" in told
+    output = capsys.readouterr().out
+    assert "OPENAI_API_KEY" in output
+    assert "sk-very-secret-value" not in output
+    assert "MOLECULE_LINK=poll" in output
+    assert "[WARN] Platform: not reached" in output
 
 
 def test_doctor_ends_with_an_error_when_the_workspace_cannot_start(
@@ -104,6 +104,6 @@ def test_doctor_ends_with_an_error_when_the_workspace_cannot_start(
 ) -> None:
     (folder / "config.yaml").write_text("runtime: none\ntier: [1]\n")
     assert run_command(["doctor", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert not told["ok"]
-    assert told["issues"]
+    report = json.loads(capsys.readouterr().out)
+    assert not report["ok"]
+    assert report["issues"]

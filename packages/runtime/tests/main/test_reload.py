@@ -11,7 +11,7 @@ from molecule_runtime.domain.config import WorkspaceConfig
 from molecule_runtime.kit.setup.adapter import AdapterConfig
 from molecule_runtime.kit.turns import turn_context
 from molecule_runtime.main import reload as reloading
-from molecule_runtime.main.reload import Reload, adapter_config
+from molecule_runtime.main.reload import ConfigReload, adapter_config
 from molecule_runtime.runtimes.echo import EchoAdapter
 from molecule_runtime.settings.config import load_config
 from molecule_runtime.settings.config_files import ConfigFiles
@@ -41,7 +41,7 @@ class Workspace:
         self.applied.platform = self.platform
         self.adapter = Prompted()
         self.changes: asyncio.Queue[WorkspaceConfig] = asyncio.Queue()
-        self.reload = Reload(environment, self.adapter, self.applied, self.changes.put)
+        self.reload = ConfigReload(environment, self.adapter, self.applied, self.changes.put)
 
     def write(self, text: str) -> None:
         (self.folder / "config.yaml").write_text(text)

@@ -77,7 +77,7 @@ def test_a_config_error_is_a_value_error_with_one_line_for_each_problem(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "said"),
+    ("text", "place", "sentence"),
     [
         ("- a", "1:1", "(root): expected mapping, got list"),
         ("\n  hello", "2:3", "(root): expected mapping, got string"),
@@ -102,10 +102,10 @@ def test_a_config_error_is_a_value_error_with_one_line_for_each_problem(tmp_path
     ],
 )
 def test_what_is_no_configuration_is_told_with_its_place(
-    tmp_path: Path, text: str | bytes, place: str, said: str
+    tmp_path: Path, text: str | bytes, place: str, sentence: str
 ) -> None:
     [problem] = problems(tmp_path, text)
-    assert problem.startswith(f"{place}: {said}")
+    assert problem.startswith(f"{place}: {sentence}")
 
 
 def test_a_key_that_stands_twice_is_told_with_both_lines(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_the_value_of_a_variable_never_shows_in_an_error(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "path", "expected"),
+    ("name", "value", "path", "expected"),
     [
         ("DELEGATION_RETRY_ATTEMPTS", "7", "delegation.retry_attempts", 7),
         ("DELEGATION_RETRY_DELAY", "0.25", "delegation.retry_delay", 0.25),
@@ -128,10 +128,10 @@ def test_the_value_of_a_variable_never_shows_in_an_error(tmp_path: Path) -> None
     "written", ["", "{delegation: {timeout: 1, retry_attempts: 1}, sandbox: {timeout: 1}}"]
 )
 def test_the_environment_wins_over_the_file_and_the_default(
-    tmp_path: Path, name: str, given: str, path: str, expected: object, written: str
+    tmp_path: Path, name: str, value: str, path: str, expected: object, written: str
 ) -> None:
     block, _, key = path.partition(".")
-    assert getattr(getattr(load(tmp_path, written, **{name: given}), block), key) == expected
+    assert getattr(getattr(load(tmp_path, written, **{name: value}), block), key) == expected
     blank, without = load(tmp_path, written, **{name: "  "}), load(tmp_path, written)
     assert blank == without
 

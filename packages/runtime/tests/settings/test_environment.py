@@ -50,9 +50,9 @@ def test_without_a_workspace_id_nothing_starts(env: dict[str, str]) -> None:
 
 
 def test_the_environment_does_not_change() -> None:
-    given = {"WORKSPACE_ID": "ws-1"}
-    environment = Environment.read(given)
-    given["WORKSPACE_ID"] = "ws-2"
+    variables = {"WORKSPACE_ID": "ws-1"}
+    environment = Environment.read(variables)
+    variables["WORKSPACE_ID"] = "ws-2"
     assert environment.variables["WORKSPACE_ID"] == "ws-1"
     with pytest.raises(dataclasses.FrozenInstanceError):
         environment.workspace_id = "ws-2"  # type: ignore[misc]
@@ -61,13 +61,13 @@ def test_the_environment_does_not_change() -> None:
 @pytest.mark.parametrize("name", KEYS)
 def test_every_name_of_a_variable_is_read(name: str) -> None:
     key = KEYS[name]
-    given = {"link": "poll", "require_caller": "off", "log_format": "json"}.get(name, "7")
-    given = {"tier": "3"}.get(name, given)
-    expected = "False" if isinstance(key.type, BooleanType) else given
+    value = {"link": "poll", "require_caller": "off", "log_format": "json"}.get(name, "7")
+    value = {"tier": "3"}.get(name, value)
+    expected = "False" if isinstance(key.type, BooleanType) else value
     for variable in key.env:
-        env = {"WORKSPACE_ID": "ws-1", variable: given}
+        env = {"WORKSPACE_ID": "ws-1", variable: value}
         if name == "workspace_id":
-            env = {variable: given}
+            env = {variable: value}
         environment = Environment.read(env)
         assert str(getattr(environment, name)) == expected
 
@@ -75,16 +75,16 @@ def test_every_name_of_a_variable_is_read(name: str) -> None:
 def test_the_first_name_that_is_set_wins() -> None:
     names = ["PLATFORM_URL", "MOLECULE_URL", "MOLECULE_PLATFORM_URL"]
     for first, name in enumerate(names):
-        given = {each: f"http://{each.lower()}" for each in names[first:]}
-        assert read(given).platform_url == f"http://{name.lower()}"
+        variables = {each: f"http://{each.lower()}" for each in names[first:]}
+        assert read(variables).platform_url == f"http://{name.lower()}"
     assert read(PLATFORM_URL="  ", MOLECULE_URL="http://other").platform_url == "http://other"
 
 
 @pytest.mark.parametrize("variable", INTEGERS)
-@pytest.mark.parametrize("given", ["seven", "7.5", "7s", "٧", "1_0"])
-def test_what_is_no_integer_is_refused_by_the_name_of_its_variable(variable: str, given: str) -> None:
+@pytest.mark.parametrize("value", ["seven", "7.5", "7s", "٧", "1_0"])
+def test_what_is_no_integer_is_refused_by_the_name_of_its_variable(variable: str, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        read({variable: given})
+        read({variable: value})
     assert str(caught.value) == f"{variable}: expected integer, got string"
 
 
@@ -190,9 +190,9 @@ def test_places_follow_what_exists_and_what_is_set() -> None:
 
 
 def test_no_secret_shows_in_the_text_form() -> None:
-    shown = repr(read(dict.fromkeys(SECRETS, "very-secret")))
-    assert "very-secret" not in shown
-    assert "workspace_id='ws-1'" in shown
+    text = repr(read(dict.fromkeys(SECRETS, "very-secret")))
+    assert "very-secret" not in text
+    assert "workspace_id='ws-1'" in text
 
 
 def test_a_poll_timeout_over_a_minute_is_shortened_and_told() -> None:

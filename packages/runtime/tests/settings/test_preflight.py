@@ -96,7 +96,7 @@ def test_a_workspace_with_nothing_wrong_has_an_empty_report(folder: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("find", "said"),
+    ("find", "sentence"),
     [
         (
             raising(KeyError("no adapter for runtime 'x'; known: echo")),
@@ -115,11 +115,11 @@ def test_a_workspace_with_nothing_wrong_has_an_empty_report(folder: Path) -> Non
     ],
 )
 def test_a_runtime_that_cannot_be_used_is_a_failure_with_its_own_text(
-    folder: Path, find: Any, said: str
+    folder: Path, find: Any, sentence: str
 ) -> None:
     report = check(echo(), folder, get_adapter=find)
     [detail] = details(report.failures, "Runtime")
-    assert said in detail
+    assert sentence in detail
     assert not report.ok
 
 
@@ -133,9 +133,9 @@ def test_what_a_module_raises_is_its_own_fault_whatever_the_kind(
 ) -> None:
     report = check(echo(), folder, {"ADAPTER_MODULE": "mine"}, get_adapter=raising(problem))
     [detail] = details(report.failures, "Runtime")
-    said = " ".join(str(problem).split())
+    sentence = " ".join(str(problem).split())
     kind = type(problem).__name__
-    assert detail == f"Adapter module 'mine' raised {kind} when it was imported: {said}"
+    assert detail == f"Adapter module 'mine' raised {kind} when it was imported: {sentence}"
 
 
 def test_a_configuration_without_a_runtime_is_told_which_there_are(folder: Path) -> None:

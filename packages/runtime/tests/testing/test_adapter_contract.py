@@ -328,15 +328,15 @@ def complaint(contract: AdapterContract, test: str, folder: Path) -> str:
     return ""
 
 
-@pytest.mark.parametrize(("adapter", "test", "told"), BROKEN, ids=[row[0].__name__ for row in BROKEN])
+@pytest.mark.parametrize(("adapter", "test", "problem"), BROKEN, ids=[row[0].__name__ for row in BROKEN])
 def test_a_broken_adapter_is_told_what_is_wrong(
-    adapter: type[BaseAdapter], test: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    adapter: type[BaseAdapter], test: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "ENDING_SECONDS", 0.1)
     monkeypatch.setattr("molecule_runtime.testing.side_effects.CHILDREN_SECONDS", 0.2)
     contract = EngineContract()
     contract.adapter = adapter  # type: ignore[misc]
-    assert told in complaint(contract, test, tmp_path)
+    assert problem in complaint(contract, test, tmp_path)
 
 
 def test_a_flag_is_proved_by_its_author_and_a_proof_that_fails_is_a_failure(tmp_path: Path) -> None:
@@ -359,15 +359,15 @@ def test_a_case_is_stated_or_denied_with_a_reason(tmp_path: Path) -> None:
     class Undecided(EngineContract):
         stream_text = ""
 
-    told = complaint(Undecided(), "an_answer_is_streamed", tmp_path)
-    assert told.startswith("set stream_text of Undecided, or say in `unsupported` why")
-    for denied, said in (
+    problem = complaint(Undecided(), "an_answer_is_streamed", tmp_path)
+    assert problem.startswith("set stream_text of Undecided, or say in `unsupported` why")
+    for denied, sentence in (
         ({"streams": "no"}, "`unsupported` names streams; the cases are memory,"),
         ({"stream": " "}, "`unsupported` has no reason for 'stream'"),
     ):
         contract = EngineContract()
         contract.unsupported = denied  # type: ignore[misc]
-        assert complaint(contract, "an_answer_is_streamed", tmp_path).startswith(said)
+        assert complaint(contract, "an_answer_is_streamed", tmp_path).startswith(sentence)
     contract = EngineContract()
     contract.unsupported = {"long": "it only adds numbers"}  # type: ignore[misc]
     with pytest.raises(SkipTest, match="long: it only adds numbers"):

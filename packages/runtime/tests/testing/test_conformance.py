@@ -26,10 +26,10 @@ FAULTS = {
 
 
 async def answer(turn: Turn) -> str:
-    said = text.text_of_message(turn.message)
-    if said.startswith("/sleep"):
+    message_text = text.text_of_message(turn.message)
+    if message_text.startswith("/sleep"):
         await asyncio.sleep(60)
-    return f"echo: {said}"
+    return f"echo: {message_text}"
 
 
 class Broken:
@@ -46,28 +46,28 @@ class Broken:
             while more:
                 event = await receive()
                 body, more = body + event.get("body", b""), event.get("more_body", False)
-        asked: Any = json.loads(body) if body else {}
-        method = str(asked.get("method", ""))
+        request: Any = json.loads(body) if body else {}
+        method = str(request.get("method", ""))
         if self._fault == "0.3 refused" and "/" in method:
-            asked["method"] = "NoSuchMethod"
+            request["method"] = "NoSuchMethod"
         if self._fault == "a cancel that is ignored" and method == "CancelTask":
-            asked["method"] = "GetTask"
+            request["method"] = "GetTask"
         if self._fault == "a redelivery that runs twice":
             scope = {
                 **scope,
                 "headers": [row for row in scope["headers"] if row[0] != b"x-molecule-message-id"],
             }
-        sent: bytes | None = json.dumps(asked).encode() if body else b""
+        sent: bytes | None = json.dumps(request).encode() if body else b""
 
         async def again() -> Any:
             nonlocal sent
             if sent is None:
                 return await receive()
-            given, sent = sent, None
-            return {"type": "http.request", "body": given}
+            reply, sent = sent, None
+            return {"type": "http.request", "body": reply}
 
         async def front(event: Any) -> None:
-            await send(self._spoilt(event, str(asked.get("id")), scope.get("path", "")))
+            await send(self._spoilt(event, str(request.get("id")), scope.get("path", "")))
 
         headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
         await self._good({**scope, "headers": headers}, again, front)

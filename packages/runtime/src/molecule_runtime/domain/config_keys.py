@@ -76,21 +76,21 @@ def read_keys(
     found: dict[str, Any] = {}
     known = declared_keys(type_)
     for name, declared in known.items():
-        given = value.content.get(name)
-        if isinstance(declared.type, BlockType) and (given is None or given.content is None):
-            given = ConfigValue({}, path=name)  # the environment may still say something about its keys
+        entry = value.content.get(name)
+        if isinstance(declared.type, BlockType) and (entry is None or entry.content is None):
+            entry = ConfigValue({}, path=name)  # the environment may still say something about its keys
         # The value in the file is checked even where the environment wins: it is wrong either way.
-        for source in (given, variable(declared.env, reading)):
+        for source in (entry, variable(declared.env, reading)):
             if source is not None and source.content is not None:
                 found[name] = declared.type.read(source, reading)
-    unknown = {name: given for name, given in value.content.items() if name not in known}
+    unknown = {name: item for name, item in value.content.items() if name not in known}
     keeps = any(each.name == _UNKNOWN_KEYS for each in dataclasses.fields(type_))
     if keeps:
-        found[_UNKNOWN_KEYS] = {name: given.plain() for name, given in unknown.items()}
+        found[_UNKNOWN_KEYS] = {name: item.plain() for name, item in unknown.items()}
     if not is_open:
-        for name, given in unknown.items():
+        for name, entry in unknown.items():
             effect = "is kept but has no effect" if keeps else "has no effect"
-            reading.warn(given, f"unknown key {effect}; the nearest known key is '{nearest(name, known)}'")
+            reading.warn(entry, f"unknown key {effect}; the nearest known key is '{nearest(name, known)}'")
     return found
 
 

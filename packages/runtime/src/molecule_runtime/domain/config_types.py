@@ -44,7 +44,7 @@ class TextType:
             reading.wrong(value, "string")
             return ""
         if self.choices and text not in self.choices:
-            reading.wrong(value, _one_of(self.choices), value.shown())
+            reading.wrong(value, _one_of(self.choices), value.display_text())
         return text
 
 
@@ -58,13 +58,13 @@ class SwitchType:
 
     def read(self, value: ConfigValue, reading: ConfigReading) -> str:
         """The string that was chosen."""
-        given = value.content
-        if isinstance(given, str) and given not in self.choices:
-            given = {**dict.fromkeys(TRUE_WORDS, True), **dict.fromkeys(_FALSE_WORDS, False)}.get(
-                given.lower(), given
+        content = value.content
+        if isinstance(content, str) and content not in self.choices:
+            content = {**dict.fromkeys(TRUE_WORDS, True), **dict.fromkeys(_FALSE_WORDS, False)}.get(
+                content.lower(), content
             )
-        if isinstance(given, bool):
-            return self.on if given else self.off
+        if isinstance(content, bool):
+            return self.on if content else self.off
         return TextType(self.choices).read(value, reading)
 
 
@@ -90,11 +90,11 @@ class IntegerType:
         if bounded == number or (self.or_zero and number == 0):
             return number
         if self.clamp:
-            reading.warn(value, f"{bounded} is used instead of {value.shown()}")
+            reading.warn(value, f"{bounded} is used instead of {value.display_text()}")
         else:
             limit = f"at least {bounded}" if bounded > number else f"at most {bounded}"
             zero = "0 or an " if self.or_zero else ""
-            reading.wrong(value, f"{zero}integer of {limit}", value.shown())
+            reading.wrong(value, f"{zero}integer of {limit}", value.display_text())
         return bounded
 
 
@@ -122,7 +122,7 @@ class NumberType:
             exact = math.inf
         if not (self.lowest <= exact <= self.highest and math.isfinite(exact)):
             bounds = f"{self.lowest:g} to {self.highest:g}"
-            reading.wrong(value, f"number from {bounds}", value.shown())
+            reading.wrong(value, f"number from {bounds}", value.display_text())
         return exact
 
 
@@ -146,15 +146,15 @@ class TierType:
 
     def read(self, value: ConfigValue, reading: ConfigReading) -> int:
         """The tier."""
-        given = value.content
-        if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 3:
-            given = int(given)
-        if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _HIGHEST_TIER:
+        content = value.content
+        if isinstance(content, str) and content.isascii() and content.isdigit() and len(content) < 3:
+            content = int(content)
+        if isinstance(content, bool) or not isinstance(content, int) or not 0 <= content <= _HIGHEST_TIER:
             reading.warn(
-                value, f"{value.shown()} is no tier from 0 to {_HIGHEST_TIER}; {_DEFAULT_TIER} is used"
+                value, f"{value.display_text()} is no tier from 0 to {_HIGHEST_TIER}; {_DEFAULT_TIER} is used"
             )
             return _DEFAULT_TIER
-        return given
+        return content
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class ConfigValue:
         """What the value is, in the words of YAML."""
         return type_name(self.content)
 
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """A short form of the value for an error text."""
         if self.from_environment or not isinstance(self.content, str | int | float):
             return self.type_name

@@ -17,7 +17,7 @@ _NAMESPACE = uuid.UUID("6f2f3a1e-6f0f-4d7c-9a43-0c5a8e5b7d11")
 _FIELDS = ("delegation_id", "target_id", "source_id", "status", "summary", "response_preview", "error")
 
 
-class Sorted(NamedTuple):
+class SortedResults(NamedTuple):
     """The finished rows of a list: those of this workspace that are new, and ids of foreign ones."""
 
     new: list[JSONObject]
@@ -51,7 +51,7 @@ class ResultLog:
         state: JSONObject = {"seen": list[JSON](self._seen), "pending": list[JSON](self.pending.values())}
         return jsontext.encode(state).decode()
 
-    def sort(self, rows: list[JSONObject], workspace_id: str) -> Sorted:
+    def sort(self, rows: list[JSONObject], workspace_id: str) -> SortedResults:
         """Find what is new in a list of delegations, oldest first."""
         new: dict[str, JSONObject] = {}
         foreign: list[str] = []
@@ -65,7 +65,7 @@ class ResultLog:
                 self._seen.move_to_end(delegation_id)
             elif delegation_id not in self.pending:
                 new[delegation_id] = row
-        return Sorted(list(new.values()), foreign)
+        return SortedResults(list(new.values()), foreign)
 
     def add(self, results: list[JSONObject]) -> None:
         """These results are known; a wake-up must name them."""

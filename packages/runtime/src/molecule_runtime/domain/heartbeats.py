@@ -14,7 +14,7 @@ MAX_JITTER = 0.1
 NATIVE_PACE = 3
 
 
-class Counts(NamedTuple):
+class RequestCounts(NamedTuple):
     """How many requests there were, how many of them failed, and the text of the last failure."""
 
     requests: int = 0
@@ -32,10 +32,10 @@ class RequestCounters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts = Counts()
+        self._counts = RequestCounts()
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RequestCounts:
         """The counts so far."""
         return self._counts
 
@@ -47,21 +47,21 @@ class RequestCounters:
     def record_error(self, text: str) -> None:
         """A request failed."""
         with self._lock:
-            self._counts = Counts(self._counts.requests + 1, self._counts.errors + 1, text)
+            self._counts = RequestCounts(self._counts.requests + 1, self._counts.errors + 1, text)
 
-    def settle(self, reported: Counts) -> None:
+    def settle(self, reported: RequestCounts) -> None:
         """The platform took these counts; what was counted while they were on their way stays."""
         with self._lock:
             errors = self._counts.errors - reported.errors
             sample = self._counts.sample_error if errors else ""
-            self._counts = Counts(self._counts.requests - reported.requests, errors, sample)
+            self._counts = RequestCounts(self._counts.requests - reported.requests, errors, sample)
 
 
 @dataclass(frozen=True)
 class HeartbeatReport:
     """One heartbeat. `metadata` is the block `runtime_metadata`, `None` where the runtime does not say."""
 
-    counts: Counts = Counts()
+    counts: RequestCounts = RequestCounts()
     active_tasks: int = 0
     current_task: str = ""
     uptime_seconds: int = 0

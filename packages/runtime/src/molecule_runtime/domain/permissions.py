@@ -56,13 +56,13 @@ def permissions_of(workspace_config: object) -> RolePermissions:
     allowed: object = getattr(rbac, "allowed_actions", None)
     if roles is None or not isinstance(allowed, Mapping | None):
         return NO_PERMISSIONS
-    given: dict[str, frozenset[str]] = {}
+    role_actions: dict[str, frozenset[str]] = {}
     for role, actions in cast("Mapping[object, object]", allowed or {}).items():
         listed = _texts(actions)
         if not isinstance(role, str) or listed is None:
             return NO_PERMISSIONS
-        given[role] = frozenset(listed)
-    return RolePermissions(tuple(roles), given)
+        role_actions[role] = frozenset(listed)
+    return RolePermissions(tuple(roles), role_actions)
 
 
 def _texts(value: object) -> list[str] | None:

@@ -48,14 +48,14 @@ def tokens(*texts: str) -> frozenset[str]:
 
 def score(peer: PeerProfile, task: str) -> int:
     """How well a member fits a task: shared words by weight, its status, minus what it is doing now."""
-    wanted = tokens(task)
+    task_tokens = tokens(task)
     matched = (
         (SKILLS_WEIGHT, tokens(*peer.skill_names, *peer.skill_ids)),
         (TAGS_WEIGHT, tokens(*peer.tags)),
         (ROLE_WEIGHT, tokens(peer.role)),
         (DESCRIPTION_WEIGHT, tokens(*peer.descriptions)),
     )
-    overlap = sum(weight * len(wanted & words) for weight, words in matched)
+    overlap = sum(weight * len(task_tokens & words) for weight, words in matched)
     return overlap + STATUS_SCORES.get(peer.status, 0) - peer.active_tasks
 
 

@@ -144,10 +144,10 @@ def failure_metadata(outcome: TurnOutcome) -> JSONObject:
     """What is said of an outcome that is no plain answer."""
     if outcome.state == "completed":
         return {}
-    told: JSONObject = {
+    payload: JSONObject = {
         "state": outcome.state,
         "code": outcome.code,
         "correlation_id": outcome.reference,
         "retryable": outcome.retryable,
     }
-    return {"molecule": told}
+    return {"molecule": payload}

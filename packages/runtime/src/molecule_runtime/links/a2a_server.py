@@ -23,7 +23,7 @@ from molecule_wire.a2a.server.turns import Turn
 from molecule_wire.callers import is_direct
 
 RETRY_SECONDS = 5
-KEPT = Retention(seconds=24 * 3600, count=1000)
+TASK_RETENTION = Retention(seconds=24 * 3600, count=1000)
 LIFECYCLE = "system:lifecycle"
 
 _accepted: ContextVar[CallerAccepted] = ContextVar("molecule_caller")
@@ -82,7 +82,7 @@ class AgentServer:
             rpc_paths=("/", "/a2a"),
             max_body_seconds=None,  # the listener sees to it
             turn_seconds=None,
-            retention=KEPT,
+            retention=TASK_RETENTION,
         )
 
     async def _handle(self, turn: Turn) -> None:
@@ -176,8 +176,8 @@ class AgentServer:
 
     def _has_token(self, request: AgentRequest) -> bool:
         token = tokens.get_token() or ""
-        given = request.fields.get("authorization", "").removeprefix("Bearer ")
-        return bool(token) and hmac.compare_digest(given.encode(), token.encode())
+        bearer = request.fields.get("authorization", "").removeprefix("Bearer ")
+        return bool(token) and hmac.compare_digest(bearer.encode(), token.encode())
 
 
 def _or_raise(verified: CallerAccepted | CallerRefused) -> CallerAccepted:

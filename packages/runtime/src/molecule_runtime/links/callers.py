@@ -191,8 +191,8 @@ class CallerVerifier:
         authorization = headers.get("authorization", "")
         if hmac.compare_digest(authorization.encode(), self._usual_authorization):
             return True
-        scheme, _, given = authorization.partition(" ")
-        is_same = hmac.compare_digest(given.strip().encode(), self._dispatch_secret)
+        scheme, _, credentials = authorization.partition(" ")
+        is_same = hmac.compare_digest(credentials.strip().encode(), self._dispatch_secret)
         return is_same and scheme.lower() == "bearer"
 
 
@@ -204,13 +204,13 @@ def read_policy(text: str) -> CallerPolicy:
     return cast(CallerPolicy, word)
 
 
-def verify_ed25519(public: bytes, signature: bytes, said: bytes) -> bool:
+def verify_ed25519(public: bytes, signature: bytes, message: bytes) -> bool:
     """Whether a signature is good. libsodium needs half the time of OpenSSL."""
     if len(public) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
     opened, refused = _libsodium()
     try:
-        opened(signature + said, public)
+        opened(signature + message, public)
     except refused:
         return False
     return True

@@ -55,8 +55,8 @@ class EventLink:
         headers = {"Authorization": f"Bearer {tokens.get_token() or ''}"}
         if self._org_id:
             headers["X-Molecule-Org-Id"] = self._org_id
-        asked = {"types": self._types, "since": self._last_id}
-        url = f"{self._url}?{urlencode({name: value for name, value in asked.items() if value})}"
+        query = {"types": self._types, "since": self._last_id}
+        url = f"{self._url}?{urlencode({name: value for name, value in query.items() if value})}"
         async with connect(
             url, additional_headers=headers, user_agent_header=USER_AGENT, max_size=MAX_FRAME_BYTES
         ) as socket:

@@ -70,9 +70,9 @@ class HttpClient:
         query = f"?{urlencode(request.params)}" if request.params else ""
         url = f"{self.base_url}{request.path}{query}"
         content = None if request.json is None else jsontext.encode(request.json)
-        given = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
+        request_headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
         if content is not None:
-            given.setdefault("Content-Type", "application/json")
+            request_headers.setdefault("Content-Type", "application/json")
         timeout = httpx.Timeout(timeouts.read, connect=timeouts.connect, pool=timeouts.connect)
         pool = self._opened()
         pool.users += 1
@@ -81,7 +81,7 @@ class HttpClient:
             async with (
                 asyncio.timeout(timeouts.connect + timeouts.read),
                 pool.client.stream(
-                    request.method, url, headers=given, content=content, timeout=timeout
+                    request.method, url, headers=request_headers, content=content, timeout=timeout
                 ) as response,
             ):
                 body = await _bounded(response, max_bytes)

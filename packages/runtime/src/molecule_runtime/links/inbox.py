@@ -9,18 +9,18 @@ from typing import Protocol
 
 from molecule_runtime.domain.turns import Caller, Delegation, TurnOutcome, TurnRequest
 from molecule_runtime.kit.turns.runner import TurnRunner
-from molecule_runtime.links.lease_output import LEASE_SECONDS, Calls, LeaseLost, LeaseOutput, settle
+from molecule_runtime.links.lease_output import LEASE_SECONDS, LeaseLost, LeaseOutput, PlatformCalls, settle
 from molecule_wire import JSONObject, times
 from molecule_wire.calls import CallFailed, InboundMessage, inbox, values
 
 WAIT_SECONDS = 30.0
 PAUSE_SECONDS = 1.0
-AT_ONCE = 16
+MAX_CONCURRENT_MESSAGES = 16
 
 log = logging.getLogger("molecule_runtime")
 
 
-class Outcomes(Protocol):
+class OutcomeStore(Protocol):
     """Keeps outcomes until they were told, across restarts."""
 
     def keep(self, message_id: str, outcome: TurnOutcome) -> None:
@@ -41,9 +41,9 @@ class InboxLink:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: PlatformCalls,
         runner: TurnRunner,
-        outcomes: Outcomes,
+        outcomes: OutcomeStore,
         worker: str,
         may_take: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -59,7 +59,7 @@ class InboxLink:
     async def run(self) -> None:
         """Lease and work until cancelled; what runs then goes on until `finish`."""
         while True:
-            free = AT_ONCE - len(self._tasks)
+            free = MAX_CONCURRENT_MESSAGES - len(self._tasks)
             if free <= 0 or not self._may_take():
                 await self._pause()
                 continue

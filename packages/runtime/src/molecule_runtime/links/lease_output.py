@@ -11,13 +11,13 @@ from molecule_wire import JSON, JSONObject
 from molecule_wire.calls import CallFailed, Reply, Request, inbox, workspaces
 
 LEASE_SECONDS = 120.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+INITIAL_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.5, 30.0
 
 T = TypeVar("T")
 log = logging.getLogger("molecule_runtime")
 
 
-class Calls(Protocol):
+class PlatformCalls(Protocol):
     """What a link needs of the platform client."""
 
     workspace_id: str
@@ -34,7 +34,7 @@ class LeaseLost(Exception):
 class LeaseOutput:
     """See `TurnOutput`. `stop` is called when the sender cancelled, or the lease is lost."""
 
-    def __init__(self, calls: Calls, message_id: str, token: str, stop: Callable[[], object]) -> None:
+    def __init__(self, calls: PlatformCalls, message_id: str, token: str, stop: Callable[[], object]) -> None:
         self._calls = calls
         self._message_id = message_id
         self.token = token
@@ -110,9 +110,9 @@ class LeaseOutput:
         return None
 
 
-async def settle(calls: Calls, message_id: str, token: str, outcome: TurnOutcome) -> None:
+async def settle(calls: PlatformCalls, message_id: str, token: str, outcome: TurnOutcome) -> None:
     """Tell the outcome, for as long as it takes. Raises LeaseLost when nobody wants it any more."""
-    request, pause = settlement(calls.workspace_id, message_id, token, outcome), FIRST_PAUSE
+    request, pause = settlement(calls.workspace_id, message_id, token, outcome), INITIAL_PAUSE_SECONDS
     while True:
         try:
             return await calls.perform(request, workspaces.read_nothing)
@@ -122,7 +122,7 @@ async def settle(calls: Calls, message_id: str, token: str, outcome: TurnOutcome
         except OSError as problem:
             log.info("the outcome of %s waits: %s", message_id, problem)
         await asyncio.sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE)
+        pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
 
 def settlement(workspace_id: str, message_id: str, token: str, outcome: TurnOutcome) -> Request:

@@ -21,15 +21,15 @@ def as_rpc(body: bytes) -> LegacyMessage | Response:
     The sender is not read: who calls is what the platform signed.
     """
     try:
-        asked = jsontext.decode(body)
+        request = jsontext.decode(body)
     except jsontext.NotJSON:
         return _refused("the body is not JSON")
-    said = asked.get("message") if isinstance(asked, dict) else None
-    if not isinstance(asked, dict) or not isinstance(said, str):
+    text = request.get("message") if isinstance(request, dict) else None
+    if not isinstance(request, dict) or not isinstance(text, str):
         return _refused("message must be a text")
-    names = [value for name in ("idempotency_key", "task_id") if isinstance(value := asked.get(name), str)]
+    names = [value for name in ("idempotency_key", "task_id") if isinstance(value := request.get(name), str)]
     key = next(filter(None, names), "")
-    message: JSONObject = {"messageId": key or ids.uuid7(), "role": "ROLE_USER", "parts": [{"text": said}]}
+    message: JSONObject = {"messageId": key or ids.uuid7(), "role": "ROLE_USER", "parts": [{"text": text}]}
     rpc: JSONObject = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     return LegacyMessage(jsontext.encode(rpc), key)
 

@@ -122,9 +122,9 @@ class PlatformClient(InboxCalls):
             repeat += 1
 
     def _wait_before(self, repeat: int, reply: Reply | None) -> float:
-        told, date = (reply.header("Retry-After"), reply.header("Date")) if reply else ("", "")
+        retry_after, date = (reply.header("Retry-After"), reply.header("Date")) if reply else ("", "")
         now, chance = self._time.time(), self._time.chance()
-        return retry.wait_before(_RETRY, repeat, told, date, now=now, chance=chance)
+        return retry.wait_before(_RETRY, repeat, retry_after, date, now=now, chance=chance)
 
     def _headers(self, request: Request, token: str | None) -> dict[str, str]:
         headers = {
@@ -301,5 +301,7 @@ class PlatformClient(InboxCalls):
     async def log_activity(self, activity_type: str, summary: str, **fields: JSON) -> None:
         """Write a row of the activity log; fields that are empty are not sent."""
         request = activity.log(self.workspace_id, activity_type, summary=summary)
-        given = {name: value for name, value in fields.items() if value not in (None, "")}
-        await self.perform(request._replace(json={**(request.json or {}), **given}), workspaces.read_nothing)
+        parameters = {name: value for name, value in fields.items() if value not in (None, "")}
+        await self.perform(
+            request._replace(json={**(request.json or {}), **parameters}), workspaces.read_nothing
+        )

@@ -21,7 +21,7 @@ log = logging.getLogger("molecule_runtime")
 
 
 @dataclass(frozen=True)
-class Announcement:
+class RegistrationRequest:
     """What the workspace tells of itself; `replaces_worker` is the worker that leased before a restart."""
 
     url: str
@@ -50,7 +50,7 @@ def new_dispatch_secret() -> str:
 
 
 async def register(
-    client: PlatformClient, announcement: Announcement, time_source: TimeSource = SYSTEM_TIME
+    client: PlatformClient, announcement: RegistrationRequest, time_source: TimeSource = SYSTEM_TIME
 ) -> Registration | RegistrationFailure:
     """Register, with exponential back-off from 1 to 30 seconds.
 
@@ -81,7 +81,7 @@ async def register(
         pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
 
-async def _announce(client: PlatformClient, announcement: Announcement, recovery: str) -> Registration:
+async def _announce(client: PlatformClient, announcement: RegistrationRequest, recovery: str) -> Registration:
     answer = await client.register(
         announcement.url,
         announcement.agent_card,

@@ -12,11 +12,11 @@ from molecule_wire.a2a.server.service import MESSAGE_ID_HEADER
 
 def turn_request(turn: turns.Turn, caller: Caller | None, delegation: Delegation | None) -> TurnRequest:
     """What the kit needs of a message that came to the A2A server."""
-    asked, headers, message = turn.request, turn.headers, turn.message
-    assert asked is not None
+    call, headers, message = turn.request, turn.headers, turn.message
+    assert call is not None
     parts, metadata = message.get("parts"), message.get("metadata")
     attempt = headers.get("x-molecule-attempt", "")
-    streams = asked.operation is operations.STREAM
+    streams = call.operation is operations.STREAM
     return TurnRequest(
         message_id=headers.get(MESSAGE_ID_HEADER) or str(message.get("messageId") or ""),
         task_id=turn.log.id,
@@ -28,8 +28,8 @@ def turn_request(turn: turns.Turn, caller: Caller | None, delegation: Delegation
         delegation=delegation,
         traceparent=headers.get("traceparent", ""),
         deadline=_deadline(headers.get("x-molecule-deadline", ""), headers.get("x-timeout", "")),
-        as_task=streams or asked.task_id is not None or not asked.blocking,
-        continues=turn.log.whole if asked.task_id is not None else None,
+        as_task=streams or call.task_id is not None or not call.blocking,
+        continues=turn.log.whole if call.task_id is not None else None,
     )
 
 
@@ -85,23 +85,23 @@ class TaskOutput:
         turn = self._turn
         if turn.is_over:
             return
-        said: list[JSON] = [
+        content: list[JSON] = [
             *([{"text": outcome.text}] if outcome.text else []),
             *outcome.parts,
             *self._beside,
         ]
         metadata: JSONObject = {**outcome.metadata, **failure_metadata(outcome)}
         if outcome.state == "failed" and outcome.retryable:
-            turn.fail(said, retry=True, metadata=metadata)
+            turn.fail(content, retry=True, metadata=metadata)
         elif outcome.state == "input-required":
-            turn.ask(said, metadata=metadata)
+            turn.ask(content, metadata=metadata)
         elif not self._as_task:
-            turn.answer(said, metadata=metadata)
+            turn.answer(content, metadata=metadata)
         elif outcome.state == "completed":
-            turn.complete(said, metadata=metadata)
+            turn.complete(content, metadata=metadata)
         elif outcome.state == "rejected":
-            turn.reject(said, metadata=metadata)
+            turn.reject(content, metadata=metadata)
         elif outcome.state == "canceled":
             turn.cancel()
         else:
-            turn.fail(said, metadata=metadata)
+            turn.fail(content, metadata=metadata)

@@ -103,8 +103,8 @@ class TaskStore:
 
     def keep(self, message_id: str, outcome: TurnOutcome) -> None:
         """Keep an outcome that is about to be told."""
-        told = json.dumps(asdict(outcome))
-        self._connection.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?)", (message_id, told))
+        payload = json.dumps(asdict(outcome))
+        self._connection.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?)", (message_id, payload))
         # One whose message never came again is not dropped by anybody.
         oldest = "(SELECT max(rowid) FROM outcomes) - ?"
         self._connection.execute(f"DELETE FROM outcomes WHERE rowid <= {oldest}", (KEPT_OUTCOMES,))  # noqa: S608

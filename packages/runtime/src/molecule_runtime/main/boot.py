@@ -23,7 +23,7 @@ class BootFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Prepared:
+class BootContext:
     """What the process runs with."""
 
     environment: Environment
@@ -32,13 +32,13 @@ class Prepared:
     adapter: BaseAdapter
 
 
-async def prepare(environment: Environment) -> Prepared:
+async def prepare(environment: Environment) -> BootContext:
     """Read and check everything, and make the adapter. Raises BootFailed, told to the platform too."""
     client = PlatformClient(environment.platform_url, environment.workspace_id, org_id=environment.org_id)
     try:
         config = _checked(environment)
         ensure_directories(environment)
-        return Prepared(environment, config, client, _adapter(config.runtime))
+        return BootContext(environment, config, client, _adapter(config.runtime))
     except BootFailed as failed:
         await report_failure(client, str(failed))
         await client.close()

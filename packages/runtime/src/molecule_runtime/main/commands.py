@@ -62,8 +62,8 @@ def _smoke(chosen: argparse.Namespace) -> int:
         text = str(problem) or type(problem).__name__
         _print(chosen, {"ok": False, "runtime": runtime, "problem": text}, f"smoke failed: {text}")
         return 1
-    told = f"warning: {warning}\n" if warning else ""
-    _print(chosen, {"ok": True, "runtime": runtime, "warning": warning}, f"{told}smoke ok: {runtime}")
+    prefix = f"warning: {warning}\n" if warning else ""
+    _print(chosen, {"ok": True, "runtime": runtime, "warning": warning}, f"{prefix}smoke ok: {runtime}")
     return 0
 
 

@@ -62,8 +62,8 @@ async def _platform(environment: Environment) -> tuple[str, float | None]:
     """What keeps the platform from being reached, and by how many seconds the clocks differ."""
     client = PlatformClient(environment.platform_url, environment.workspace_id, org_id=environment.org_id)
     try:
-        told = await client.server_time()
-        return "", None if told is None else time.time() - told
+        server_time = await client.server_time()
+        return "", None if server_time is None else time.time() - server_time
     except (CallFailed, OSError) as problem:
         return f"not reached: {problem}", None
     finally:
@@ -75,9 +75,9 @@ def _token(environment: Environment) -> str:
 
 
 def _settings(variables: Mapping[str, str]) -> list[str]:
-    shown = [name for name in variables if name.startswith(_PREFIXES) or name in _NAMES]
+    names = [name for name in variables if name.startswith(_PREFIXES) or name in _NAMES]
     return sorted(
         f"{name}={redaction.redact(variables[name], redaction.LOG)}"
-        for name in shown
+        for name in names
         if not is_secret_name(name)
     )

@@ -27,7 +27,7 @@ class RedactingFilter(logging.Filter):
         return True
 
 
-class JsonLines(logging.Formatter):
+class JsonLineFormatter(logging.Formatter):
     """One JSON object for each record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -47,7 +47,7 @@ def set_up_logging(log_format: str, variables: Mapping[str, str]) -> None:
     """Log to standard error, redacted, in the given format."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
-    handler.setFormatter(JsonLines() if log_format == "json" else text)
+    handler.setFormatter(JsonLineFormatter() if log_format == "json" else text)
     handler.addFilter(RedactingFilter(known_secret_values(variables)))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -16,10 +16,10 @@ from molecule_runtime.links.delegation_results import DelegationResults
 from molecule_runtime.links.events import MISSED, EventLink
 from molecule_runtime.links.heartbeat import HeartbeatLoop
 from molecule_runtime.links.inbox import InboxLink
-from molecule_runtime.links.registration import Announcement, RegistrationFailure, register
+from molecule_runtime.links.registration import RegistrationFailure, RegistrationRequest, register
 from molecule_runtime.links.task_store import TaskStore
-from molecule_runtime.main.boot import Prepared
-from molecule_runtime.main.reload import Reload
+from molecule_runtime.main.boot import BootContext
+from molecule_runtime.main.reload import ConfigReload
 from molecule_wire import JSON, JSONObject, times
 from molecule_wire.calls import CallFailed, HeartbeatAnswer
 
@@ -37,13 +37,13 @@ REFRESHING_EVENTS = frozenset(
     }
 )
 
-LOOK_PAUSE_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 log = logging.getLogger("molecule_runtime")
 
 
 @dataclass
-class Place:
+class WorkspaceEndpoint:
     """Where others reach the workspace, and the secret that the platform shows there."""
 
     url: str
@@ -51,17 +51,17 @@ class Place:
     dispatch_secret: str
 
 
-class Membership:
+class PlatformMembership:
     """The links of one workspace. `stop` ends the process when the platform wants it gone."""
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: BootContext,
         status: Status,
         heartbeat: HeartbeatLoop,
         runner: TurnRunner,
         store: TaskStore,
-        reload: Reload,
+        reload: ConfigReload,
         stop: Callable[[], None],
     ) -> None:
         self._environment = prepared.environment
@@ -88,11 +88,11 @@ class Membership:
     def _polls(self) -> bool:
         return self._environment.link == "poll"
 
-    async def register(self, place: Place) -> RegistrationFailure | None:
+    async def register(self, place: WorkspaceEndpoint) -> RegistrationFailure | None:
         """Join; the failure when the platform will not have this workspace."""
         answer = await register(
             self._client,
-            Announcement(
+            RegistrationRequest(
                 "" if self._polls else place.url,
                 place.card,
                 delivery_mode="poll" if self._polls else "push",
@@ -112,7 +112,7 @@ class Membership:
         heartbeat.after_beat = self._results.check
         heartbeat.start()
         types = sorted(DELEGATION_EVENTS | REFRESHING_EVENTS)
-        events = EventLink(environment.platform_url, types, self._heard, org_id=environment.org_id)
+        events = EventLink(environment.platform_url, types, self._handle_event, org_id=environment.org_id)
         self._begin(events.run())
         self._begin(self._look_for_results())
         if self._polls:
@@ -142,7 +142,7 @@ class Membership:
     def _may_take(self) -> bool:
         return self._status.takes_turns
 
-    def _heard(self, name: str, event: JSONObject) -> None:
+    def _handle_event(self, name: str, event: JSONObject) -> None:
         if name in DELEGATION_EVENTS or name == MISSED:
             self._results_due.set()
         if name in REFRESHING_EVENTS and event.get("workspace_id") != self._client.workspace_id:
@@ -157,7 +157,7 @@ class Membership:
                 await self._results.check()
             except (CallFailed, OSError) as problem:
                 log.info("results of delegations are looked for again with the next heartbeat: %s", problem)
-            await asyncio.sleep(LOOK_PAUSE_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def _details(self) -> JSONObject:
         """What the heartbeat says beside the capabilities."""

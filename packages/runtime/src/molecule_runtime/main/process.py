@@ -23,11 +23,11 @@ from molecule_runtime.kit.state.known_secrets import known_secret_values
 from molecule_runtime.kit.state.metrics import Metrics
 from molecule_runtime.kit.state.spend import MonthlySpend
 from molecule_runtime.kit.state.status import Status
-from molecule_runtime.kit.state.transcripts import Transcripts
+from molecule_runtime.kit.state.transcripts import TranscriptLog
 from molecule_runtime.kit.state.watchdog import LoopWatchdog, watch_health
 from molecule_runtime.kit.turns import turn_context
 from molecule_runtime.kit.turns.executor import TurnExecutor
-from molecule_runtime.kit.turns.history import Histories
+from molecule_runtime.kit.turns.history import HistoryStore
 from molecule_runtime.kit.turns.messages import declares
 from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.links.a2a_server import AgentServer
@@ -38,9 +38,9 @@ from molecule_runtime.links.platform_client import PlatformClient
 from molecule_runtime.links.registration import new_dispatch_secret
 from molecule_runtime.links.task_store import TaskStore
 from molecule_runtime.main import snapshots
-from molecule_runtime.main.boot import Prepared, report_failure
-from molecule_runtime.main.platform_membership import Membership, Place
-from molecule_runtime.main.reload import Reload, adapter_config
+from molecule_runtime.main.boot import BootContext, report_failure
+from molecule_runtime.main.platform_membership import PlatformMembership, WorkspaceEndpoint
+from molecule_runtime.main.reload import ConfigReload, adapter_config
 from molecule_runtime.settings.environment import Environment
 from molecule_wire import JSONObject, redaction
 from molecule_wire.calls import CallFailed
@@ -53,7 +53,7 @@ log = logging.getLogger("molecule_runtime")
 class WorkspaceProcess:
     """One workspace. `run` returns the exit code; SIGTERM and SIGINT stop it, a second one at once."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: BootContext) -> None:
         self._prepared = prepared
         self._environment = prepared.environment
         self._config = prepared.config
@@ -62,13 +62,13 @@ class WorkspaceProcess:
         self._status = Status(is_auth_lost=lambda: self._client.auth_lost)
         self._metrics = Metrics(lambda: self._heartbeat.failures)
         self._spend = MonthlySpend(self._environment.spend_file)
-        self._histories = Histories()
+        self._histories = HistoryStore()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._exit_code = 0
         self._interrupted: list[str] = []
         self._secrets = self._known_secrets()
-        self._transcripts = Transcripts(
+        self._transcripts = TranscriptLog(
             self._environment.transcripts_dir,
             self._adapter.name(),
             lambda: self._secrets,
@@ -83,13 +83,13 @@ class WorkspaceProcess:
         self._watchdog = LoopWatchdog(self._tell_of_stall)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._applied: AdapterConfig
-        self._membership: Membership
+        self._membership: PlatformMembership
         self._runner: TurnRunner
         self._executor: TurnExecutor
         self._http_server: HttpServer
         self._server: AgentServer
         self._store: TaskStore
-        self._place: Place
+        self._place: WorkspaceEndpoint
 
     async def run(self) -> int:
         """Boot, serve, stop."""
@@ -131,9 +131,9 @@ class WorkspaceProcess:
             self._executor = await start_executor(self._adapter, self._applied)
         self._store = TaskStore(self._environment.tasks_db)
         self._runner = TurnRunner(self._executor, self._services())
-        self._reload = Reload(self._environment, self._adapter, self._applied, self._apply)
+        self._reload = ConfigReload(self._environment, self._adapter, self._applied, self._apply)
         self._place = await self._listen()
-        self._membership = Membership(
+        self._membership = PlatformMembership(
             self._prepared,
             self._status,
             self._heartbeat,
@@ -162,7 +162,7 @@ class WorkspaceProcess:
         policy = redaction.ANSWER if checks_all else redaction.ANSWER_SECRETS
         return redaction.StreamRedactor(self._secrets, policy)
 
-    async def _listen(self) -> Place:
+    async def _listen(self) -> WorkspaceEndpoint:
         """Accept connections; nobody is told before."""
         environment, a2a = self._environment, self._config.a2a
         host = environment.listen_host(a2a)
@@ -176,7 +176,7 @@ class WorkspaceProcess:
             policy=read_policy(environment.require_caller),
             dispatch_secret=secret,
         )
-        place = Place(url, self._card(self._config, url), secret)
+        place = WorkspaceEndpoint(url, self._card(self._config, url), secret)
         self._server = AgentServer(
             self._runner,
             verifier,
@@ -281,10 +281,10 @@ class WorkspaceProcess:
 
     async def _transcript(self, since: int, limit: int) -> JSONObject:
         lines: Any = self._adapter.transcript_lines(since=since, limit=limit)
-        told = await lines if inspect.isawaitable(lines) else lines
-        if not told.get("supported"):
-            told = await asyncio.to_thread(self._transcripts.read, since, limit)
-        return cast("JSONObject", told)
+        rows = await lines if inspect.isawaitable(lines) else lines
+        if not rows.get("supported"):
+            rows = await asyncio.to_thread(self._transcripts.read, since, limit)
+        return cast("JSONObject", rows)
 
     def _capabilities(self) -> JSONObject:
         adapter, tools = self._adapter, self._executor.tools

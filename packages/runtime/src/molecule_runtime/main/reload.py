@@ -36,7 +36,7 @@ def adapter_config(environment: Environment, config: WorkspaceConfig) -> Adapter
     )
 
 
-class Reload:
+class ConfigReload:
     """Reads a changed configuration into the adapter's config, which keeps its identity.
 
     `changed` is awaited afterwards. A configuration that cannot be read changes nothing.
@@ -55,13 +55,13 @@ class Reload:
         self._changed = changed
         self._first: WorkspaceConfig = applied.workspace_config
         self._lock = asyncio.Lock()
-        self._wanted: set[str] = set()
+        self._pending: set[str] = set()
         self._due = asyncio.Event()
         self.restart_required = False
 
     def ask(self, what: str) -> None:
         """Ask for a `reload` or a `refresh`; it comes within a few seconds, several at once as one."""
-        self._wanted.add(what)
+        self._pending.add(what)
         self._due.set()
 
     async def run(self) -> None:
@@ -70,9 +70,9 @@ class Reload:
             await self._due.wait()
             await asyncio.sleep(REFRESH_PAUSE_SECONDS)
             self._due.clear()
-            wanted, self._wanted = self._wanted, set()
+            pending, self._pending = self._pending, set()
             try:
-                await (self.reload() if "reload" in wanted else self.refresh())
+                await (self.reload() if "reload" in pending else self.refresh())
             except Exception:
                 log.exception("what changed could not be taken over")
             # A peer that comes and goes in a loop must not keep all others asking.
@@ -111,9 +111,9 @@ class Reload:
                 return log.warning("the changed configuration is not used: %s", problem)
             self.restart_required = any(getattr(config, key) != getattr(self._first, key) for key in AT_START)
             turn_context.set_permissions(permissions_of(config))
-            told = adapter_config(self._environment, config)
+            settings = adapter_config(self._environment, config)
             for name in ("model", "tools", "prompt_files", "workspace_config"):
-                setattr(self._applied, name, getattr(told, name))
+                setattr(self._applied, name, getattr(settings, name))
             if self._adapter._setup is not None:
                 await self._adapter._setup.run()
             await self._changed(config)

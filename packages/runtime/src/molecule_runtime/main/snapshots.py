@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from molecule_runtime.kit.setup.adapter import BaseAdapter
 from molecule_runtime.kit.state import snapshot
-from molecule_runtime.kit.turns.history import Histories
+from molecule_runtime.kit.turns.history import HistoryStore
 from molecule_runtime.links.heartbeat import HeartbeatLoop
 from molecule_runtime.settings.environment import Environment
 from molecule_wire import JSONObject
@@ -18,7 +18,7 @@ PRE_STOP_SECONDS = 5.0
 log = logging.getLogger("molecule_runtime")
 
 
-def restore(environment: Environment, adapter: BaseAdapter, histories: Histories) -> bool:
+def restore(environment: Environment, adapter: BaseAdapter, histories: HistoryStore) -> bool:
     """Give the adapter what it left at its last stop; whether there was something."""
     kept = snapshot.begin_restore(
         str(environment.snapshot_path), workspace_id=environment.workspace_id, runtime=adapter.name()
@@ -38,7 +38,7 @@ def restore(environment: Environment, adapter: BaseAdapter, histories: Histories
 async def write(
     environment: Environment,
     adapter: BaseAdapter,
-    histories: Histories,
+    histories: HistoryStore,
     heartbeat: HeartbeatLoop,
     transcript: Callable[[int, int], Awaitable[JSONObject]],
     interrupted: list[str],
@@ -47,8 +47,8 @@ async def write(
     state: dict[str, Any] = {}
     try:
         async with asyncio.timeout(PRE_STOP_SECONDS):
-            told: Any = adapter.pre_stop_state()
-            state = dict(await told if inspect.isawaitable(told) else told)
+            adapter_state: Any = adapter.pre_stop_state()
+            state = dict(await adapter_state if inspect.isawaitable(adapter_state) else adapter_state)
             if "transcript_lines" not in state:
                 kept = await transcript(0, snapshot.MAX_TRANSCRIPT_LINES)
                 state["transcript_lines"] = kept["lines"]

@@ -32,12 +32,12 @@ def get_adapter(runtime: str) -> type[BaseAdapter]:
     """The adapter class of a runtime; an error says what is missing."""
     if module_name := os.environ.get("ADAPTER_MODULE", "").strip():
         return _named_module(module_name)
-    wanted = underscored(runtime)
+    package = underscored(runtime)
     for point in _entry_points():
-        if underscored(point.name) == wanted:
+        if underscored(point.name) == package:
             return _of_entry_point(point)
-    if wanted in _built_ins():
-        return _built_in(wanted)
+    if package in _built_ins():
+        return _built_in(package)
     raise KeyError(f"no adapter for runtime '{runtime}'; known: {', '.join(_known()) or 'none'}")
 
 
@@ -96,13 +96,15 @@ def _of_entry_point(point: "EntryPoint") -> type[BaseAdapter]:
 
 
 def _built_in(name: str) -> type[BaseAdapter]:
-    shown = hyphenated(name)
+    runtime_id = hyphenated(name)
     try:
         return importlib.import_module(f"{BUILT_IN}.{name}").Adapter
     except ImportError as problem:
         if (problem.name or "").startswith("molecule_"):  # a fault of ours, not a missing package
             raise
-        raise RuntimeError(f"runtime '{shown}' needs: pip install {DISTRIBUTION}[{shown}]") from problem
+        raise RuntimeError(
+            f"runtime '{runtime_id}' needs: pip install {DISTRIBUTION}[{runtime_id}]"
+        ) from problem
 
 
 def _built_ins() -> list[str]:

@@ -84,7 +84,7 @@ def resolve_endpoint(
     provider that is not in the table needs a base URL. Raises `EndpointError`, but not for a missing key:
     see `lacks_key`.
     """
-    given = runtime_config.to_dict() if isinstance(runtime_config, RuntimeConfig) else runtime_config or {}
+    config = runtime_config.to_dict() if isinstance(runtime_config, RuntimeConfig) else runtime_config or {}
     provider, name = split_model(model, default_provider)
     if not name:
         raise EndpointError(f"The model {model!r} has no name: write provider:model.")
@@ -92,12 +92,12 @@ def resolve_endpoint(
     row = PROVIDERS.get(provider, ModelProvider("", "openai-chat", (f"{prefix}_API_KEY",)))
     base_url = (
         _set(env, "MOLECULE_MODEL_BASE_URL")
-        or _text(given.get("provider_url"))
+        or _text(config.get("provider_url"))
         or _set(env, f"{prefix}_BASE_URL")
         or row.base_url
     ).rstrip("/")
     _check_url(base_url, provider, prefix)
-    protocol = _set(env, "MOLECULE_MODEL_PROTOCOL") or _text(given.get("api_mode")) or row.protocol
+    protocol = _set(env, "MOLECULE_MODEL_PROTOCOL") or _text(config.get("api_mode")) or row.protocol
     if protocol not in PROTOCOLS:
         allowed = ", ".join(PROTOCOLS)
         raise EndpointError(f"The model protocol {protocol!r} is not known: use one of {allowed}.")

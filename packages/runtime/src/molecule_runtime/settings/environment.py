@@ -201,5 +201,5 @@ class Environment:
 
 def config_dir(env: Mapping[str, str]) -> Path:
     """The config directory, for those who need no more of the environment."""
-    given = variable(_CONFIG_DIR_NAMES, ConfigReading("", env))
-    return CONFIG_DIR if given is None else Path(given.written)
+    directory = variable(_CONFIG_DIR_NAMES, ConfigReading("", env))
+    return CONFIG_DIR if directory is None else Path(directory.written)

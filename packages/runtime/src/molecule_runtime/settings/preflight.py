@@ -101,11 +101,11 @@ def _check_port(port: int) -> Iterator[PreflightIssue]:
 
 
 def _check_required_env(config: WorkspaceConfig, env: Mapping[str, str]) -> Iterator[PreflightIssue]:
-    told: set[str] = set()
+    reported_names: set[str] = set()
     for names in _required_names(config):
         sentence = " or ".join(names)
-        if names and sentence not in told and not any(_is_set(env, name) for name in names):
-            told.add(sentence)
+        if names and sentence not in reported_names and not any(_is_set(env, name) for name in names):
+            reported_names.add(sentence)
             yield failure(
                 "Required env",
                 f"Missing required environment variable: {sentence}",
@@ -123,10 +123,10 @@ def _required_names(config: WorkspaceConfig) -> Iterator[list[str]]:
 
 def _model_requirements(config: WorkspaceConfig) -> list[object]:
     """`required_env` of the entry of `runtime_config.models` that the workspace uses."""
-    wanted = {config.model, config.model.partition(":")[2]} - {""}
+    model_names = {config.model, config.model.partition(":")[2]} - {""}
     for entry in config.runtime_config.models:
         named = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
-        if any(name in wanted for name in _texts([named.get("id"), named.get("name")])):
+        if any(name in model_names for name in _texts([named.get("id"), named.get("name")])):
             required = named.get("required_env")
             return cast("list[object]", required) if isinstance(required, list) else [required]
     return []

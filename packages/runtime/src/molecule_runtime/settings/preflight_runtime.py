@@ -82,10 +82,10 @@ def _check_name(runtime: str, adapter: Any) -> Iterator[PreflightIssue]:
         )
         return
     if not isinstance(name, str) or not name.strip():
-        shown = "an empty string" if isinstance(name, str) else type(name).__name__
+        description = "an empty string" if isinstance(name, str) else type(name).__name__
         yield failure(
             TITLE,
-            f"Adapter name() must return a non-empty string, not {shown}",
+            f"Adapter name() must return a non-empty string, not {description}",
             "Return the runtime id.",
         )
     elif name != runtime:

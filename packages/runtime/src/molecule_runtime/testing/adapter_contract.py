@@ -24,7 +24,7 @@ from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter
 from molecule_runtime.testing import declarations, side_effects
 from molecule_runtime.testing.event_loop import run_in_loop
 from molecule_runtime.testing.memory_workspace import MemoryWorkspace, step
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 
 CASES = ("memory", "restore", "stream", "long", "error")
 """What an engine may be unable to do; `AdapterContract.unsupported` says so, with the reason."""
@@ -148,9 +148,9 @@ class AdapterContract:
     async def test_a_turn_is_answered(self, tmp_path: Path) -> None:
         """A message has one outcome, with text."""
         async with self.workspace(tmp_path) as workspace:
-            said = await self.answer(workspace, self.turn_text)
-        told = f"the answer to {self.turn_text!r} is {said!r}, without {self.turn_answer!r}"
-        assert self.turn_answer in said, told
+            answer = await self.answer(workspace, self.turn_text)
+        problem = f"the answer to {self.turn_text!r} is {answer!r}, without {self.turn_answer!r}"
+        assert self.turn_answer in answer, problem
 
     @run_in_loop
     async def test_a_second_turn_remembers_the_first(self, tmp_path: Path) -> None:
@@ -158,8 +158,10 @@ class AdapterContract:
         self._needs("memory", "remember_text", "recall_text", "remembered")
         async with self.workspace(tmp_path) as workspace:
             await self.answer(workspace, self.remember_text, "one")
-            said = await self.answer(workspace, self.recall_text, "one")
-            assert self.remembered in said, f"the second turn does not remember the first: it says {said!r}"
+            answer = await self.answer(workspace, self.recall_text, "one")
+            assert self.remembered in answer, (
+                f"the second turn does not remember the first: it says {answer!r}"
+            )
             other = (await workspace.send(self.recall_text, "two", seconds=self.answer_seconds)).outcome.text
         assert self.remembered not in other, f"one conversation knows what another one said: {other!r}"
 
@@ -176,8 +178,10 @@ class AdapterContract:
         assert outcome.state == "completed", f"the stream ended as {outcome.state}: {outcome.text}"
         advice = "report each piece with `await turn.sink.text(piece)` as it comes"
         assert len(pieces) > 1, f"{len(pieces)} pieces of text were streamed: {advice}"
-        streamed, told = " ".join(output.said.split()), " ".join(outcome.text.split())
-        assert told in streamed, f"the text that was streamed, {streamed!r}, is not the answer, {told!r}"
+        streamed, final_text = " ".join(output.streamed_text.split()), " ".join(outcome.text.split())
+        assert final_text in streamed, (
+            f"the text that was streamed, {streamed!r}, is not the answer, {final_text!r}"
+        )
 
     # What ends a turn early
 
@@ -186,14 +190,14 @@ class AdapterContract:
         """A cancelled turn ends in time, the engine with it, and the conversation goes on."""
         self._needs("long", "long_text")
         async with self.workspace(tmp_path) as workspace:
-            asked, output = request(self.long_text, "long"), KeptOutput()
-            turn = asyncio.ensure_future(workspace.runner.run(asked, output))
+            turn_request, output = request(self.long_text, "long"), RecordingOutput()
+            turn = asyncio.ensure_future(workspace.runner.run(turn_request, output))
             begun = asyncio.ensure_future(workspace.engine_began.wait())
             await asyncio.wait({turn, begun}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait({turn}, timeout=self.work_seconds)
             assert not turn.done(), self._too_short(output)
             began = time.monotonic()
-            workspace.runner.cancel(asked.task_id)
+            workspace.runner.cancel(turn_request.task_id)
             await turn
             took = time.monotonic() - began
             await self._has_ended(workspace, "was cancelled")
@@ -233,8 +237,8 @@ class AdapterContract:
         async with self.workspace(tmp_path) as workspace:
             output = await workspace.send(self.error_text, "broken", seconds=self.answer_seconds)
             advice = "raise it, or raise TurnError with a sentence for the caller"
-            shown = repr((output.events, output.outcomes))
-            assert self.error_private not in shown, f"the caller sees the text of the failure; {advice}"
+            record = repr((output.events, output.outcomes))
+            assert self.error_private not in record, f"the caller sees the text of the failure; {advice}"
             state = output.outcome.state
             assert state == "failed", f"{self.error_text!r} ended as {state} and not as failed; {advice}"
             await self.answer(workspace, self.turn_text, "broken", " after a failure")
@@ -259,9 +263,9 @@ class AdapterContract:
             await self.answer(first, self.remember_text, "kept")
         async with self.workspace(tmp_path) as second:
             self._compare_states(first.state_before_stop, second.restored or {})
-            said = await self.answer(second, self.recall_text, "kept", " after a restart")
+            answer = await self.answer(second, self.recall_text, "kept", " after a restart")
         advice = "keep what it needs in pre_stop_state() or turn.state, or use turn.history"
-        assert self.remembered in said, f"after a restart the engine says {said!r}; {advice}"
+        assert self.remembered in answer, f"after a restart the engine says {answer!r}; {advice}"
 
     # Complaints
 
@@ -277,7 +281,7 @@ class AdapterContract:
         advice = f"or say in `unsupported` why the engine cannot do {case!r}"
         assert not missing, f"set {', '.join(missing)} of {type(self).__name__}, {advice}"
 
-    def _too_short(self, output: KeptOutput) -> str:
+    def _too_short(self, output: RecordingOutput) -> str:
         outcome = output.outcome
         ended = f"{outcome.state} {outcome.code}: {outcome.text}"
         return f"long_text {self.long_text!r} must keep the engine at work for a minute; it ended as {ended}"
@@ -290,6 +294,6 @@ class AdapterContract:
     def _compare_states(self, left: Mapping[str, Any], restored: Mapping[str, Any]) -> None:
         """A snapshot is JSON without secrets: what is neither comes back as something else."""
         changed = [name for name, value in left.items() if restored.get(name) != plain(value) and value]
-        shown = ", ".join(f"{name} is {restored.get(name)!r}" for name in changed)
+        differences = ", ".join(f"{name} is {restored.get(name)!r}" for name in changed)
         why = "snapshots redact what looks like a secret"
-        assert not changed, f"restore_state() is not given what pre_stop_state() told, {why}: {shown}"
+        assert not changed, f"restore_state() is not given what pre_stop_state() told, {why}: {differences}"

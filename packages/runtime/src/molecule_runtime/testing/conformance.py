@@ -29,22 +29,22 @@ class CheckResult:
 
 
 @dataclass(frozen=True)
-class Words:
+class ConformancePrompts:
     """What to say to the agent: something quick, and something that takes at least half a minute."""
 
     quick: str = "hello"
     slow: str = "/sleep 60"
 
 
-Check: TypeAlias = Callable[[Probe, Words], None]
+Check: TypeAlias = Callable[[Probe, ConformancePrompts], None]
 """Raises CheckFailed with what is wrong."""
 
 
-def run(probe: Probe, words: Words | None = None) -> Iterator[CheckResult]:
+def run(probe: Probe, words: ConformancePrompts | None = None) -> Iterator[CheckResult]:
     """All checks, one after the other."""
     for name, check in CHECKS.items():
         try:
-            check(probe, words or Words())
+            check(probe, words or ConformancePrompts())
         except CheckFailed as failed:
             yield CheckResult(name, str(failed))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -53,7 +53,7 @@ def run(probe: Probe, words: Words | None = None) -> Iterator[CheckResult]:
             yield CheckResult(name)
 
 
-def _card(probe: Probe, words: Words) -> None:
+def _card(probe: Probe, words: ConformancePrompts) -> None:
     cards = [probe.get(path) for path in ("/.well-known/agent-card.json", "/.well-known/agent.json")]
     _expect(all(card.status_code == 200 for card in cards), "the card is not at both of its paths")
     card: Any = cards[0].json()
@@ -64,7 +64,7 @@ def _card(probe: Probe, words: Words) -> None:
     _expect(cards[0].json() == cards[1].json(), "the two paths show different cards")
 
 
-def _card_keeps_its_word(probe: Probe, words: Words) -> None:
+def _card_keeps_its_word(probe: Probe, words: ConformancePrompts) -> None:
     card: Any = probe.get("/.well-known/agent-card.json").json()
     interfaces: list[Any] = card.get("supportedInterfaces") or []
     _expect(bool(interfaces), "the card names no interface")
@@ -87,7 +87,7 @@ def _card_keeps_its_word(probe: Probe, words: Words) -> None:
 
 
 def _send(version: Version) -> Check:
-    def check(probe: Probe, words: Words) -> None:
+    def check(probe: Probe, words: ConformancePrompts) -> None:
         result = probe.result(version, "send", {"message": probe.message(version, words.quick)})
         kind, body = body_of(result)
         _expect(kind in ("message", "task"), f"a send answered with {kind}")
@@ -102,7 +102,7 @@ def _send(version: Version) -> Check:
 
 
 def _stream(version: Version) -> Check:
-    def check(probe: Probe, words: Words) -> None:
+    def check(probe: Probe, words: ConformancePrompts) -> None:
         kinds: list[str] = []
         last = ""
         for event in probe.events(version, "stream", {"message": probe.message(version, words.quick)}):
@@ -119,7 +119,7 @@ def _stream(version: Version) -> Check:
     return check
 
 
-def _get_and_resubscribe(probe: Probe, words: Words) -> None:
+def _get_and_resubscribe(probe: Probe, words: ConformancePrompts) -> None:
     task_id, stop = _slow_task(probe, words)
     try:
         _expect(
@@ -134,7 +134,7 @@ def _get_and_resubscribe(probe: Probe, words: Words) -> None:
         stop.set()
 
 
-def _cancel(probe: Probe, words: Words) -> None:
+def _cancel(probe: Probe, words: ConformancePrompts) -> None:
     task_id, stop = _slow_task(probe, words)
     began = time.monotonic()
     probe.result("1.0", "cancel", {"id": task_id})
@@ -147,7 +147,7 @@ def _cancel(probe: Probe, words: Words) -> None:
     raise CheckFailed(f"a cancelled task still works after {CANCEL_SECONDS:.0f} s")
 
 
-def _redelivery(probe: Probe, words: Words) -> None:
+def _redelivery(probe: Probe, words: ConformancePrompts) -> None:
     row = str(uuid.uuid4())
     params = {"message": probe.message("1.0", words.quick)}
     answers = [probe.result("1.0", "send", params, X_Molecule_Message_Id=row) for _ in range(2)]
@@ -155,16 +155,16 @@ def _redelivery(probe: Probe, words: Words) -> None:
     _expect(names[0] == names[1], "a message that came again was handled again")
 
 
-def _refusals(probe: Probe, words: Words) -> None:
-    wanted: tuple[tuple[str, dict[str, Any], int], ...] = (
+def _refusals(probe: Probe, words: ConformancePrompts) -> None:
+    cases: tuple[tuple[str, dict[str, Any], int], ...] = (
         ("an unknown method", {"jsonrpc": "2.0", "id": 1, "method": "NoSuchMethod", "params": {}}, -32601),
         ("a message without parts", _without_parts(), -32602),
         ("an envelope without a version", {"id": 1, "method": "SendMessage", "params": {}}, -32600),
     )
-    for what, body, code in wanted:
+    for what, body, code in cases:
         answer: Any = probe.post("", body, **{"A2A-Version": "1.0"}).json()
-        told: Any = answer.get("error", {}).get("code")
-        _expect(told == code, f"{what} was answered with {told}, not with {code}")
+        actual: Any = answer.get("error", {}).get("code")
+        _expect(actual == code, f"{what} was answered with {actual}, not with {code}")
     unknown: Any = probe.call("1.0", "get", {"id": "no-such-task"})
     _expect(unknown.get("error", {}).get("code") == -32001, "an unknown task is not refused as such")
 
@@ -174,10 +174,10 @@ def _without_parts() -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
 
 
-def _slow_task(probe: Probe, words: Words) -> tuple[str, threading.Event]:
+def _slow_task(probe: Probe, words: ConformancePrompts) -> tuple[str, threading.Event]:
     """A task at work, from a stream that is read beside."""
     named: list[str] = []
-    told, stop = threading.Event(), threading.Event()
+    first_event, stop = threading.Event(), threading.Event()
 
     def read() -> None:
         try:
@@ -185,14 +185,14 @@ def _slow_task(probe: Probe, words: Words) -> tuple[str, threading.Event]:
                 kind, body = body_of(event)
                 if kind == "task" and not named:
                     named.append(str(body["id"]))
-                    told.set()
+                    first_event.set()
                 if stop.is_set():
                     return
         except (CheckFailed, OSError, ValueError):
-            told.set()
+            first_event.set()
 
     threading.Thread(target=read, daemon=True).start()
-    told.wait(CANCEL_SECONDS)
+    first_event.wait(CANCEL_SECONDS)
     if not named:
         raise CheckFailed(f"a stream of {words.slow!r} did not begin with a task")
     return named[0], stop

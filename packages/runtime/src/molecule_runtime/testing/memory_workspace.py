@@ -14,14 +14,14 @@ from molecule_runtime.domain.turns import TurnResult
 from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter
 from molecule_runtime.kit.setup.engine import make_executor
 from molecule_runtime.kit.state import engine_health, snapshot
-from molecule_runtime.kit.state.transcripts import Transcripts
+from molecule_runtime.kit.state.transcripts import TranscriptLog
 from molecule_runtime.kit.turns import turn_context
 from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
-from molecule_runtime.kit.turns.history import Histories
+from molecule_runtime.kit.turns.history import HistoryStore
 from molecule_runtime.kit.turns.messages import NoHeartbeat
 from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.testing.memory_platform import MemoryPlatform
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 from molecule_wire import JSONObject, redaction
 
 STEP_SECONDS = 60.0
@@ -66,8 +66,8 @@ class MemoryWorkspace:
         self.executor: TurnExecutor
         self.runner: TurnRunner
         self._snapshot_path = configs / ".agent_snapshot.json"
-        self._histories = Histories()
-        self._transcripts = Transcripts(configs / "transcripts", adapter.name())
+        self._histories = HistoryStore()
+        self._transcripts = TranscriptLog(configs / "transcripts", adapter.name())
 
     async def start(self) -> None:
         """Restore what the last stop left, set the adapter up and make its executor."""
@@ -88,10 +88,10 @@ class MemoryWorkspace:
         )
         self.runner = TurnRunner(self.executor, services)
 
-    async def send(self, text: str, context_id: str = "", *, seconds: float | None = None) -> KeptOutput:
+    async def send(self, text: str, context_id: str = "", *, seconds: float | None = None) -> RecordingOutput:
         """Send a message and wait for its outcome; `seconds` is its deadline."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        output = KeptOutput()
+        output = RecordingOutput()
         await self.runner.run(request(text, context_id, deadline=deadline), output)
         return output
 
@@ -100,8 +100,10 @@ class MemoryWorkspace:
         try:
             await self.runner.stop(0)
             with step("pre_stop_state"):
-                told: Any = self.adapter.pre_stop_state()
-                self.state_before_stop = dict(await told if inspect.isawaitable(told) else told)
+                adapter_state: Any = self.adapter.pre_stop_state()
+                self.state_before_stop = dict(
+                    await adapter_state if inspect.isawaitable(adapter_state) else adapter_state
+                )
             state = dict(self.state_before_stop)
             if "transcript_lines" not in state:
                 state["transcript_lines"] = await self._transcript_lines()
@@ -138,10 +140,10 @@ class MemoryWorkspace:
     async def _transcript_lines(self) -> list[Any]:
         with step("transcript_lines"):
             lines: Any = self.adapter.transcript_lines(since=0, limit=snapshot.MAX_TRANSCRIPT_LINES)
-            told = await lines if inspect.isawaitable(lines) else lines
-        if not told.get("supported"):
-            told = self._transcripts.read(0, snapshot.MAX_TRANSCRIPT_LINES)
-        return list(told["lines"])
+            rows = await lines if inspect.isawaitable(lines) else lines
+        if not rows.get("supported"):
+            rows = self._transcripts.read(0, snapshot.MAX_TRANSCRIPT_LINES)
+        return list(rows["lines"])
 
     def _count_turns(self) -> None:
         run_turn = self.executor.run_turn

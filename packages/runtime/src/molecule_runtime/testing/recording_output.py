@@ -6,7 +6,7 @@ from molecule_runtime.domain.turns import TurnOutcome, TurnRequest
 from molecule_wire import JSON, ids
 
 
-class KeptOutput:
+class RecordingOutput:
     """See `TurnOutput`."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class KeptOutput:
         return self.outcomes[0]
 
     @property
-    def said(self) -> str:
+    def streamed_text(self) -> str:
         """The text that was streamed."""
         return "".join(event[1] for event in self.events if event[0] == "text")
 

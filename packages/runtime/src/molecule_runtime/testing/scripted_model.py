@@ -214,8 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
         model = self.server.model
         request = ModelRequest(self.path, dict(self.headers.items()), json.loads(data), time.monotonic())
         model.record(request)
-        said = model.script(request)
-        reply = ModelReply(said) if isinstance(said, str) else said
+        script_result = model.script(request)
+        reply = ModelReply(script_result) if isinstance(script_result, str) else script_result
         if not self._wait(reply):
             self.close_connection = True
             return None
@@ -309,6 +309,10 @@ def _finish_reason(reply: ModelReply) -> str:
 
 def _usage(request: ModelRequest, reply: ModelReply) -> dict[str, int]:
     """Words instead of tokens: enough to see that they are counted."""
-    asked = sum(len(text_of(message).split()) for message in request.messages)
+    prompt_tokens = sum(len(text_of(message).split()) for message in request.messages)
     answered = len(reply.text.split())
-    return {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered}
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": answered,
+        "total_tokens": prompt_tokens + answered,
+    }

@@ -67,6 +67,6 @@ async def check_children_ended(before: Mapping[int, str]) -> None:
         if not left or time.monotonic() > until:
             break
         await asyncio.sleep(0.02)
-    shown = " ".join(", ".join(left).split())[:200]
+    process_list = " ".join(", ".join(left).split())[:200]
     advice = "start programs with the kit's spawn(), or end them in stop() or close()"
-    assert not left, f"the workspace has stopped and its programs still run: {shown}; {advice}"
+    assert not left, f"the workspace has stopped and its programs still run: {process_list}; {advice}"

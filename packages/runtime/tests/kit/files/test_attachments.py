@@ -134,17 +134,17 @@ def test_uploads_never_leave_the_work_folder_over_a_link(work: Path, tmp_path: P
 
 
 def test_uploads_of_the_platform_are_fetched_by_the_given_function(work: Path) -> None:
-    asked = list[str]()
+    urls = list[str]()
 
     def download(url: str) -> bytes | None:
-        asked.append(url)
+        urls.append(url)
         return b"data" if "platform" in url else None
 
     parts = [{"url": "https://platform/uploads/x/report.pdf?sig=1"}, {"url": "https://evil.example/x"}]
     (attachment,) = attachments_of(parts, work=work, download=download)
     assert (attachment.name, attachment.mime_type) == ("report.pdf", "application/pdf")
     assert attachment.path.read_bytes() == b"data"
-    assert len(asked) == 2
+    assert len(urls) == 2
     assert attachments_of(parts, work=work) == []
 
 

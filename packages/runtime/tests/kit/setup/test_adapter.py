@@ -41,7 +41,7 @@ class Synchronous(Own):
     """An adapter of the first generation whose transcript is not a coroutine."""
 
     def transcript_lines(self, since: int = 0, limit: int = 100) -> Any:
-        self.asked = (since, limit)
+        self.query = (since, limit)
         return {"supported": True, "lines": [f"line {number}" for number in range(500)]}
 
 
@@ -186,7 +186,7 @@ class TestState:
     def test_the_last_200_lines_of_a_synchronous_transcript_are_kept(self) -> None:
         adapter = Synchronous()
         lines = adapter.pre_stop_state()["transcript_lines"]
-        assert adapter.asked == (0, 200)
+        assert adapter.query == (0, 200)
         assert (len(lines), lines[-1]) == (200, "line 499")
 
     def test_a_transcript_that_fails_never_raises(self) -> None:

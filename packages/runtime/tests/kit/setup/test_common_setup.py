@@ -170,7 +170,7 @@ async def test_a_platform_that_hangs_is_given_up_for_all_steps_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARENT_ID", "p")
-    monkeypatch.setattr(platform_context, "NETWORK_TIMEOUT", 0.1)
+    monkeypatch.setattr(platform_context, "NETWORK_TIMEOUT_SECONDS", 0.1)
     began = time.monotonic()
     await Engine()._common_setup(config(tmp_path, platform=MemoryPlatform(delay=60)))
     assert time.monotonic() - began < 2

@@ -75,9 +75,9 @@ async def test_a_task_goes_by_itself_only_when_one_member_is_the_best() -> None:
     platform = MemoryPlatform(peer_rows=[WRITER, READER])
     chosen = await tools(platform).call("route_task_to_team", {"task": "write it", "auto": True})
     unclear = await tools(platform).call("route_task_to_team", {"task": "sing", "auto": True})
-    asked = await tools(platform).call("route_task_to_team", {"task": "write it"})
+    reply = await tools(platform).call("route_task_to_team", {"task": "write it"})
     assert (chosen["member_id"], chosen["task_id"]) == ("w", "d-1")
-    assert (unclear["action"], asked["action"]) == ("choose_member", "choose_member")
+    assert (unclear["action"], reply["action"]) == ("choose_member", "choose_member")
     assert len(platform.delegation_rows) == 1
 
 

@@ -152,8 +152,8 @@ class TestTools:
             (tmp_path / id / place / "main.py").write_text(TOOL)
             (tmp_path / id / place / "_private.py").write_text("raise RuntimeError")
         one, two = load_skills(tmp_path, ["one", "two"], trusted=True)
-        said = [await skill.tools[0].ainvoke({"name": "x"}) for skill in (one, two)]
-        assert said == ["hello x from molecule_skill_one_main", "hello x from molecule_skill_two_main"]
+        results = [await skill.tools[0].ainvoke({"name": "x"}) for skill in (one, two)]
+        assert results == ["hello x from molecule_skill_one_main", "hello x from molecule_skill_two_main"]
         assert not compiled_files(tmp_path)
         for id in ("one", "two"):
             del sys.modules[f"molecule_skill_{id}_main"]

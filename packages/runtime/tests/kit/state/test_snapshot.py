@@ -100,8 +100,8 @@ def test_secrets_are_scrubbed_also_those_that_only_the_process_knows(
     monkeypatch.setenv("SOME_TOKEN", "plain-looking")
     (place.parent / ".auth_token").write_text("workspace-token\n")
     known_secrets.add_known_secret("issued-secret")
-    said = "plain-looking workspace-token issued-secret sk-abcdefghijklmnop"
-    assert write_snapshot(_build(said=said))
+    text = "plain-looking workspace-token issued-secret sk-abcdefghijklmnop"
+    assert write_snapshot(_build(said=text))
     known_secrets.reset_for_test()
     assert (
         '"said":"[REDACTED:VALUE] [REDACTED:VALUE] [REDACTED:VALUE] [REDACTED:SK_TOKEN]"' in place.read_text()

@@ -19,16 +19,16 @@ def no_wedge() -> Generator[None]:
 
 
 async def test_a_blocked_event_loop_is_wedged_and_told_while_it_is_blocked() -> None:
-    told = threading.Event()
-    watchdog = LoopWatchdog(told.set, stall_seconds=0.1, look_seconds=0.02)
+    report = threading.Event()
+    watchdog = LoopWatchdog(report.set, stall_seconds=0.1, poll_seconds=0.02)
     watchdog.start()
     await asyncio.sleep(0.1)
     assert not engine_health.is_wedged()
     blocked_until = time.monotonic() + 5
-    while not told.is_set() and time.monotonic() < blocked_until:
+    while not report.is_set() and time.monotonic() < blocked_until:
         time.sleep(0.02)  # noqa: ASYNC251 - an engine that blocks is what this is about
     watchdog.stop()
-    assert told.is_set()
+    assert report.is_set()
     assert "the event loop was blocked for 0.1 s" in engine_health.wedge_reason()
     assert "test_a_blocked_event_loop" in engine_health.wedge_reason()
 
@@ -38,10 +38,10 @@ class Engine:
 
     def __init__(self) -> None:
         self.answer: object = {"ok": True}
-        self.asked = asyncio.Event()
+        self.queried = asyncio.Event()
 
     async def health(self) -> object:
-        self.asked.set()
+        self.queried.set()
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -63,8 +63,8 @@ async def test_an_engine_is_wedged_for_as_long_as_it_says_so() -> None:
 
 async def _asked_twice(engine: Engine) -> None:
     for _ in range(2):
-        engine.asked.clear()
-        await asyncio.wait_for(engine.asked.wait(), 5)
+        engine.queried.clear()
+        await asyncio.wait_for(engine.queried.wait(), 5)
     await asyncio.sleep(0)
 
 

@@ -97,7 +97,7 @@ class TestDelegationStatus:
         assert answer == {"task_id": "d", "workspace_id": "b", "status": "completed", "result": long}
 
     @pytest.mark.parametrize(
-        ("status", "shown"),
+        ("status", "word"),
         [
             ("pending", "pending"),
             ("dispatched", "in_progress"),
@@ -105,9 +105,9 @@ class TestDelegationStatus:
             ("completed", "completed"),
         ],
     )
-    async def test_a_status_has_the_word_of_the_contract(self, status: str, shown: str) -> None:
+    async def test_a_status_has_the_word_of_the_contract(self, status: str, word: str) -> None:
         platform = MemoryPlatform(delegation_rows={"d": {"delegation_id": "d", "status": status}})
-        assert (await tool_set(platform).call("check_delegation_status", {"task_id": "d"}))["status"] == shown
+        assert (await tool_set(platform).call("check_delegation_status", {"task_id": "d"}))["status"] == word
 
     async def test_a_failure_says_why_and_never_none(self) -> None:
         rows = {
@@ -119,8 +119,8 @@ class TestDelegationStatus:
             "without": {"delegation_id": "without", "status": "failed", "outcome": "expired", "error": None},
         }
         tools = tool_set(MemoryPlatform(delegation_rows=rows))  # pyright: ignore[reportArgumentType]
-        said = [(await tools.call("check_delegation_status", {"task_id": one}))["error"] for one in rows]
-        assert said == ["no disk", "the delegation ended as expired"]
+        errors = [(await tools.call("check_delegation_status", {"task_id": one}))["error"] for one in rows]
+        assert errors == ["no disk", "the delegation ended as expired"]
 
     async def test_without_an_id_all_are_listed(self) -> None:
         platform = MemoryPlatform()

@@ -121,10 +121,10 @@ async def test_arguments_that_are_no_object_are_an_error(args: Any) -> None:
 
 
 async def test_a_missing_permission_is_refused_before_anything_else() -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     async def decide(spec: ToolSpec, arguments: JSONObject) -> str:
-        asked.append(spec.name)
+        calls.append(spec.name)
         return ""
 
     tools = ToolSet([_guarded], permissions=NO_PERMISSIONS, before_call=decide)
@@ -132,7 +132,7 @@ async def test_a_missing_permission_is_refused_before_anything_else() -> None:
         "success": False,
         "error": "RBAC: no 'delegate' permission. Roles: none",
     }
-    assert asked == []
+    assert calls == []
 
 
 async def test_the_decision_before_a_call_can_refuse_it() -> None:

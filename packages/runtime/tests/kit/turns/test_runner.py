@@ -23,9 +23,9 @@ from molecule_runtime.kit.state import delegation_results, engine_health
 from molecule_runtime.kit.state.delegation_results import UnreadResults
 from molecule_runtime.kit.turns import processes
 from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
-from molecule_runtime.kit.turns.history import MOST_CONTEXTS
+from molecule_runtime.kit.turns.history import MAX_CONTEXTS
 from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 from molecule_wire.a2a.server.bindings import AgentBusy
 from molecule_wire.redaction import StreamRedactor
 
@@ -100,7 +100,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def run(runner: TurnRunner, text: str, **more: Any) -> TurnOutcome:
-    output = KeptOutput()
+    output = RecordingOutput()
     await runner.run(request(text, **more), output)
     assert len(output.outcomes) == 1
     return output.outcomes[0]
@@ -114,8 +114,8 @@ async def test_a_turn_answers_and_is_remembered_in_its_context_only() -> None:
 
 
 async def test_the_history_that_a_message_brings_wins() -> None:
-    given: Any = {"history": [{"role": "user", "parts": [{"kind": "text", "text": "before"}]}]}
-    assert (await run(TurnRunner(Engine()), "history", metadata=given)).text == "user: before"
+    metadata: Any = {"history": [{"role": "user", "parts": [{"kind": "text", "text": "before"}]}]}
+    assert (await run(TurnRunner(Engine()), "history", metadata=metadata)).text == "user: before"
 
 
 async def test_an_empty_message_is_rejected_and_silence_is_said() -> None:
@@ -176,25 +176,25 @@ async def test_an_engine_with_sessions_of_its_own_bounds_its_turns_itself() -> N
 async def test_a_cancel_reaches_the_engine_and_frees_the_slot(text: str) -> None:
     engine = Engine()
     runner = TurnRunner(engine)
-    asked = request(text)
-    output = KeptOutput()
-    turn = asyncio.create_task(runner.run(asked, output))
+    turn_request = request(text)
+    output = RecordingOutput()
+    turn = asyncio.create_task(runner.run(turn_request, output))
     await until(lambda: engine.running == 1)
-    assert runner.cancel(asked.task_id)
+    assert runner.cancel(turn_request.task_id)
     await turn
     assert ([outcome.state for outcome in output.outcomes], engine.interrupted) == (["canceled"], [text])
     assert (engine.running, not runner.queue.running, runner.services.heartbeat.active_tasks) == (0, True, 0)
-    assert not runner.cancel(asked.task_id)
+    assert not runner.cancel(turn_request.task_id)
 
 
 async def test_a_turn_that_waits_can_be_cancelled_and_never_runs() -> None:
     engine = Engine()
     runner = TurnRunner(engine)
     first = asyncio.create_task(run(runner, "wait"))
-    asked, output = request("never"), KeptOutput()
-    second = asyncio.create_task(runner.run(asked, output))
+    turn_request, output = request("never"), RecordingOutput()
+    second = asyncio.create_task(runner.run(turn_request, output))
     await until(lambda: runner.queue.waiting == 1)
-    runner.cancel(asked.task_id)
+    runner.cancel(turn_request.task_id)
     await second
     engine.gate.set()
     await first
@@ -275,10 +275,10 @@ async def test_children_of_a_turn_die_with_it() -> None:
             await started[0].wait()
             return "ended"
 
-    asked, runner = request("go"), TurnRunner(Starter())
-    turn = asyncio.create_task(runner.run(asked, KeptOutput()))
+    turn_request, runner = request("go"), TurnRunner(Starter())
+    turn = asyncio.create_task(runner.run(turn_request, RecordingOutput()))
     await until(lambda: bool(started))
-    runner.cancel(asked.task_id)
+    runner.cancel(turn_request.task_id)
     await turn
     assert await started[0].wait() == -9
 
@@ -292,9 +292,9 @@ async def test_pieces_come_in_order_and_a_tool_call_begins_a_new_run() -> None:
             await turn.sink.tool_end(call, output="found")
             await asyncio.to_thread(turn.sink.text, "c")
 
-    output = KeptOutput()
+    output = RecordingOutput()
     outcome = await TurnRunner(Streamer()).run(request("go"), output)
-    assert (output.said, outcome.text) == ("abc", "abc")
+    assert (output.streamed_text, outcome.text) == ("abc", "abc")
     assert {event[2] for event in output.events if event[0] == "text"} == {1, 2}
     trace = [{"tool": "look", "input": '{"where":"here"}', "output_preview": "found"}]
     assert outcome.metadata["tool_trace"] == trace
@@ -306,9 +306,9 @@ async def test_streamed_and_final_text_are_both_redacted() -> None:
             await turn.sink.text("it is hunter2")
             return "hunter2 it is"
 
-    output = KeptOutput()
+    output = RecordingOutput()
     outcome = await TurnRunner(Leaky(), TurnServices(redactor=Masking)).run(request("go"), output)
-    assert (output.said, outcome.text) == ("it is ***", "*** it is")
+    assert (output.streamed_text, outcome.text) == ("it is ***", "*** it is")
 
 
 async def test_artifacts_are_redacted_too() -> None:
@@ -317,7 +317,7 @@ async def test_artifacts_are_redacted_too() -> None:
             turn.sink.artifact("notes", [{"text": "it is hunter2"}, {"data": 1}])
             return "done"
 
-    output = KeptOutput()
+    output = RecordingOutput()
     await TurnRunner(Leaky(), TurnServices(redactor=Masking)).run(request("go"), output)
     assert ("artifact", "notes", [{"text": "it is ***"}, {"data": 1}]) in output.events
 
@@ -341,7 +341,7 @@ async def test_a_huge_answer_full_of_what_looks_secret_does_not_hold_the_others_
     watching = asyncio.create_task(watch())
     began = time.monotonic()
     services = TurnServices(redactor=StreamRedactor)
-    outcome = await TurnRunner(Huge(), services).run(request("go"), KeptOutput())
+    outcome = await TurnRunner(Huge(), services).run(request("go"), RecordingOutput())
     took = time.monotonic() - began
     is_over.set()
     await watching
@@ -351,9 +351,9 @@ async def test_a_huge_answer_full_of_what_looks_secret_does_not_hold_the_others_
 
 async def test_contexts_whose_turns_fail_are_forgotten_too() -> None:
     runner = TurnRunner(Engine())
-    for number in range(MOST_CONTEXTS + 20):
+    for number in range(MAX_CONTEXTS + 20):
         runner.services.histories.state(f"c{number}")["n"] = number
-    assert len(runner.services.histories.dump()) == MOST_CONTEXTS
+    assert len(runner.services.histories.dump()) == MAX_CONTEXTS
 
 
 async def test_results_of_delegations_begin_the_next_turn_and_survive_one_that_fails(tmp_path: Path) -> None:
@@ -362,13 +362,13 @@ async def test_results_of_delegations_begin_the_next_turn_and_survive_one_that_f
     engine = Engine()
     runner = TurnRunner(engine, TurnServices(unread=UnreadResults(results)))
     engine.failing = True
-    assert (await runner.run(request("first"), KeptOutput())).state == "failed"
+    assert (await runner.run(request("first"), RecordingOutput())).state == "failed"
     engine.failing = False
-    told = (await runner.run(request("second", "c"), KeptOutput())).text
-    assert told.startswith("did [Delegation results received while you were idle]\n")
-    assert "delegation d to w" in told
-    assert told.endswith("\n\nsecond")
-    assert (await runner.run(request("third", "c"), KeptOutput())).text == "did third"
+    text = (await runner.run(request("second", "c"), RecordingOutput())).text
+    assert text.startswith("did [Delegation results received while you were idle]\n")
+    assert "delegation d to w" in text
+    assert text.endswith("\n\nsecond")
+    assert (await runner.run(request("third", "c"), RecordingOutput())).text == "did third"
     history = runner.services.histories.of("c")
     assert [item.text for item in history if item.role == "user"] == ["second", "third"]
 
@@ -376,20 +376,20 @@ async def test_results_of_delegations_begin_the_next_turn_and_survive_one_that_f
 async def test_a_result_that_comes_just_after_a_turn_began_is_in_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delegation_results, "LOOK_SECONDS", 1000.0)
+    monkeypatch.setattr(delegation_results, "POLL_SECONDS", 1000.0)
     results = tmp_path / "results.jsonl"
     unread = UnreadResults(results)
     runner = TurnRunner(Engine(), TurnServices(unread=unread))
-    assert (await runner.run(request("delegate"), KeptOutput())).text == "did delegate"
+    assert (await runner.run(request("delegate"), RecordingOutput())).text == "did delegate"
     results.write_text('{"delegation_id": "d", "target_id": "w", "status": "completed", "summary": "s"}\n')
     unread.look()
-    assert "delegation d to w" in (await runner.run(request("wake up"), KeptOutput())).text
+    assert "delegation d to w" in (await runner.run(request("wake up"), RecordingOutput())).text
 
 
 async def test_what_happens_in_a_turn_is_told_to_its_observer() -> None:
     seen: list[TurnEvent] = []
     runner = TurnRunner(Engine(), TurnServices(observe=seen.append))
-    await runner.run(request("use"), KeptOutput())
+    await runner.run(request("use"), RecordingOutput())
     assert [event.operation for event in seen] == ["task_start", "tool_call", "llm_call", "task_end"]
     assert (seen[1].tool, seen[2].usage) == ("search", Usage("m", 3, 5, 0.01))
     outcome = seen[3].outcome
@@ -399,7 +399,7 @@ async def test_what_happens_in_a_turn_is_told_to_its_observer() -> None:
 
 @pytest.mark.parametrize("answer", [42, TurnResult(None), TurnResult("x", state="done"), ["a"]])  # type: ignore[arg-type]
 async def test_an_answer_of_another_form_is_a_failure_that_is_told(answer: Any) -> None:
-    output = KeptOutput()
+    output = RecordingOutput()
     engine = Engine()
     engine.act = lambda turn: _returned(answer)  # type: ignore[method-assign]
     await TurnRunner(engine).run(request("anything"), output)
@@ -418,7 +418,7 @@ def _report_a_bad_part(turn: Turn) -> Any:
     return turn.sink.artifact("a", [{}])
 
 
-class RefusingOutput(KeptOutput):
+class RefusingOutput(RecordingOutput):
     async def artifact(self, name: str, parts: list[Any]) -> None:
         raise ValueError("no such part")
 
@@ -441,15 +441,15 @@ async def test_files_that_cannot_be_received_fail_the_turn() -> None:
     async def full(parts: list[Any]) -> list[Any]:
         raise OSError("disk full")
 
-    output, asked = KeptOutput(), request("x")
-    asked.parts.append({"url": "https://example.org/report.pdf", "mediaType": "application/pdf"})
-    await TurnRunner(Engine(), TurnServices(receive_files=full)).run(asked, output)
+    output, turn_request = RecordingOutput(), request("x")
+    turn_request.parts.append({"url": "https://example.org/report.pdf", "mediaType": "application/pdf"})
+    await TurnRunner(Engine(), TurnServices(receive_files=full)).run(turn_request, output)
     assert [outcome.code for outcome in output.outcomes] == ["OSError"]
     assert "disk full" not in output.outcomes[0].text
 
 
 async def test_a_caller_that_goes_away_ends_the_engine() -> None:
-    engine, output = Engine(), KeptOutput()
+    engine, output = Engine(), RecordingOutput()
     runner = TurnRunner(engine)
     turn = asyncio.ensure_future(runner.run(request("wait"), output))
     while not engine.running:  # noqa: ASYNC110 - the engine has no event for its start
@@ -465,6 +465,6 @@ async def test_a_known_failure_has_the_reference_of_its_text() -> None:
         async def act(self, turn: Turn) -> TurnResult | str | None:
             raise TurnError("broken", "it broke [ref 0a1b]", reference="0a1b")
 
-    output = KeptOutput()
+    output = RecordingOutput()
     await TurnRunner(Failing()).run(request("any"), output)
     assert output.outcome.reference == "0a1b"

@@ -46,12 +46,12 @@ def test_what_has_no_text_is_empty(nothing: Any) -> None:
 
 class TestHistory:
     def test_the_metadata_of_the_message_wins(self) -> None:
-        def said(text: str) -> dict[str, object]:
+        def text_message(text: str) -> dict[str, object]:
             return {"history": [{"role": "user", "text": text}]}
 
-        message = SimpleNamespace(metadata=said("message"))
-        both = SimpleNamespace(message=message, metadata=said("request"))
-        request = SimpleNamespace(message=SimpleNamespace(metadata=None), metadata=said("request"))
+        message = SimpleNamespace(metadata=text_message("message"))
+        both = SimpleNamespace(message=message, metadata=text_message("request"))
+        request = SimpleNamespace(message=SimpleNamespace(metadata=None), metadata=text_message("request"))
         assert shared_runtime.extract_history(both) == [("human", "message")]
         assert shared_runtime.extract_history(request) == [("human", "request")]
 
@@ -161,10 +161,10 @@ def test_a_failed_process_is_classified_by_whole_words(stderr: str, code: int | 
 
 
 def test_an_error_never_tells_its_text() -> None:
-    said = "Agent error ({}) — see workspace logs for details."
-    assert sanitize_agent_error(ValueError("secret")) == said.format("ValueError")
-    assert sanitize_agent_error(ValueError("secret"), "rate_limited") == said.format("rate_limited")
-    assert sanitize_agent_error() == said.format("unknown")
+    sentence = "Agent error ({}) — see workspace logs for details."
+    assert sanitize_agent_error(ValueError("secret")) == sentence.format("ValueError")
+    assert sanitize_agent_error(ValueError("secret"), "rate_limited") == sentence.format("rate_limited")
+    assert sanitize_agent_error() == sentence.format("unknown")
 
 
 def test_a_response_carries_the_context_of_the_request() -> None:

@@ -56,7 +56,7 @@ class ChatGateway:
     def __init__(self, base: str) -> None:
         self.base = base
         self.calls: list[SimpleNamespace] = []
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         self.features: dict[str, Any] | None = None
         self.answer: Callable[[SimpleNamespace], Awaitable[Response] | Response] = lambda call: says("hi")
         self.session_messages: dict[str, list[Any]] = {}
@@ -69,13 +69,13 @@ class ChatGateway:
         return answered if isinstance(answered, Response) else await answered
 
     async def capabilities(self, request: Request) -> Response:
-        self.asked.append(request.url.path)
+        self.paths.append(request.url.path)
         if self.features is None:
             return Response(status_code=404)
         return JSONResponse({"features": self.features})
 
     async def messages(self, request: Request) -> Response:
-        self.asked.append(request.url.path)
+        self.paths.append(request.url.path)
         kept = self.session_messages.get(request.url.path.split("/")[3])
         return Response(status_code=404) if kept is None else JSONResponse({"data": kept})
 
@@ -170,8 +170,8 @@ async def served(routes: list[Route]) -> AsyncGenerator[int]:
 
 def make_executor(**config: Any) -> HermesAgentProxyExecutor:
     """An executor with the environment as it is now."""
-    given: dict[str, Any] = {"model": "hermes-test", "workspace_id": "ws-1", **config}
-    return HermesAgentProxyExecutor(AdapterConfig(**given))
+    runtime_config: dict[str, Any] = {"model": "hermes-test", "workspace_id": "ws-1", **config}
+    return HermesAgentProxyExecutor(AdapterConfig(**runtime_config))
 
 
 @asynccontextmanager

@@ -21,8 +21,8 @@ async def health(path: str) -> AsyncGenerator[int]:
     """A server that answers 200 on one path; its port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked = (await reader.readline()).split()[1].decode()
-        status = "200 OK" if asked == path else "404 Not Found"
+        target = (await reader.readline()).split()[1].decode()
+        status = "200 OK" if target == path else "404 Not Found"
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}".encode())
         writer.close()
 
@@ -84,16 +84,16 @@ async def test_a_gateway_that_never_comes_is_named_with_what_to_do(monkeypatch: 
     began = time.monotonic()
     with pytest.raises(
         RuntimeError, match=r"http://127.0.0.1:9/health after \d+ attempt.*ConnectError"
-    ) as told:
+    ) as failure:
         await Adapter().setup(config())
     assert time.monotonic() - began < 5
-    assert "molecule runtime install hermes" in str(told.value)
+    assert "molecule runtime install hermes" in str(failure.value)
 
 
 def test_a_budget_below_five_seconds_is_five(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for said, seconds in (("1", 5.0), ("", 120.0), ("soon", 120.0), ("30", 30.0)):
-        monkeypatch.setenv("HERMES_GATEWAY_READY_BUDGET_SEC", said)
+    for value, seconds in (("1", 5.0), ("", 120.0), ("soon", 120.0), ("30", 30.0)):
+        monkeypatch.setenv("HERMES_GATEWAY_READY_BUDGET_SEC", value)
         assert adapter._budget() == seconds
 
 
@@ -125,6 +125,6 @@ async def test_a_smoke_start_asks_nobody() -> None:
 
 
 async def test_health_says_what_does_not_answer() -> None:
-    told = await Adapter().health()
-    assert not told["ok"]
-    assert "http://127.0.0.1:9/health: ConnectError" in told["reason"]
+    health = await Adapter().health()
+    assert not health["ok"]
+    assert "http://127.0.0.1:9/health: ConnectError" in health["reason"]

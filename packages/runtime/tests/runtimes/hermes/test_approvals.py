@@ -9,7 +9,7 @@ import pytest
 from molecule_runtime.domain.turns import TurnOutcome
 from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.runtimes.hermes.approvals import DENIED, held_back
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 from packages.runtime.tests.runtimes.hermes.gateways import (
     ChatGateway,
     PluginGateway,
@@ -41,15 +41,15 @@ class Recorded:
 
     def __init__(self) -> None:
         self.lines: list[Any] = []
-        self.output = KeptOutput()
+        self.output = RecordingOutput()
 
     async def run(self, executor: Any) -> TurnOutcome:
         runner = TurnRunner(executor, TurnServices(record=self._record))
         return await runner.run(request("hello", "context", as_task=True), self.output)
 
-    def _record(self, context_id: str, asked: Any, answered: Any) -> None:
+    def _record(self, context_id: str, question: Any, answer: Any) -> None:
         assert context_id == "context"
-        self.lines += [asked["text"], answered["text"]]
+        self.lines += [question["text"], answer["text"]]
 
 
 async def test_a_chat_turn_with_tools_is_looked_through(

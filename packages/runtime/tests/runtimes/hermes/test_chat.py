@@ -28,7 +28,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat, "RETRY_SECONDS", (0.01, 0.02))
 
 
-async def asked(made: HermesAgentProxyExecutor, request: Any = None) -> Queue:
+async def reply_queue(made: HermesAgentProxyExecutor, request: Any = None) -> Queue:
     queue = Queue()
     await made.execute(request or context(), queue)
     return queue
@@ -40,7 +40,7 @@ def answers(*replies: Response) -> Callable[[SimpleNamespace], Response]:
 
 
 async def test_a_request_has_system_prompt_model_and_text(chat_gateway: ChatGateway) -> None:
-    queue = await asked(make_executor(system_prompt="be kind"))
+    queue = await reply_queue(make_executor(system_prompt="be kind"))
     assert (queue.text, queue.state) == ("hi", "")
     assert chat_gateway.calls[0].body == {
         "model": "hermes-test",
@@ -50,11 +50,11 @@ async def test_a_request_has_system_prompt_model_and_text(chat_gateway: ChatGate
 
 
 async def test_without_prompt_and_model_there_is_a_plain_request(chat_gateway: ChatGateway) -> None:
-    await asked(make_executor(model=""))
+    await reply_queue(make_executor(model=""))
     sent = chat_gateway.calls[0].body
     assert sent["model"] == "hermes-agent"
     assert sent["messages"] == [{"role": "user", "content": "hello"}]
-    assert chat_gateway.asked == []
+    assert chat_gateway.paths == []
 
 
 async def test_the_key_is_read_for_every_request(
@@ -64,7 +64,7 @@ async def test_the_key_is_read_for_every_request(
     assert made._build_chat_completions_headers() == {"Content-Type": "application/json"}
     for key in ("", "first-key", "second-key"):
         monkeypatch.setenv("API_SERVER_KEY", key)
-        await asked(made)
+        await reply_queue(made)
     sent = [call.headers.get("authorization") for call in chat_gateway.calls]
     assert sent == [None, "Bearer first-key", "Bearer second-key"]
     assert set(made._build_chat_completions_headers()) == {"Content-Type", "Authorization"}
@@ -72,7 +72,7 @@ async def test_the_key_is_read_for_every_request(
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 async def test_a_blank_prompt_calls_nobody(text: str, chat_gateway: ChatGateway) -> None:
-    queue = await asked(make_executor(), context(text))
+    queue = await reply_queue(make_executor(), context(text))
     assert queue.text == "(empty prompt — nothing to do)"
     assert chat_gateway.calls == []
 
@@ -81,10 +81,10 @@ async def test_an_error_is_told_with_the_beginning_of_its_body(
     chat_gateway: ChatGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     chat_gateway.answer = lambda call: Response("long " * 400, status_code=500)
-    queue = await asked(make_executor())
+    queue = await reply_queue(make_executor())
     prefix = "[hermes-agent error 500] "
-    told, reference = queue.text[:-15], queue.text[-15:]
-    assert told == prefix + ("long " * 400)[:500]
+    text, reference = queue.text[:-15], queue.text[-15:]
+    assert text == prefix + ("long " * 400)[:500]
     assert reference.startswith(" [ref ")
     assert queue.state == "failed"
     assert "hermes-agent 500: long" in caplog.text
@@ -96,7 +96,7 @@ async def test_a_gateway_that_is_down_is_told(
 ) -> None:
     port = free_port()
     monkeypatch.setenv("HERMES_API_BASE", f"http://127.0.0.1:{port}/v1")
-    queue = await asked(make_executor())
+    queue = await reply_queue(make_executor())
     assert queue.text.startswith(f"[hermes-agent unreachable] ConnectError 127.0.0.1:{port} [ref ")
     records = [one for one in caplog.records if one.getMessage() == "hermes-agent transport error"]
     assert [(one.levelno, bool(one.exc_info)) for one in records] == [(logging.ERROR, True)]
@@ -111,7 +111,7 @@ async def test_a_gateway_that_is_silent_is_given_up(
 
     chat_gateway.answer = late
     monkeypatch.setattr(executor, "_REQUEST_TIMEOUT", 0.15)
-    queue = await asked(make_executor())
+    queue = await reply_queue(make_executor())
     assert queue.text.startswith("[hermes-agent unreachable] TimeoutError 127.0.0.1:")
     assert queue.events[0].metadata["molecule"]["code"] == "turn-timeout"
     assert len(chat_gateway.calls) == 1
@@ -133,7 +133,7 @@ async def test_an_answer_of_another_shape_is_told(
     reply: Response, text: str, chat_gateway: ChatGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     chat_gateway.answer = lambda call: reply
-    assert (await asked(make_executor())).text == text
+    assert (await reply_queue(make_executor())).text == text
     is_warned = "Unexpected hermes-agent response shape: " in caplog.text
     assert is_warned == text.startswith("(hermes")
     assert "oops" not in caplog.text
@@ -143,7 +143,7 @@ async def test_a_whole_answer_that_hermes_flags_as_failed_is_a_failure(chat_gate
     choice = {"message": {"content": "API call failed"}, "finish_reason": "error"}
     hermes = {"failed": True, "error": "HTTP 429: slow down"}
     chat_gateway.answer = lambda call: JSONResponse({"choices": [choice], "hermes": hermes})
-    queue = await asked(make_executor())
+    queue = await reply_queue(make_executor())
     assert queue.state == "failed"
     assert queue.text.startswith("[hermes-agent error 502] HTTP 429: slow down [ref ")
 
@@ -160,9 +160,9 @@ async def test_a_busy_gateway_is_asked_again(chat_gateway: ChatGateway) -> None:
     chat_gateway.answer = answers(
         Response(status_code=503, headers=busy), Response(status_code=429, headers=busy), says("third")
     )
-    assert (await asked(make_executor())).text == "third"
+    assert (await reply_queue(make_executor())).text == "third"
     chat_gateway.answer = lambda call: Response("busy", status_code=503, headers=busy)
-    assert (await asked(make_executor())).text.startswith("[hermes-agent error 503] busy")
+    assert (await reply_queue(make_executor())).text.startswith("[hermes-agent error 503] busy")
     assert len(chat_gateway.calls) == 6
 
 
@@ -171,7 +171,7 @@ async def test_a_gateway_that_names_no_time_is_not_asked_again(
     headers: dict[str, str], chat_gateway: ChatGateway
 ) -> None:
     chat_gateway.answer = lambda call: Response("busy", status_code=503, headers=headers)
-    assert (await asked(make_executor())).text.startswith("[hermes-agent error 503] busy")
+    assert (await reply_queue(make_executor())).text.startswith("[hermes-agent error 503] busy")
     assert len(chat_gateway.calls) == 1
 
 
@@ -191,7 +191,7 @@ async def test_a_connection_lost_before_any_byte_is_tried_again(monkeypatch: pyt
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     monkeypatch.setenv("HERMES_API_BASE", f"http://127.0.0.1:{port}/v1")
-    assert (await asked(make_executor())).text == "at last"
+    assert (await reply_queue(make_executor())).text == "at last"
     assert connections == 3
     server.close()
 
@@ -203,7 +203,7 @@ async def test_a_conversation_has_one_session(
     chat_gateway.answer = lambda call: says("hi", {SESSION_HEADER: call.headers[SESSION_HEADER]})
     made = make_executor()
     for task, conversation in (("t1", "c1"), ("t2", "c1"), ("t3", "c2")):
-        await asked(made, context(task_id=task, context_id=conversation))
+        await reply_queue(made, context(task_id=task, context_id=conversation))
     sent = [call.headers[SESSION_HEADER] for call in chat_gateway.calls]
     assert sent == [session_id_of("ws-1", "c1")] * 2 + [session_id_of("ws-1", "c2")]
     assert made._session_id == sent[-1]
@@ -214,9 +214,9 @@ async def test_a_history_is_sent_without_a_session_and_only_then(
 ) -> None:
     history = [{"role": "user", "parts": [{"text": "one"}]}, {"role": "agent", "parts": [{"text": "two"}]}]
     request = context(metadata={"history": history}, context_id="c")
-    await asked(make_executor(), request)
+    await reply_queue(make_executor(), request)
     monkeypatch.setenv("API_SERVER_KEY", "a-key")
-    await asked(make_executor(), request)
+    await reply_queue(make_executor(), request)
     without, active = ([one["content"] for one in call.body["messages"]] for call in chat_gateway.calls)
     assert without == ["one", "two", "hello"]
     assert active == ["hello"]
@@ -225,7 +225,7 @@ async def test_a_history_is_sent_without_a_session_and_only_then(
 async def test_a_conversation_without_a_session_is_remembered(chat_gateway: ChatGateway) -> None:
     made = make_executor()
     for text in ("first", "second"):
-        await asked(made, context(text, context_id="c"))
+        await reply_queue(made, context(text, context_id="c"))
     assert [one["content"] for one in chat_gateway.calls[-1].body["messages"]] == ["first", "hi", "second"]
 
 
@@ -237,7 +237,7 @@ async def test_a_refused_session_is_dropped_for_good(
     chat_gateway.answer = lambda call: refused if SESSION_HEADER in call.headers else says("hi")
     made = make_executor()
     request = context(metadata={"history": [{"role": "user", "content": "one"}]}, context_id="c")
-    assert [(await asked(made, request)).text for _ in range(2)] == ["hi", "hi"]
+    assert [(await reply_queue(made, request)).text for _ in range(2)] == ["hi", "hi"]
     assert [SESSION_HEADER in call.headers for call in chat_gateway.calls] == [True, False, False]
     assert [one["content"] for one in chat_gateway.calls[-1].body["messages"]] == ["one", "hello"]
     assert caplog.text.count(f"refuses {SESSION_HEADER}") == 1
@@ -257,9 +257,9 @@ async def test_turns_of_one_conversation_wait_for_each_other(chat_gateway: ChatG
 
     chat_gateway.answer = slow
     made = make_executor()
-    await asyncio.gather(*(asked(made, context(context_id="same")) for _ in range(3)))
+    await asyncio.gather(*(reply_queue(made, context(context_id="same")) for _ in range(3)))
     assert max(at_once) == 1
-    await asyncio.gather(*(asked(made, context(context_id=f"other {number}")) for number in range(6)))
+    await asyncio.gather(*(reply_queue(made, context(context_id=f"other {number}")) for number in range(6)))
     assert max(at_once) == 4
 
 
@@ -272,7 +272,7 @@ async def test_images_are_sent_and_other_files_are_named(
         {"raw": "aGVsbG8=", "filename": "b.txt", "mediaType": "text/plain"},
     ]
     monkeypatch.setattr("molecule_runtime.kit.files.attachments.work_dir", lambda: tmp_path)
-    await asked(make_executor(), request)
+    await reply_queue(make_executor(), request)
     text, image = chat_gateway.calls[0].body["messages"][0]["content"]
     assert text["text"].startswith("look")
     assert "b.txt (text/plain)" in text["text"]

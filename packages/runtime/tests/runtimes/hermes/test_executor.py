@@ -9,12 +9,12 @@ import pytest
 from starlette.responses import Response
 
 from molecule_runtime.domain.turns import Caller, TurnEvent
-from molecule_runtime.kit.turns.history import Histories
+from molecule_runtime.kit.turns.history import HistoryStore
 from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.runtimes.hermes import chat, executor
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.sessions import SESSION_HEADER, SESSION_KEY_HEADER, session_id_of
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 from packages.runtime.tests.runtimes.hermes.gateways import (
     ChatGateway,
     PluginGateway,
@@ -30,7 +30,7 @@ STREAMING: dict[str, Any] = {"chat_completions_streaming": True}
 SESSIONS = {"session_continuity_header": SESSION_HEADER, "session_key_header": SESSION_KEY_HEADER}
 
 
-class HeardOutput(KeptOutput):
+class SignallingOutput(RecordingOutput):
     """Tells when the first text has come."""
 
     def __init__(self) -> None:
@@ -49,14 +49,14 @@ def progress(**data: str) -> str:
 class Workspace:
     """The kit around an executor, as the process has it."""
 
-    def __init__(self, made: HermesAgentProxyExecutor, histories: Histories | None = None) -> None:
+    def __init__(self, made: HermesAgentProxyExecutor, histories: HistoryStore | None = None) -> None:
         self.events: list[TurnEvent] = []
-        self.histories = histories or Histories()
+        self.histories = histories or HistoryStore()
         services = TurnServices(histories=self.histories, observe=self.events.append)
         self.runner = TurnRunner(made, services)
 
-    async def send(self, text: str, context_id: str = "", **more: Any) -> KeptOutput:
-        output = KeptOutput()
+    async def send(self, text: str, context_id: str = "", **more: Any) -> RecordingOutput:
+        output = RecordingOutput()
         await self.runner.run(request(text, context_id, **more), output)
         return output
 
@@ -74,12 +74,12 @@ async def test_a_stream_is_passed_on_as_it_comes(chat_gateway: ChatGateway) -> N
         'data: {"choices": [], "model": "m", "usage": {"prompt_tokens": 3, "completion_tokens": 5}}',
         "data: [DONE]",
     )
-    workspace, output = Workspace(make_executor()), HeardOutput()
+    workspace, output = Workspace(make_executor()), SignallingOutput()
     turn = asyncio.ensure_future(workspace.runner.run(request("hello"), output))
     await output.has_said.wait()
-    assert (output.said, output.outcomes) == ("Well", [])
+    assert (output.streamed_text, output.outcomes) == ("Well", [])
     await turn
-    assert (output.outcome.state, output.outcome.text, output.said) == (
+    assert (output.outcome.state, output.outcome.text, output.streamed_text) == (
         "completed",
         "Well, yes\u2028!",
         "Well, yes\u2028!",
@@ -97,13 +97,13 @@ async def test_a_gateway_is_asked_once_what_it_can_do(
     workspace = Workspace(make_executor())
     for _ in range(2):
         assert (await workspace.send("hello")).outcome.text == "hi"
-    assert chat_gateway.asked == ["/v1/capabilities"]
+    assert chat_gateway.paths == ["/v1/capabilities"]
     assert chat_gateway.calls[0].body["stream"] is False
     chat_gateway.features = STREAMING
     monkeypatch.setenv("HERMES_STREAM", "off")
     await Workspace(make_executor()).send("hello")
     assert chat_gateway.calls[-1].body["stream"] is False
-    assert len(chat_gateway.asked) == 1
+    assert len(chat_gateway.paths) == 1
 
 
 async def test_keepalives_alone_do_not_keep_a_turn(chat_gateway: ChatGateway) -> None:
@@ -125,7 +125,7 @@ async def test_a_stream_that_ends_early_is_a_failure_and_keeps_its_text(
     output = await Workspace(make_executor()).send("hello")
     assert output.outcome.state == "failed"
     assert output.outcome.text.startswith("[hermes-agent unreachable] stream ended early [ref ")
-    assert output.said == "so far"
+    assert output.streamed_text == "so far"
 
 
 async def test_a_run_that_hermes_gave_up_is_a_failure(chat_gateway: ChatGateway) -> None:
@@ -140,11 +140,11 @@ async def test_a_run_that_hermes_gave_up_is_a_failure(chat_gateway: ChatGateway)
 async def test_a_cancel_closes_the_stream(chat_gateway: ChatGateway) -> None:
     chat_gateway.features = STREAMING
     chat_gateway.stream(delta("one"), *(part for number in range(200) for part in (0.05, delta(str(number)))))
-    workspace, output, asked = Workspace(make_executor()), HeardOutput(), request("hello")
-    turn = asyncio.ensure_future(workspace.runner.run(asked, output))
+    workspace, output, turn_request = Workspace(make_executor()), SignallingOutput(), request("hello")
+    turn = asyncio.ensure_future(workspace.runner.run(turn_request, output))
     await output.has_said.wait()
     async with asyncio.timeout(1):
-        workspace.runner.cancel(asked.task_id)
+        workspace.runner.cancel(turn_request.task_id)
         await turn
         await chat_gateway.closed.wait()
     assert output.outcome.state == "canceled"
@@ -159,11 +159,11 @@ async def test_a_cancel_of_a_whole_answer_says_that_hermes_may_go_on(chat_gatewa
         return says("late")
 
     chat_gateway.answer = never
-    workspace, output, asked = Workspace(make_executor()), KeptOutput(), request("hello")
-    turn = asyncio.ensure_future(workspace.runner.run(asked, output))
+    workspace, output, turn_request = Workspace(make_executor()), RecordingOutput(), request("hello")
+    turn = asyncio.ensure_future(workspace.runner.run(turn_request, output))
     await arrived.wait()
     async with asyncio.timeout(1):
-        workspace.runner.cancel(asked.task_id)
+        workspace.runner.cancel(turn_request.task_id)
         await turn
     assert output.outcome.state == "canceled"
     assert any(event[0] == "status" and "may finish" in event[1] for event in output.events)
@@ -209,7 +209,7 @@ async def test_a_restart_goes_on_with_the_session_or_brings_the_history(
     await workspace.send("one", "c")
     assert chat_gateway.calls[0].headers[SESSION_HEADER] == session_id_of("ws-1", "c")
     assert workspace.runner.executor._session_id == "hermes-made-this"
-    restored = Histories()
+    restored = HistoryStore()
     restored.load(workspace.histories.dump())
     if not is_lost:
         chat_gateway.session_messages["hermes-made-this"] = [{"role": "user", "content": "one"}]
@@ -225,12 +225,18 @@ async def test_a_restart_goes_on_with_the_session_or_brings_the_history(
 
 async def test_progress_is_told_and_the_caller_is_named(plugin_gateway: PluginGateway) -> None:
     async with started() as made:
-        output, workspace = KeptOutput(), Workspace(made)
-        asked = request("hello", "c", caller=Caller("workspace:w2", "Two", verified=True), traceparent="00-1")
-        turn = asyncio.ensure_future(workspace.runner.run(asked, output))
+        output, workspace = RecordingOutput(), Workspace(made)
+        turn_request = request(
+            "hello", "c", caller=Caller("workspace:w2", "Two", verified=True), traceparent="00-1"
+        )
+        turn = asyncio.ensure_future(workspace.runner.run(turn_request, output))
         post = await plugin_gateway.arrived()
         assert (post.body["peer_id"], post.body["peer_name"]) == ("workspace:w2", "Two")
-        assert post.body["metadata"] == {"context_id": "c", "task_id": asked.task_id, "traceparent": "00-1"}
+        assert post.body["metadata"] == {
+            "context_id": "c",
+            "task_id": turn_request.task_id,
+            "traceparent": "00-1",
+        }
         await plugin_gateway.reply(post, "looking around", metadata={"final": False})
         await plugin_gateway.reply(post, "found it", metadata={"final": True})
         await turn
@@ -253,7 +259,7 @@ async def test_a_deadline_is_told_to_the_plugin_and_ends_the_turn(plugin_gateway
 KEY, SECRET = "canary-key-0123456789", "canary-secret-0123456789"
 
 
-def told(value: object) -> list[str]:
+def strings_in(value: object) -> list[str]:
     return [canary for canary in (KEY, SECRET, "canary") if canary in repr(value)]
 
 
@@ -298,6 +304,6 @@ async def test_no_text_log_or_event_has_a_key_or_a_secret(
         plugin_gateway.statuses = [(500, {})]
         await ask(over_plugin)
     assert len(outcomes) == 9
-    assert [found for event in outcomes if (found := told(event))] == []
+    assert [found for event in outcomes if (found := strings_in(event))] == []
     logged = [logging.Formatter().format(record) for record in caplog.records]
-    assert [line for line in logged if told(line)] == []
+    assert [line for line in logged if strings_in(line)] == []

@@ -236,8 +236,8 @@ def test_the_gateway_inherits_no_key(tmp_path: Path) -> None:
         "MOLECULE_WORKSPACE_TOKEN": "no",
         "LC_ALL": "C",
     }
-    given = child_environment(env, tmp_path)
-    assert set(given) == {
+    environment = child_environment(env, tmp_path)
+    assert set(environment) == {
         "PATH",
         "HOME",
         "HERMES_HOME",
@@ -245,7 +245,7 @@ def test_the_gateway_inherits_no_key(tmp_path: Path) -> None:
         "LC_ALL",
         "PYTHONUNBUFFERED",
     }
-    assert Path(given["HOME"]).is_dir()
+    assert Path(environment["HOME"]).is_dir()
 
 
 def _command(pid: int) -> list[str]:

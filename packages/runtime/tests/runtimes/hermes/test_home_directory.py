@@ -90,8 +90,8 @@ def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
 
 def test_keys_that_are_given_win_over_those_of_before(tmp_path: Path) -> None:
     prepare_home(_settings(tmp_path))
-    given = {"API_SERVER_KEY": "another-key", "MOLECULE_A2A_PLATFORM_SHARED_SECRET": "another-secret"}
-    prepared = prepare_home(_settings(tmp_path, **given))
+    variables = {"API_SERVER_KEY": "another-key", "MOLECULE_A2A_PLATFORM_SHARED_SECRET": "another-secret"}
+    prepared = prepare_home(_settings(tmp_path, **variables))
     assert (prepared.api_key, prepared.secret) == ("another-key", "another-secret")
     assert "API_SERVER_KEY=another-key\n" in (tmp_path / ".env").read_text()
     assert _config(tmp_path)["platforms"]["molecule-a2a"]["extra"]["shared_secret"] == "another-secret"
@@ -180,5 +180,5 @@ def test_ports_must_be_numbers() -> None:
 
 
 def test_settings_show_no_key(tmp_path: Path) -> None:
-    shown = repr(prepare_home(_settings(tmp_path, API_SERVER_KEY="api-canary")))
-    assert "canary" not in shown
+    text = repr(prepare_home(_settings(tmp_path, API_SERVER_KEY="api-canary")))
+    assert "canary" not in text

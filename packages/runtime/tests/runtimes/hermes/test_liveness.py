@@ -15,7 +15,7 @@ from molecule_runtime.runtimes.hermes import gateway as gateway_module
 from molecule_runtime.runtimes.hermes.executor import HermesAgentProxyExecutor
 from molecule_runtime.runtimes.hermes.gateway import Gateway
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 from packages.runtime.tests.runtimes.hermes.gateways import free_port, make_executor, started
 
 ACCEPTED = b'HTTP/1.1 202 Accepted\r\nContent-Length: 11\r\nConnection: close\r\n\r\n{"ok":true}'
@@ -86,7 +86,7 @@ async def a_turn(
 ) -> AsyncGenerator[tuple[HermesAgentProxyExecutor, "asyncio.Task[TurnOutcome]"]]:
     """A turn whose message was accepted."""
     async with started() as made:
-        turn = asyncio.ensure_future(made._own_runner().run(request("hello"), KeptOutput()))
+        turn = asyncio.ensure_future(made._own_runner().run(request("hello"), RecordingOutput()))
         await asyncio.wait_for(process.accepted.wait(), 5)
         yield made, turn
         turn.cancel()
@@ -132,14 +132,14 @@ async def test_a_chat_request_that_is_lost_is_retryable(
     monkeypatch.setenv("HERMES_API_BASE", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
     monkeypatch.setenv("HERMES_STREAM", "off")
     monkeypatch.setattr(client, "EARLY_SECONDS", early)
-    outcome = await make_executor()._own_runner().run(request("hello"), KeptOutput())
+    outcome = await make_executor()._own_runner().run(request("hello"), RecordingOutput())
     assert outcome.text.startswith("[hermes-agent unreachable] ")
     assert outcome.retryable
 
 
 async def test_a_gateway_that_was_never_there_is_not_retryable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_API_BASE", f"http://127.0.0.1:{free_port()}/v1")
-    outcome = await make_executor()._own_runner().run(request("hello"), KeptOutput())
+    outcome = await make_executor()._own_runner().run(request("hello"), RecordingOutput())
     assert outcome.text.startswith("[hermes-agent unreachable] ConnectError")
     assert not outcome.retryable, "an engine that is down for good shall be seen as wedged"
 
@@ -156,7 +156,7 @@ async def test_a_stream_that_is_lost_is_retryable(monkeypatch: pytest.MonkeyPatc
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         monkeypatch.setenv("HERMES_API_BASE", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
-        outcome = await make_executor()._own_runner().run(request("hello"), KeptOutput())
+        outcome = await make_executor()._own_runner().run(request("hello"), RecordingOutput())
     assert outcome.text.startswith("[hermes-agent unreachable] stream ended early [ref ")
     assert outcome.retryable
 
@@ -203,14 +203,14 @@ async def _nothing(_: Path) -> None:
 
 
 async def test_a_turn_asks_for_the_gateway_of_its_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[object]()
+    requests = list[object]()
 
     async def wait(adapter: object, until: float) -> None:
-        asked.append(adapter)
+        requests.append(adapter)
 
     monkeypatch.setattr(executor, "wait_for_gateway", wait)
     monkeypatch.setenv("HERMES_API_BASE", "http://127.0.0.1:9/v1")
     made = make_executor()
     made.adapter = SimpleNamespace(gateway=None)
-    await made._own_runner().run(request("hello"), KeptOutput())
-    assert asked == [made.adapter]
+    await made._own_runner().run(request("hello"), RecordingOutput())
+    assert requests == [made.adapter]

@@ -12,7 +12,7 @@ import pytest
 from molecule_runtime.kit.state import engine_health
 from molecule_runtime.runtimes.hermes import executor
 from molecule_runtime.runtimes.hermes.executor import SECRET_HEADER, HermesAgentProxyExecutor
-from molecule_runtime.testing.recording_output import KeptOutput, request
+from molecule_runtime.testing.recording_output import RecordingOutput, request
 from packages.runtime.tests.runtimes.hermes.gateways import (
     PluginGateway,
     Queue,
@@ -184,9 +184,9 @@ async def test_a_failure_of_the_wait_is_told_in_one_clean_line(
         problem = RuntimeError("it broke\nwith open sesame " + "and more " * 100)
         made._pending[post.body["message_id"]].set_exception(problem)
         await turn
-        told = queue.text.removeprefix("[hermes plugin error] ")[:-15]
-        assert told.startswith("it broke with [REDACTED")
-        assert len(told) <= 200
+        text = queue.text.removeprefix("[hermes plugin error] ")[:-15]
+        assert text.startswith("it broke with [REDACTED")
+        assert len(text) <= 200
 
 
 async def test_a_caller_that_goes_away_leaves_nothing(plugin_gateway: PluginGateway) -> None:
@@ -208,8 +208,8 @@ async def test_a_cancel_frees_the_slot_and_tells_the_plugin(plugin_gateway: Plug
             await made.cancel(context(task_id="t"), queue)
             await turn
         assert queue.state == "canceled"
-        told = {"message_id": post.body["message_id"], "chat_id": "c"}
-        assert (plugin_gateway.cancelled, made._pending) == ([told], {})
+        body = {"message_id": post.body["message_id"], "chat_id": "c"}
+        assert (plugin_gateway.cancelled, made._pending) == ([body], {})
         assert (await plugin_gateway.reply(post, "late")).json() == {"ok": True, "stale": True}
         plugin_gateway.auto = "next"
         queue, turn = asking(made)
@@ -365,9 +365,9 @@ async def test_a_message_that_hermes_will_not_answer_is_a_failure(
     plugin_gateway: PluginGateway, error: str, is_retryable: bool
 ) -> None:
     async with started() as made:
-        asked = request("hello")
-        output = KeptOutput()
-        turn = asyncio.ensure_future(made._own_runner().run(asked, output))
+        turn_request = request("hello")
+        output = RecordingOutput()
+        turn = asyncio.ensure_future(made._own_runner().run(turn_request, output))
         post = await plugin_gateway.arrived()
         sentence = "[hermes plugin error] hermes ended the turn without an answer"
         await plugin_gateway.reply(post, sentence, metadata={"final": True, "error": error})

@@ -18,9 +18,9 @@ from molecule_runtime.runtimes.hermes.errors import HermesError
 from molecule_runtime.runtimes.hermes.gateway_settings import GatewaySettings
 from molecule_runtime.runtimes.hermes.home_directory import PLUGIN_NAME, PLUGIN_SOURCE, prepare_home
 from molecule_runtime.runtimes.hermes.installation import describe
-from molecule_runtime.runtimes.hermes.selftest import CheckFailed, CheckResult, InstallProof
-from molecule_runtime.runtimes.hermes.selftest_checks import ProofTarget
-from molecule_runtime.runtimes.hermes.selftest_file import Proof
+from molecule_runtime.runtimes.hermes.selftest import InstallSelftest, SelftestFailed, SelftestResult
+from molecule_runtime.runtimes.hermes.selftest_checks import SelftestTarget
+from molecule_runtime.runtimes.hermes.selftest_file import SelftestRecord
 from molecule_wire import engines
 from packages.runtime.tests.runtimes.hermes.environments import VERSION, HermesEnvironmentFolder
 
@@ -51,21 +51,21 @@ def home(env: dict[str, str]) -> Path:
     return settings.home
 
 
-async def target(env: Mapping[str, str]) -> ProofTarget:
+async def target(env: Mapping[str, str]) -> SelftestTarget:
     executable = Path(env["HERMES_BIN"])
     environment = await describe(executable)
     assert environment is not None
-    return ProofTarget(executable, environment, Path(env["HERMES_HOME"]), env)
+    return SelftestTarget(executable, environment, Path(env["HERMES_HOME"]), env)
 
 
-def proven(**changes: str) -> Proof:
+def proven(**changes: str) -> SelftestRecord:
     members = {
         "plugin_version": selftest_file.plugin_version(),
         "hermes_version": VERSION,
         "at": "2026-01-31T10:15:30.123Z",
         "digest": selftest_file.plugin_digest(),
     }
-    return Proof(**{**members, **changes})
+    return SelftestRecord(**{**members, **changes})
 
 
 # The file
@@ -158,9 +158,9 @@ async def test_a_workspace_on_an_unproven_plugin_path_warns(
             await Adapter().setup(AdapterConfig(model="m"))
         return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
-    (told,) = await warnings()
-    assert told.startswith("hermes' plugin path is not proven here: there is no ")
-    assert told.endswith("run `molecule-runtime hermes-proof`")
+    (warning,) = await warnings()
+    assert warning.startswith("hermes' plugin path is not proven here: there is no ")
+    assert warning.endswith("run `molecule-runtime hermes-proof`")
     selftest_file.write_proof(engine.prefix, proven())
     assert await warnings() == []
 
@@ -169,15 +169,15 @@ async def test_a_workspace_on_an_unproven_plugin_path_warns(
 
 
 async def test_a_prepared_home_passes_the_first_three_checks(env: dict[str, str], home: Path) -> None:
-    asked = await target(env)
-    plugin = await selftest_checks.find_plugin(asked)
+    selftest_target = await target(env)
+    plugin = await selftest_checks.find_plugin(selftest_target)
     assert (plugin.name, plugin.version) == (PLUGIN_NAME, "1.0.0")
     assert plugin.place == f"folder {home / 'plugins' / PLUGIN_NAME}"
     assert (
-        await selftest_checks.check_enabled(asked, plugin)
+        await selftest_checks.check_enabled(selftest_target, plugin)
         == f"{PLUGIN_NAME} is enabled in {home}/config.yaml"
     )
-    assert str(home) in await selftest_checks.check_stanza(asked)
+    assert str(home) in await selftest_checks.check_stanza(selftest_target)
 
 
 def _remove_folder(home: Path) -> None:
@@ -270,10 +270,10 @@ async def test_a_hermes_that_says_nothing_of_its_config(env: dict[str, str], hom
 # The command
 
 
-async def failed_check(env: Mapping[str, str]) -> CheckResult:
-    results = list[CheckResult]()
-    with pytest.raises(CheckFailed):
-        await InstallProof(env, "http://127.0.0.1:9/v1", results.append).run()
+async def failed_check(env: Mapping[str, str]) -> SelftestResult:
+    results = list[SelftestResult]()
+    with pytest.raises(SelftestFailed):
+        await InstallSelftest(env, "http://127.0.0.1:9/v1", results.append).run()
     assert [result.passed for result in results[:-1]] == [True] * (len(results) - 1)
     return results[-1]
 
@@ -323,9 +323,9 @@ def test_the_command_tells_which_check_failed(
     )
     assert last == "hermes plugin path not proven: check 1 failed"
     assert run_command(["hermes-proof", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["ok"], told["message"]) == (False, last)
-    assert [(check["number"], check["passed"]) for check in told["checks"]] == [(1, False)]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["ok"], report["message"]) == (False, last)
+    assert [(check["number"], check["passed"]) for check in report["checks"]] == [(1, False)]
 
 
 def test_the_command_refuses_to_run_without_a_secret(
@@ -337,6 +337,6 @@ def test_the_command_refuses_to_run_without_a_secret(
     config["platforms"][PLUGIN_NAME]["extra"]["shared_secret"] = ""
     (home / "config.yaml").write_text(yaml.safe_dump(config))
     assert run_command(["hermes-proof"]) == 1
-    told = capsys.readouterr().out
-    assert told.startswith("hermes plugin path not proven: hermes-proof does not run without a secret")
-    assert "set MOLECULE_A2A_PLATFORM_SHARED_SECRET" in told
+    output = capsys.readouterr().out
+    assert output.startswith("hermes plugin path not proven: hermes-proof does not run without a secret")
+    assert "set MOLECULE_A2A_PLATFORM_SHARED_SECRET" in output

@@ -57,13 +57,13 @@ def test_a_session_id_is_safe_and_belongs_to_its_workspace() -> None:
 
 
 def test_a_history_is_found_where_a_request_has_it() -> None:
-    said = [{"role": "user", "parts": [{"text": "a"}]}]
-    assert extract(context(metadata={"history": said})) == said
+    history = [{"role": "user", "parts": [{"text": "a"}]}]
+    assert extract(context(metadata={"history": history})) == history
     outer = context(metadata={"history": "no list"})
-    outer.metadata = {"history": said}
-    assert extract(outer) == said
+    outer.metadata = {"history": history}
+    assert extract(outer) == history
     struct = struct_pb2.Struct()
-    struct.update({"history": said})
+    struct.update({"history": history})
     messages = make_executor()._build_initial_messages("b", history=extract(context(metadata=struct)))
     assert [message["content"] for message in messages] == ["a", "b"]
 

@@ -92,14 +92,14 @@ def build_user_content_with_files(
 ) -> str | list[dict[str, Any]]:
     """The text with its manifest, or a list of content blocks if there are images to inline."""
     files = list(attached)
-    said = "\n\n".join(piece for piece in (text, manifest(files)) if piece)
+    content = "\n\n".join(piece for piece in (text, manifest(files)) if piece)
     environ = os.environ if environ is None else environ
     if environ.get("MOLECULE_DISABLE_IMAGE_INLINING", "").strip().lower() in _TRUE:
-        return said
+        return content
     images = [url for url in map(image_data_url, files) if url]
     if not images:
-        return said
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": said}]
+        return content
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": content}]
     return blocks + [{"type": "image_url", "image_url": {"url": url}} for url in images]
 
 
@@ -162,9 +162,11 @@ def _from_bytes(raw: str | bytes, name: Any, mime_type: Any, work: Path) -> Atta
 
 def _described(path: Path, name: Any, mime_type: Any) -> Attachment:
     """The name is shown to a model line by line: it has no line breaks, and no folder."""
-    given = name if isinstance(name, str) else ""
-    shown = "".join(filter(str.isprintable, given.replace("\\", "/").rpartition("/")[2]))[:200] or path.name
-    return Attachment(shown, mime_type_of(shown, mime_type), path, path.stat().st_size)
+    raw_name = name if isinstance(name, str) else ""
+    display_name = (
+        "".join(filter(str.isprintable, raw_name.replace("\\", "/").rpartition("/")[2]))[:200] or path.name
+    )
+    return Attachment(display_name, mime_type_of(display_name, mime_type), path, path.stat().st_size)
 
 
 def _named_path(uri: str) -> str | None:

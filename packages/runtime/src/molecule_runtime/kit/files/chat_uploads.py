@@ -50,10 +50,10 @@ def safe_name(name: str) -> str:
     return cleaned.strip("_") or "file"
 
 
-def mime_type_of(name: str, given: object = None) -> str:
+def mime_type_of(name: str, declared: object = None) -> str:
     """The type that was given, if it looks like one, else a guess from the name."""
-    if isinstance(given, str) and re.fullmatch(r"[\w.+-]{1,100}/[\w.+-]{1,100}", given, re.ASCII):
-        return given
+    if isinstance(declared, str) and re.fullmatch(r"[\w.+-]{1,100}/[\w.+-]{1,100}", declared, re.ASCII):
+        return declared
     return mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 

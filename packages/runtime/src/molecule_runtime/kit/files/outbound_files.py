@@ -74,13 +74,13 @@ def collect_outbound_files(
 ) -> list[JSONObject]:
     """The parts of the files that go with an answer: each once, at most ten."""
     environ = os.environ if environ is None else environ
-    wanted, folder = list(attached), work or work_dir()
+    paths, folder = list(attached), work or work_dir()
     if environ.get("MOLECULE_AUTO_ATTACH", "").strip().lower() in _TRUE:
-        wanted += mentioned_files(reply_text, folder)
-    if not wanted:
+        paths += mentioned_files(reply_text, folder)
+    if not paths:
         return []
     parts = dict[Path, JSONObject]()
-    for one in wanted:
+    for one in paths:
         source = inside(folder / _path_of(one), folder)
         if source in parts:
             continue

@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 def work_dir() -> Path:
     """The work directory: `MOLECULE_WORKSPACE_DIR`, else `/workspace` if it exists, else below the config."""
-    if said := os.environ.get("MOLECULE_WORKSPACE_DIR", "").strip():
-        return Path(said)
+    if directory := os.environ.get("MOLECULE_WORKSPACE_DIR", "").strip():
+        return Path(directory)
     mounted = Path(WORKSPACE_MOUNT)
     configs = Path(os.environ.get("WORKSPACE_CONFIG_PATH") or CONFIG_MOUNT)
     return mounted if mounted.is_dir() else configs / "workspace"

@@ -10,7 +10,7 @@ from molecule_plugin.values import named, texts
 from molecule_runtime.domain.config import DelegationConfig
 from molecule_runtime.kit.setup.adapter import AdapterConfig, BaseAdapter, SetupResult
 from molecule_runtime.kit.setup.coordinator import build_children_description, route_tool
-from molecule_runtime.kit.setup.platform_context import Surroundings, read_surroundings, within
+from molecule_runtime.kit.setup.platform_context import PlatformContext, read_platform_context, within
 from molecule_runtime.kit.setup.plugins import PLUGINS_FOLDER, LoadedPlugins, load_plugins
 from molecule_runtime.kit.setup.prompt import build_system_prompt
 from molecule_runtime.kit.setup.skills import LoadedSkill, are_shown_in_full, load_skills, read_skill_tool
@@ -36,7 +36,7 @@ class CommonSetup:
         self._fills_prompt = config.system_prompt is None
         self._plugins = LoadedPlugins()
         self._own_tools: list[ToolSpec] = []
-        self._around = Surroundings()
+        self._around = PlatformContext()
         self.result = SetupResult("", [], [], False, [])
 
     @property
@@ -67,7 +67,7 @@ class CommonSetup:
         config, result, platform = self._config, self.result, self._platform
         around, tools = self._around, list(self._own_tools)
         if platform is not None:
-            around = await read_surroundings(platform, Path(config.config_path), around)
+            around = await read_platform_context(platform, Path(config.config_path), around)
             self._around = around
             if around.children:
                 routing = route_tool(platform, around.children, _category_routing(config))
@@ -164,5 +164,5 @@ async def _report_installs(platform: Platform, installed: object) -> None:
 
 def _category_routing(config: AdapterConfig) -> dict[str, list[str]]:
     """Which roles take which category of tasks: `category_routing` of config.yaml."""
-    said = named(getattr(config.workspace_config, "extra", None)).get("category_routing")
-    return {category: list(texts(who)) for category, who in named(said).items()}
+    routing = named(getattr(config.workspace_config, "extra", None)).get("category_routing")
+    return {category: list(texts(who)) for category, who in named(routing).items()}

@@ -9,7 +9,7 @@ from molecule_runtime.domain.permissions import DELEGATE
 from molecule_runtime.domain.prompt_quoting import NOT_INSTRUCTIONS, fence
 from molecule_runtime.domain.team_routing import CategoryRouting, best, build_team_routing_payload, rank
 from molecule_runtime.kit.setup.prompt import describe_peer
-from molecule_runtime.kit.tools.platform_tools import PlatformRefusal, ask, delegate
+from molecule_runtime.kit.tools.platform_tools import PlatformToolError, ask, delegate
 from molecule_runtime.kit.tools.tool_set import ToolSpec, tool
 from molecule_runtime.kit.turns import turn_context
 from molecule_runtime.ports.platform import Platform
@@ -35,7 +35,7 @@ async def get_children(platform: Platform | None = None) -> list[JSONObject]:
         return []
     try:
         return children_of(await ask(platform.peers()), platform.workspace_id)
-    except PlatformRefusal as refusal:
+    except PlatformToolError as refusal:
         log.warning("the team is not known: %s", refusal)
         return []
 
@@ -48,7 +48,7 @@ async def get_parent_context(platform: Platform | None = None) -> list[JSONObjec
         return []
     try:
         return await ask(platform.shared_context(parent_id))
-    except PlatformRefusal as refusal:
+    except PlatformToolError as refusal:
         log.warning("the context of the parent is not known: %s", refusal)
         return []
 
@@ -75,7 +75,7 @@ def route_tool(
         """
         try:
             team = children_of(await ask(platform.peers()), platform.workspace_id)
-        except PlatformRefusal:
+        except PlatformToolError:
             team = list(children)
         payload = build_team_routing_payload(
             team, task, preferred_member_id, category_routing=category_routing

@@ -16,7 +16,7 @@ from molecule_runtime.ports.platform import Platform
 from molecule_wire import JSONObject
 from molecule_wire.calls.values import CallFailed
 
-NETWORK_TIMEOUT = 3.0
+NETWORK_TIMEOUT_SECONDS = 3.0
 INSTRUCTIONS_COPY = ".molecule/instructions.md"
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Surroundings:
+class PlatformContext:
     """Peers, children, the parent's context and the platform's instructions."""
 
     peers: list[JSONObject] = field(default_factory=list[JSONObject])
@@ -34,7 +34,9 @@ class Surroundings:
     instructions: str = ""
 
 
-async def read_surroundings(platform: Platform, config_path: Path, last: Surroundings) -> Surroundings:
+async def read_platform_context(
+    platform: Platform, config_path: Path, last: PlatformContext
+) -> PlatformContext:
     """Ask for peers, the parent's context and instructions at once; what does not come is as it was last.
 
     Before its first registration a workspace has no token, so nothing is asked then.
@@ -48,7 +50,7 @@ async def read_surroundings(platform: Platform, config_path: Path, last: Surroun
         within("the context of the parent", lambda: _shared(platform, parent_id), last.parent_context),
         within("platform instructions", platform.instructions, None),
     )
-    return Surroundings(
+    return PlatformContext(
         peers,
         children_of(peers, platform.workspace_id),
         parent_context,
@@ -63,7 +65,7 @@ async def _shared(platform: Platform, parent_id: str) -> list[JSONObject]:
 async def within(what: str, call: Callable[[], Awaitable[T]], otherwise: T) -> T:
     """What a call to the platform gives in three seconds, or something else with a warning."""
     try:
-        async with asyncio.timeout(NETWORK_TIMEOUT):
+        async with asyncio.timeout(NETWORK_TIMEOUT_SECONDS):
             return await call()
     except (CallFailed, OSError) as problem:
         log.warning("%s: the platform did not answer (%s); going on without", what, str(problem) or "timeout")

@@ -23,7 +23,7 @@ TOOL_FOLDERS = ("scripts", "tools")
 ANY_RUNTIME = "*"
 MAX_SKILLS_IN_FULL = 8
 MAX_BYTES_IN_FULL = 8 * 1024
-_LARGEST = 1024 * 1024
+_MAX_SKILL_BYTES = 1024 * 1024
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def parse_skill_frontmatter(path: str | Path) -> tuple[dict[str, object], str]:
         log.warning("%s: %s", path, problem)
     if problems and not body:
         try:
-            text = read_text(Path(path), _LARGEST)
+            text = read_text(Path(path), _MAX_SKILL_BYTES)
         except Unreadable:
             return {}, ""
         return {}, text
@@ -84,8 +84,8 @@ def load_skills(
     A skill that is missing, is for another runtime or lacks what it requires is skipped; a warning says why.
     """
     root = _skills_folder(Path(config_path))
-    wanted = _every_skill(root) if list(names) == ["*"] else list(dict.fromkeys(names))
-    loaded = (_load_skill(root, name, current_runtime, trusted) for name in wanted)
+    skill_names = _every_skill(root) if list(names) == ["*"] else list(dict.fromkeys(names))
+    loaded = (_load_skill(root, name, current_runtime, trusted) for name in skill_names)
     return [skill for skill in loaded if skill is not None]
 
 

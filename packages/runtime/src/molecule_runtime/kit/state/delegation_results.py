@@ -9,7 +9,7 @@ from molecule_runtime.domain.prompt_quoting import NOT_INSTRUCTIONS, fence
 from molecule_wire import JSON, JSONObject, jsontext
 
 RESULTS_FILE = ".delegation_results.jsonl"
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class UnreadResults:
         now = time.monotonic()
         if now < self._look_at and not self._returned:
             return ""
-        self._look_at = now + LOOK_SECONDS
+        self._look_at = now + POLL_SECONDS
         texts = [*self._returned, read_delegation_results(self._path)]
         self._returned.clear()
         return "\n".join(text for text in texts if text)

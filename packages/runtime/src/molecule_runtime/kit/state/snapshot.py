@@ -197,5 +197,5 @@ def _attempts(place: Path, identity: str) -> int:
         return 0
 
 
-def _workspace_id(given: str | None) -> str:
-    return given or os.environ.get("WORKSPACE_ID") or os.environ.get("MOLECULE_WORKSPACE_ID") or ""
+def _workspace_id(workspace_id: str | None) -> str:
+    return workspace_id or os.environ.get("WORKSPACE_ID") or os.environ.get("MOLECULE_WORKSPACE_ID") or ""

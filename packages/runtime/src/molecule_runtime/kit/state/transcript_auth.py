@@ -11,5 +11,5 @@ def transcript_authorized(expected: str | None, header: str | None) -> bool:
     if not expected or not header:
         return False
     # Surrogates of a header that is no UTF-8 must not make the comparison raise.
-    given, wanted = (text.encode("utf-8", "surrogatepass") for text in (header, f"Bearer {expected}"))
-    return hmac.compare_digest(given, wanted)
+    actual, required = (text.encode("utf-8", "surrogatepass") for text in (header, f"Bearer {expected}"))
+    return hmac.compare_digest(actual, required)

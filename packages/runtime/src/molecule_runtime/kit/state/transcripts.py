@@ -30,7 +30,7 @@ ROTATION_BYTES = 10 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
 MAX_PAGE_CHARACTERS = 4 * 1024 * 1024
 MAX_FILES, MAX_BYTES = 1000, 512 * 1024 * 1024
-TOGETHER_SECONDS = 0.2
+BATCH_SECONDS = 0.2
 
 log = logging.getLogger("molecule_runtime")
 
@@ -38,7 +38,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 _SMALL = 4096  # below this a file is read from its beginning
 
 
-class Transcripts:
+class TranscriptLog:
     """The transcript of a workspace; any thread may append and read. One process writes."""
 
     def __init__(
@@ -68,32 +68,32 @@ class Transcripts:
 
     def append(self, context_id: str, line: Mapping[str, Any] | str) -> int:
         """Add a line to a conversation; its number. A line of more than 1 MiB leaves only a note."""
-        said: Any = {"text": line} if isinstance(line, str) else dict(line)
-        plain = json.loads(_LENIENT_ENCODER.encode(said), parse_constant=str)  # NaN is no JSON
-        said = scrub_value(plain, tuple(self._known_values()))
+        entry: Any = {"text": line} if isinstance(line, str) else dict(line)
+        plain = json.loads(_LENIENT_ENCODER.encode(entry), parse_constant=str)  # NaN is no JSON
+        entry = scrub_value(plain, tuple(self._known_values()))
         with self._lock:
             self._write_pending()
-            first, encoded = self._encoded(context_id, time.time(), [said])
+            first, encoded = self._encoded(context_id, time.time(), [entry])
             self._write(context_id, encoded)
         return first
 
-    def append_turn(self, context_id: str, asked: JSONObject, answered: JSONObject) -> None:
+    def append_turn(self, context_id: str, question: JSONObject, answer: JSONObject) -> None:
         """Add both lines of a turn; of what the kit says in them only the `text` is somebody's words.
 
         A short turn that comes soon after another waits with those that follow it: written one by one they
         took a twelfth of a busy workspace's time. A long one is written at once, on the thread it comes on.
         """
-        if len(str(asked["text"])) + len(str(answered["text"])) > LINE_CHARACTERS:
-            lines = self._scrubbed(asked, answered)
+        if len(str(question["text"])) + len(str(answer["text"])) > LINE_CHARACTERS:
+            lines = self._scrubbed(question, answer)
             with self._lock:
                 self._write_pending()
                 self._write_or_warn(context_id, self._encoded(context_id, time.time(), lines)[1])
             return
-        self._pending.append((context_id, time.time(), asked, answered))
-        if self._defer is None or time.monotonic() - self._written_at >= TOGETHER_SECONDS:
+        self._pending.append((context_id, time.time(), question, answer))
+        if self._defer is None or time.monotonic() - self._written_at >= BATCH_SECONDS:
             self.flush()
         elif len(self._pending) == 1:
-            self._defer(TOGETHER_SECONDS, self.flush)
+            self._defer(BATCH_SECONDS, self.flush)
 
     def _scrubbed(self, *lines: JSONObject) -> list[JSONObject]:
         known = tuple(self._known_values())
@@ -109,12 +109,12 @@ class Transcripts:
     def _write_pending(self) -> None:
         pending = [self._pending.popleft() for _ in range(len(self._pending))]
         self._written_at = time.monotonic()
-        texts = [str(line["text"]) for *_, asked, answered in pending for line in (asked, answered)]
+        texts = [str(line["text"]) for *_, question, answer in pending for line in (question, answer)]
         # Nearly always all of them are: one look at many costs a fifth of many looks.
         are_clean = _are_clean(texts, self._known_values())
         by_context: dict[str, list[bytes]] = {}
-        for context_id, at, asked, answered in pending:
-            lines = [asked, answered] if are_clean else self._scrubbed(asked, answered)
+        for context_id, at, question, answer in pending:
+            lines = [question, answer] if are_clean else self._scrubbed(question, answer)
             by_context.setdefault(context_id, []).append(self._encoded(context_id, at, lines)[1])
         for context_id, encoded in by_context.items():
             self._write_or_warn(context_id, b"".join(encoded))
@@ -126,7 +126,7 @@ class Transcripts:
         first, self._next = self._next, self._next + len(lines)
         beside = {"time": format_time(datetime.fromtimestamp(at, UTC)), "context_id": context_id}
         places = enumerate(lines, start=first)
-        return first, b"".join([_bounded({**said, "n": number, **beside}) for number, said in places])
+        return first, b"".join([_bounded({**entry, "n": number, **beside}) for number, entry in places])
 
     def read(self, since: int = 0, limit: int = 100) -> dict[str, Any]:
         """A page of transcript lines: those from number `since` on, of all conversations in their order."""

@@ -12,7 +12,7 @@ from typing import Any
 from molecule_runtime.kit.state import engine_health
 
 STALL_SECONDS = 30.0
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 HEALTH_SECONDS, HEALTH_TIMEOUT_SECONDS = 30.0, 10.0
 
 log = logging.getLogger("molecule_runtime")
@@ -30,11 +30,11 @@ class LoopWatchdog:
         on_stall: Callable[[], None],
         *,
         stall_seconds: float = STALL_SECONDS,
-        look_seconds: float = LOOK_SECONDS,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._on_stall = on_stall
         self._stall_seconds = stall_seconds
-        self._look_seconds = look_seconds
+        self._look_seconds = poll_seconds
         self._stopped = threading.Event()
         self._loop_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._watch, name="loop-watchdog", daemon=True)
@@ -84,10 +84,12 @@ async def health_problem(adapter: Any) -> str:
     """What the adapter says is wrong with its engine; empty when nothing is."""
     try:
         async with asyncio.timeout(HEALTH_TIMEOUT_SECONDS):
-            told: dict[str, Any] = await adapter.health()
+            report: dict[str, Any] = await adapter.health()
     except TimeoutError:
         return f"the engine did not say within {HEALTH_TIMEOUT_SECONDS:g} s whether it works"
     except Exception as problem:
         log.warning("the health of the engine cannot be told", exc_info=True)
         return f"the engine's health cannot be told: {type(problem).__name__}"
-    return "" if told.get("ok", True) else str(told.get("reason") or "the engine says that it does not work")
+    return (
+        "" if report.get("ok", True) else str(report.get("reason") or "the engine says that it does not work")
+    )

@@ -27,7 +27,7 @@ _STATUS_NAMES = {"dispatched": "in_progress"}
 T = TypeVar("T")
 
 
-class PlatformRefusal(Exception):
+class PlatformToolError(Exception):
     """The platform did not do what was asked; the text says why and may be shown to the model."""
 
     @property
@@ -38,13 +38,13 @@ class PlatformRefusal(Exception):
 
 
 async def ask(call: Awaitable[T]) -> T:
-    """Await a call to the platform; `PlatformRefusal` with a plain sentence when it fails."""
+    """Await a call to the platform; `PlatformToolError` with a plain sentence when it fails."""
     try:
         return await call
     except CallFailed as refusal:
-        raise PlatformRefusal(refusal.message or str(refusal)) from refusal
+        raise PlatformToolError(refusal.message or str(refusal)) from refusal
     except OSError as problem:
-        raise PlatformRefusal("the platform cannot be reached; try again later") from problem
+        raise PlatformToolError("the platform cannot be reached; try again later") from problem
 
 
 async def delegate(
@@ -65,7 +65,7 @@ async def delegate(
         try:
             answer = await ask(platform.delegate(workspace_id, task, key))
             break
-        except PlatformRefusal as refusal:
+        except PlatformToolError as refusal:
             is_last = attempt >= retries.retry_attempts or time.monotonic() > until
             if is_last or not refusal.may_pass:
                 return {"success": False, "error": str(refusal)}
@@ -127,10 +127,10 @@ def _text_tools(platform: Platform) -> list[ToolSpec]:
     return [list_peers, get_workspace_info, send_message_to_user]
 
 
-async def _text(call: Awaitable[T], shown: Callable[[T], str]) -> str:
+async def _text(call: Awaitable[T], render: Callable[[T], str]) -> str:
     try:
-        return shown(await ask(call))
-    except PlatformRefusal as refusal:
+        return render(await ask(call))
+    except PlatformToolError as refusal:
         return f"Error: {refusal}"
 
 
@@ -142,7 +142,7 @@ async def delegation_status(platform: Platform, task_id: str = "") -> JSONObject
             listed: list[JSON] = [*rows]
             return {"delegations": listed, "count": len(listed)}
         row = await ask(platform.delegation(task_id))
-    except PlatformRefusal as refusal:
+    except PlatformToolError as refusal:
         unknown = isinstance(refusal.__cause__, CallFailed) and refusal.__cause__.status == 404
         return {"error": f"no delegation '{task_id[:100]}' of this workspace" if unknown else str(refusal)}
     status = _summary(row)
@@ -153,11 +153,11 @@ async def delegation_status(platform: Platform, task_id: str = "") -> JSONObject
 
 
 def _summary(row: JSONObject) -> JSONObject:
-    said = text_of(row.get("status"))
+    status = text_of(row.get("status"))
     summary: JSONObject = {
         "task_id": text_of(row.get("delegation_id")),
         "workspace_id": text_of(row.get("target_id")),
-        "status": _STATUS_NAMES.get(said, said or "pending"),
+        "status": _STATUS_NAMES.get(status, status or "pending"),
     }
     error = row.get("error")
     reason = text_of(error.get("message")) if isinstance(error, dict) else text_of(error)

@@ -94,8 +94,10 @@ def _wrong(value: JSON, shape: JSONObject) -> str:
     allowed = shape.get("enum")
     if isinstance(allowed, list) and value not in allowed:
         return "one of " + ", ".join(repr(one) for one in allowed)
-    said = shape.get("type")
-    names = [name for name in (said if isinstance(said, list) else [said]) if isinstance(name, str)]
+    type_name = shape.get("type")
+    names = [
+        name for name in (type_name if isinstance(type_name, list) else [type_name]) if isinstance(name, str)
+    ]
     if not names or any(_is(value, name) for name in names):
         return ""
     return " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)

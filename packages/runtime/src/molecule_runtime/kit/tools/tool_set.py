@@ -16,7 +16,7 @@ from molecule_wire import JSON, JSONObject
 Handler: TypeAlias = Callable[..., Awaitable[Any]]
 """Takes the arguments by name and gives what JSON can say."""
 
-DEFAULT_TIMEOUT = 300.0
+DEFAULT_TIMEOUT_SECONDS = 300.0
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class ToolSet:
         *,
         permissions: RolePermissions | None = None,
         before_call: BeforeCall | None = None,
-        default_timeout: float | None = DEFAULT_TIMEOUT,
+        default_timeout: float | None = DEFAULT_TIMEOUT_SECONDS,
     ) -> None:
         self._specs = specs if isinstance(specs, list) else list(specs)
         self._given_permissions = permissions

@@ -83,9 +83,9 @@ class QueueOutput:
 
     async def _artifact(self, artifact: JSONObject, *, append: bool = False, last: bool = True) -> None:
         if self._request.as_task:
-            told: JSONObject = {**self._names, "artifact": artifact, "append": append, "lastChunk": last}
-            await self._queue.enqueue_event(a2a_types.event_of("artifactUpdate", told))
+            event: JSONObject = {**self._names, "artifact": artifact, "append": append, "lastChunk": last}
+            await self._queue.enqueue_event(a2a_types.event_of("artifactUpdate", event))
 
     def _message(self, parts: list[JSON]) -> JSONObject:
-        said: JSONObject = {"messageId": os.urandom(8).hex(), "role": "ROLE_AGENT", "parts": parts}
-        return {**said, **self._names}
+        message: JSONObject = {"messageId": os.urandom(8).hex(), "role": "ROLE_AGENT", "parts": parts}
+        return {**message, **self._names}

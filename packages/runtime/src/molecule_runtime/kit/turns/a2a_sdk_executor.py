@@ -91,20 +91,20 @@ class _Events:
             self._status(_object(event.get("status")))
 
     def _status(self, status: JSONObject) -> None:
-        said = text.text_of_message(_object(status.get("message")))
+        status_text = text.text_of_message(_object(status.get("message")))
         end = _ENDS.get(str(status.get("state")))
         if end is None:
-            if said:
-                self._turn.sink.status(said)
+            if status_text:
+                self._turn.sink.status(status_text)
             return
-        self.result.state, self.result.text, self._is_over = end, said, True
+        self.result.state, self.result.text, self._is_over = end, status_text, True
 
     def _artifact(self, update: JSONObject) -> None:
         artifact = _object(update.get("artifact"))
         parts = _list(artifact.get("parts"))
         texts = [part.get("text") for part in parts if isinstance(part, dict)]
-        if parts and all(isinstance(said, str) for said in texts):
-            self._turn.sink.text("".join(str(said) for said in texts))
+        if parts and all(isinstance(piece, str) for piece in texts):
+            self._turn.sink.text("".join(str(piece) for piece in texts))
         elif parts:
             self._turn.sink.artifact(str(artifact.get("name") or "artifact"), parts)
 

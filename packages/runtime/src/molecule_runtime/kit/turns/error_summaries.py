@@ -4,7 +4,7 @@ import re
 
 BRIEF_SUMMARY_MAX_LEN = 80
 BRIEF_TASK_MAX_LEN = 60
-SHORTEST = 4
+MIN_SUMMARY_CHARACTERS = 4
 _FENCE = re.compile(r"^(```|~~~)")
 _RULE = re.compile(r"^([-*_=]\s*){3,}$")
 _HEADING = re.compile(r"^#{1,6}\s+")
@@ -29,7 +29,7 @@ _ERROR_PATTERNS = (
 
 def brief(text: str, limit: int) -> str:
     """The first line that says something, without markers of Markdown, in at most `limit` characters."""
-    limit = max(limit, SHORTEST)
+    limit = max(limit, MIN_SUMMARY_CHARACTERS)
     line = next((clean for line in _lines(text) if (clean := _plain(line))), "")
     return line if len(line) <= limit else line[: limit - 3].rstrip() + "..."
 

@@ -6,11 +6,11 @@ from typing import Any
 from molecule_runtime.domain.turns import HistoryItem
 from molecule_wire import JSONObject
 
-MOST_ITEMS, MOST_CHARACTERS = 50, 64 * 1024
-MOST_CONTEXTS = 1000
+MAX_ITEMS, MAX_CHARACTERS = 50, 64 * 1024
+MAX_CONTEXTS = 1000
 
 
-class Histories:
+class HistoryStore:
     """The last words and the state of each context; the context that was used longest ago is forgotten."""
 
     def __init__(self) -> None:
@@ -27,24 +27,24 @@ class Histories:
         """The dictionary in which an engine keeps what belongs to a context."""
         state = self._states.setdefault(context_id, {})
         self._states.move_to_end(context_id)
-        if len(self._states) > MOST_CONTEXTS:
+        if len(self._states) > MAX_CONTEXTS:
             self._states.popitem(last=False)
         return state
 
-    def append(self, context_id: str, asked: str, answered: str) -> None:
+    def append(self, context_id: str, question: str, answer: str) -> None:
         """Remember one turn."""
         items = self._items.setdefault(context_id, [])
         self._items.move_to_end(context_id)
-        items += [HistoryItem("user", asked), HistoryItem("assistant", answered)]
-        size = self._sizes.get(context_id, 0) + len(asked) + len(answered)
-        too_many = len(items) - MOST_ITEMS
+        items += [HistoryItem("user", question), HistoryItem("assistant", answer)]
+        size = self._sizes.get(context_id, 0) + len(question) + len(answer)
+        too_many = len(items) - MAX_ITEMS
         if too_many > 0:
             size -= sum([len(item.text) for item in items[:too_many]])
             del items[:too_many]
-        while size > MOST_CHARACTERS and len(items) > 1:
+        while size > MAX_CHARACTERS and len(items) > 1:
             size -= len(items.pop(0).text)
         self._sizes[context_id] = size
-        while len(self._items) > MOST_CONTEXTS:
+        while len(self._items) > MAX_CONTEXTS:
             gone, _ = self._items.popitem(last=False)
             del self._sizes[gone]
 
@@ -64,19 +64,19 @@ class Histories:
         for name, kept in sessions.items():
             if not isinstance(kept, dict):
                 continue
-            items = given_history(kept.get("history"))
+            items = parse_history(kept.get("history"))
             if items:
-                self._items[name] = items[-MOST_ITEMS:]
+                self._items[name] = items[-MAX_ITEMS:]
                 self._sizes[name] = sum(len(item.text) for item in self._items[name])
             state = kept.get("state")
             if isinstance(state, dict) and state:
                 self._states[name] = dict(state)
 
 
-def given_history(given: object) -> list[HistoryItem]:
+def parse_history(value: object) -> list[HistoryItem]:
     """The history in a message's metadata: items with a role and text, or parts."""
     items: list[HistoryItem] = []
-    for entry in given if isinstance(given, list) else []:  # pyright: ignore[reportUnknownVariableType]
+    for entry in value if isinstance(value, list) else []:  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(entry, dict):
             continue
         row: JSONObject = entry  # pyright: ignore[reportUnknownVariableType]
@@ -84,7 +84,7 @@ def given_history(given: object) -> list[HistoryItem]:
         parts = row.get("parts")
         if not isinstance(text, str) and isinstance(parts, list):
             texts = [part.get("text") for part in parts if isinstance(part, dict)]
-            text = " ".join(said for said in texts if isinstance(said, str))
+            text = " ".join(piece for piece in texts if isinstance(piece, str))
         if isinstance(text, str) and text:
             is_own = row.get("role") in ("assistant", "agent", "ai", "ROLE_AGENT")
             items.append(HistoryItem("assistant" if is_own else "user", text))

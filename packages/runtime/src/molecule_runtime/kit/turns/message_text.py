@@ -29,7 +29,7 @@ def history_of(context: object) -> list[tuple[str, str]]:
         history = member(source, "history")
         if isinstance(history, Iterable) and not isinstance(history, str | bytes | Mapping):
             items = list(cast("Iterable[object]", history))[-MAX_HISTORY_ITEMS:]
-            return [said for item in items if (said := _history_item(item)) is not None]
+            return [entry for item in items if (entry := _history_item(item)) is not None]
     return []
 
 

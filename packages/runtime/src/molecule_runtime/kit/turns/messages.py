@@ -32,7 +32,7 @@ class RuntimeSettings:
     timeout: float = 0.0
 
 
-class PlainText:
+class PassthroughRedactor:
     """The redactor of an executor that has nothing to hide."""
 
     def feed(self, text: str) -> str:
@@ -81,9 +81,9 @@ def read_parts(parts: list[JSON]) -> MessageParts:
     return MessageParts(" ".join(texts).strip(), data, has_files)
 
 
-def checked_result(said: object) -> TurnResult:
+def checked_result(value: object) -> TurnResult:
     """What an engine returned. Raises TypeError or ValueError that say what is wrong with it."""
-    result = said if isinstance(said, TurnResult) else TurnResult(said or "")  # type: ignore[arg-type]
+    result = value if isinstance(value, TurnResult) else TurnResult(value or "")  # type: ignore[arg-type]
     if not isinstance(result.text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - an engine's word
         raise TypeError(f"run_turn must return text or a TurnResult, not {type(result.text).__name__}")
     if result.state not in RESULT_STATES:
@@ -93,11 +93,11 @@ def checked_result(said: object) -> TurnResult:
 
 def runtime_settings(config: Any) -> RuntimeSettings:
     """The settings of an executor whose config is an AdapterConfig, or anything else."""
-    given: JSONObject = getattr(config, "runtime_config", None) or {}
+    settings: JSONObject = getattr(config, "runtime_config", None) or {}
     return RuntimeSettings(
-        max_concurrent_turns=_positive(given.get("max_concurrent_turns"), 1),
-        max_queued_turns=_positive(given.get("max_queued_turns"), 32),
-        timeout=_number(given.get("timeout")),
+        max_concurrent_turns=_positive(settings.get("max_concurrent_turns"), 1),
+        max_queued_turns=_positive(settings.get("max_queued_turns"), 32),
+        timeout=_number(settings.get("timeout")),
     )
 
 
@@ -112,10 +112,14 @@ def declares(adapter: Any, capability: str) -> bool:
 def idle_override(adapter: Any) -> float | None:
     """The seconds of silence that an adapter asks for; None when it asks for none, or cannot say."""
     try:
-        asked = adapter.idle_timeout_override()
+        override = adapter.idle_timeout_override()
     except Exception:  # noqa: BLE001 - an adapter's mistake must not end a turn
         return None
-    return float(asked) if isinstance(asked, int) and not isinstance(asked, bool) and asked > 0 else None
+    return (
+        float(override)
+        if isinstance(override, int) and not isinstance(override, bool) and override > 0
+        else None
+    )
 
 
 def brief(text: str) -> str:

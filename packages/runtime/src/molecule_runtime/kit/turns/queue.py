@@ -12,7 +12,7 @@ from molecule_wire.a2a.server.bindings import AgentBusy
 
 StopReason: TypeAlias = Literal["cancelled", "stopping"]
 
-LONG_SECONDS, LOOK_SECONDS = 5.0, 1.0
+LONG_SECONDS, POLL_SECONDS = 5.0, 1.0
 RETRY_SECONDS = 5
 """When to come again, for who finds the queue full or closed."""
 
@@ -94,7 +94,7 @@ class TurnQueue:
     async def enter(self, turn: QueuedTurn, seconds: float | None) -> bool:
         """Wait for a slot; False when the turn was ended before, or its time is over."""
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+            self._timer = asyncio.get_running_loop().call_later(POLL_SECONDS, self._look)
         if not self._waiting and self._take_slot(turn):
             return True
         self._waiting.append(turn)
@@ -137,7 +137,7 @@ class TurnQueue:
             is_empty = False
             if turn.until <= now:
                 turn.wake()
-        self._timer = None if is_empty else loop.call_later(LOOK_SECONDS, self._look)
+        self._timer = None if is_empty else loop.call_later(POLL_SECONDS, self._look)
 
     def _schedule(self) -> None:
         for turn in tuple(self._waiting):

@@ -25,7 +25,7 @@ from molecule_runtime.kit.state import engine_health
 from molecule_runtime.kit.state.delegation_results import UnreadResults
 from molecule_runtime.kit.turns import messages, processes, turn_context
 from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
-from molecule_runtime.kit.turns.history import Histories, given_history
+from molecule_runtime.kit.turns.history import HistoryStore, parse_history
 from molecule_runtime.kit.turns.queue import QueuedTurn, TurnQueue
 from molecule_runtime.kit.turns.sink import Sink
 from molecule_runtime.ports.heartbeat import Heartbeat
@@ -36,7 +36,7 @@ DEFAULT_IDLE_SECONDS = 300.0
 ENDING_SECONDS = 5.0
 STALLS_TO_WEDGE, FAILURES_TO_WEDGE = 2, 3
 TRANSCRIPT_CHARACTERS = 32 * 1024
-MOST_PARTS = 1000
+MAX_PARTS = 1000
 UNREAD_HEADING = "[Delegation results received while you were idle]"
 
 log = logging.getLogger("molecule_runtime")
@@ -46,12 +46,12 @@ log = logging.getLogger("molecule_runtime")
 class TurnServices:
     """What the workspace gives to its turns. The defaults are those of an executor under a bare server."""
 
-    redactor: Callable[[], TextRedactor] = messages.PlainText
+    redactor: Callable[[], TextRedactor] = messages.PassthroughRedactor
     heartbeat: Heartbeat = field(default_factory=messages.NoHeartbeat)
-    histories: Histories = field(default_factory=Histories)
+    histories: HistoryStore = field(default_factory=HistoryStore)
     receive_files: Callable[[list[JSON]], Awaitable[list[Attachment]]] | None = None
     send_files: Callable[[str, list[Any]], list[JSON]] | None = None
-    record: Callable[[str, JSONObject, JSONObject], object] = lambda context_id, asked, answered: None
+    record: Callable[[str, JSONObject, JSONObject], object] = lambda context_id, question, answer: None
     """Writes the lines of a turn into the transcript."""
     prompt: Callable[[], str] = lambda: ""
     unread: UnreadResults | None = None
@@ -118,8 +118,8 @@ class TurnRunner:
 
     async def _handled(self, queued: QueuedTurn, output: TurnOutput) -> TurnOutcome:
         request = queued.request
-        if len(request.parts) > MOST_PARTS:
-            sentence = f"a message has at most {MOST_PARTS} parts, this one has {len(request.parts)}"
+        if len(request.parts) > MAX_PARTS:
+            sentence = f"a message has at most {MAX_PARTS} parts, this one has {len(request.parts)}"
             return TurnOutcome("rejected", sentence)
         services, heartbeat = self.services, self.services.heartbeat
         parts = messages.read_parts(request.parts)
@@ -156,8 +156,8 @@ class TurnRunner:
     def _turn(
         self, request: TurnRequest, parts: messages.MessageParts, files: list[Attachment], sink: Sink
     ) -> Turn:
-        given = request.metadata.get("history")
-        history: list[HistoryItem] = given_history(given) if given else []
+        raw_history = request.metadata.get("history")
+        history: list[HistoryItem] = parse_history(raw_history) if raw_history else []
         deadline = request.deadline
         for limit in (self._timeout, self.executor.turn_timeout):
             if limit:
@@ -227,16 +227,18 @@ class TurnRunner:
         """End the engine's work: by its own means, then by cancelling its task, and its children."""
         turn.cancelled.set()
         until = time.monotonic() + self.executor.interrupt_grace
-        asked = asyncio.ensure_future(self.executor.interrupt(turn))
+        interruption = asyncio.ensure_future(self.executor.interrupt(turn))
         try:
-            await asyncio.wait({asked, engine}, timeout=_left(until))
+            await asyncio.wait({interruption, engine}, timeout=_left(until))
             await asyncio.wait({engine}, timeout=_left(until))
         finally:
-            asked.cancel()
+            interruption.cancel()
             engine.cancel()
             processes.kill(children)
-        if asked.done() and not asked.cancelled() and asked.exception() is not None:
-            log.warning("the interruption of turn %s failed", turn.message_id, exc_info=asked.exception())
+        if interruption.done() and not interruption.cancelled() and interruption.exception() is not None:
+            log.warning(
+                "the interruption of turn %s failed", turn.message_id, exc_info=interruption.exception()
+            )
         await asyncio.wait({engine}, timeout=ENDING_SECONDS)
         if not engine.done():
             log.error("turn %s does not end although it was cancelled", turn.message_id)
@@ -272,18 +274,18 @@ class TurnRunner:
 
     async def _remembered(self, turn: Turn, asked_for: str, outcome: TurnOutcome) -> TurnOutcome:
         """The outcome with the text that was streamed, if it has none; kept in history and transcript."""
-        text = outcome.text if outcome.text.strip() else turn.sink.said
+        text = outcome.text if outcome.text.strip() else turn.sink.streamed_text
         if not text.strip() and not outcome.parts:
             text = NO_RESPONSE
         if outcome.state in ("completed", "input-required"):
             self.services.histories.append(turn.context_id, asked_for, text)
-        asked: JSONObject = {"role": "user", "text": _cut(asked_for), "message_id": turn.message_id}
-        said: JSONObject = {"role": "assistant", "text": _cut(text), "state": outcome.state}
+        question: JSONObject = {"role": "user", "text": _cut(asked_for), "message_id": turn.message_id}
+        answer: JSONObject = {"role": "assistant", "text": _cut(text), "state": outcome.state}
         # A long text takes tens of milliseconds to be cleaned of secrets, a short one less than a thread.
         if len(asked_for) + len(text) > messages.LINE_CHARACTERS:
-            await asyncio.to_thread(self.services.record, turn.context_id, asked, said)
+            await asyncio.to_thread(self.services.record, turn.context_id, question, answer)
         else:
-            self.services.record(turn.context_id, asked, said)
+            self.services.record(turn.context_id, question, answer)
         return outcome if text == outcome.text else replace(outcome, text=text)
 
     def _unwanted(self, queued: QueuedTurn) -> TurnOutcome:

@@ -15,10 +15,10 @@ from molecule_runtime.kit.turns import messages
 from molecule_runtime.ports.output import TextRedactor, TurnOutput
 from molecule_wire import JSON, JSONObject, jsontext
 
-MOST_TOOLS, INPUT_CHARACTERS, OUTPUT_CHARACTERS = 200, 500, 300
+MAX_TOOL_CALLS, MAX_INPUT_CHARACTERS, MAX_OUTPUT_CHARACTERS = 200, 500, 300
 
 
-class Reported:
+class ReportAcknowledgement:
     """The result of a report, for those who await it."""
 
     def __await__(self) -> Generator[Any, None, None]:
@@ -38,7 +38,7 @@ class ToolCallId(str):
 
 
 @dataclass
-class ToolCall:
+class ToolCallRecord:
     """One tool call, as far as it is shown."""
 
     tool: str
@@ -52,10 +52,10 @@ class _Text:
 
 
 @dataclass
-class Reports:
+class TurnReport:
     """What was reported in one turn, beside what was passed on."""
 
-    tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
+    tools: dict[str, ToolCallRecord] = field(default_factory=dict[str, ToolCallRecord])
     usage: list[Usage] = field(default_factory=list[Usage])
     attached: list[Path] = field(default_factory=list[Path])
 
@@ -71,9 +71,9 @@ class Sink:
     """Takes reports in order. Text is passed on redacted; pieces that come quickly go out together."""
 
     def __init__(self, output: TurnOutput, redact: Callable[[], TextRedactor]) -> None:
-        self.reports = Reports()
+        self.reports = TurnReport()
         self.last_activity = time.monotonic()
-        self._said: list[str] = []
+        self._streamed: list[str] = []
         self._output = output
         self._new_redactor = redact
         self._redactor: TextRedactor | None = None  # most turns stream nothing
@@ -85,13 +85,13 @@ class Sink:
         self._pump: asyncio.Task[None] | None = None
 
     @property
-    def said(self) -> str:
+    def streamed_text(self) -> str:
         """The text that was passed on, redacted."""
-        return "".join(self._said)
+        return "".join(self._streamed)
 
     # What an engine calls
 
-    def text(self, delta: str) -> Reported:
+    def text(self, delta: str) -> ReportAcknowledgement:
         """A piece of the answer."""
         if not isinstance(delta, str):  # pyright: ignore[reportUnnecessaryIsInstance] - an engine's word
             raise TypeError(f"a piece of text must be text, not {type(delta).__name__}")
@@ -103,7 +103,7 @@ class Sink:
                 self._pending.append(_Text([delta]))
         return self._touched()
 
-    def status(self, line: str) -> Reported:
+    def status(self, line: str) -> ReportAcknowledgement:
         """How far the work is."""
         redacted = messages.redacted_line(self._new_redactor(), line)
         return self._add(lambda: self._output.status(redacted))
@@ -111,38 +111,42 @@ class Sink:
     def tool_start(self, name: str, input: object = None, call_id: str | None = None) -> ToolCallId:
         """A tool is called; the run of the model before it is over."""
         named = ToolCallId(call_id or os.urandom(8).hex())
-        if len(self.reports.tools) < MOST_TOOLS:
-            shown = messages.redacted_line(self._new_redactor(), _shown(input))[:INPUT_CHARACTERS]
-            self.reports.tools[named] = ToolCall(name, shown)
+        if len(self.reports.tools) < MAX_TOOL_CALLS:
+            input_text = messages.redacted_line(self._new_redactor(), _display_text(input))[
+                :MAX_INPUT_CHARACTERS
+            ]
+            self.reports.tools[named] = ToolCallRecord(name, input_text)
         self._add(self._end_run)
         return named
 
-    def tool_end(self, id: str, output: object = None, error: object = None) -> Reported:
+    def tool_end(self, id: str, output: object = None, error: object = None) -> ReportAcknowledgement:
         """A tool has answered, or failed."""
         call = self.reports.tools.get(id)
         if call is not None:
-            said = f"error: {_shown(error)}" if error is not None else _shown(output)
-            call.output_preview = messages.redacted_line(self._new_redactor(), said)[:OUTPUT_CHARACTERS]
+            output_text = f"error: {_display_text(error)}" if error is not None else _display_text(output)
+            call.output_preview = messages.redacted_line(self._new_redactor(), output_text)[
+                :MAX_OUTPUT_CHARACTERS
+            ]
         return self._touched()
 
-    def artifact(self, name: str, parts: Iterable[JSON]) -> Reported:
+    def artifact(self, name: str, parts: Iterable[JSON]) -> ReportAcknowledgement:
         """A whole artifact, in 1.0 parts."""
         listed = list(parts)
         return self._add(lambda: self._write_artifact(name, listed))
 
     def usage(
         self, model: str, input_tokens: int, output_tokens: int, cost_usd: float | None = None
-    ) -> Reported:
+    ) -> ReportAcknowledgement:
         """What a model call cost."""
         self.reports.usage.append(Usage(model, input_tokens, output_tokens, cost_usd))
         return self._touched()
 
-    def attach(self, path: str | Path) -> Reported:
+    def attach(self, path: str | Path) -> ReportAcknowledgement:
         """A file that goes with the answer."""
         self.reports.attached.append(Path(path))
         return self._touched()
 
-    def touch(self) -> Reported:
+    def touch(self) -> ReportAcknowledgement:
         """The engine did something that is not told."""
         return self._touched()
 
@@ -163,13 +167,13 @@ class Sink:
         if self._pump is not None:
             self._pump.cancel()
 
-    def _touched(self) -> Reported:
+    def _touched(self) -> ReportAcknowledgement:
         self.last_activity = time.monotonic()
         if threading.get_ident() == self._thread_id:
             self._wake_pump()
         else:
             self._loop.call_soon_threadsafe(self._wake_pump)
-        return Reported()
+        return ReportAcknowledgement()
 
     def _wake_pump(self) -> None:
         """Many turns report nothing: they need no task for it."""
@@ -179,7 +183,7 @@ class Sink:
         if self._wake is not None:
             self._wake.set()
 
-    def _add(self, write: Callable[[], Any]) -> Reported:
+    def _add(self, write: Callable[[], Any]) -> ReportAcknowledgement:
         with self._lock:
             self._pending.append(write)
         return self._touched()
@@ -204,18 +208,18 @@ class Sink:
                 return
 
     async def _write_artifact(self, name: str, parts: list[JSON]) -> None:
-        shown: list[JSON] = []
+        items: list[JSON] = []
         for part in parts:
             text = part.get("text") if isinstance(part, dict) else None
             if isinstance(part, dict) and isinstance(text, str):
                 part = {**part, "text": await messages.redacted(self._new_redactor(), text)}
-            shown.append(part)
-        await self._output.artifact(name, shown)
+            items.append(part)
+        await self._output.artifact(name, items)
 
     async def _write(self, text: str, *, last: bool = False) -> None:
         if text or (last and not self._is_first):
             await self._output.text(text, run=self._run, first=self._is_first, last=last)
-            self._said.append(text)
+            self._streamed.append(text)
             self._is_first = False
 
     async def _end_run(self) -> None:
@@ -225,7 +229,7 @@ class Sink:
             self._run, self._is_first = self._run + 1, True
 
 
-def _shown(value: object) -> str:
+def _display_text(value: object) -> str:
     if isinstance(value, str):
         return value
     try:

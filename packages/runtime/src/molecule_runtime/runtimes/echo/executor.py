@@ -10,7 +10,7 @@ from typing import Any
 from molecule_runtime.domain.turns import TurnError, TurnResult
 from molecule_runtime.kit.turns.executor import Turn, TurnExecutor
 
-MOST_SECONDS, MOST_PIECES = 86_400.0, 10_000
+MAX_SECONDS, MAX_PIECES = 86_400.0, 10_000
 
 
 class EchoExecutor(TurnExecutor):
@@ -29,7 +29,7 @@ class EchoExecutor(TurnExecutor):
 
 
 async def _sleep(turn: Turn, rest: str) -> str:
-    seconds = min(max(_number(rest), 0.0), MOST_SECONDS)
+    seconds = min(max(_number(rest), 0.0), MAX_SECONDS)
     try:
         async with asyncio.timeout(seconds):
             await turn.cancelled.wait()
@@ -45,7 +45,7 @@ async def _fail(turn: Turn, rest: str) -> str:
 
 
 async def _stream(turn: Turn, rest: str) -> str:
-    count = int(min(max(_number(rest.partition(" ")[0]), 0.0), MOST_PIECES))
+    count = int(min(max(_number(rest.partition(" ")[0]), 0.0), MAX_PIECES))
     pieces = [f"{number} " for number in range(1, count + 1)]
     for piece in pieces:
         await turn.sink.text(piece)
@@ -53,8 +53,8 @@ async def _stream(turn: Turn, rest: str) -> str:
 
 
 async def _tool(turn: Turn, rest: str) -> str:
-    name, _, given = rest.partition(" ")
-    arguments: dict[str, Any] = json.loads(given) if given else {}
+    name, _, argument = rest.partition(" ")
+    arguments: dict[str, Any] = json.loads(argument) if argument else {}
     call_id = turn.sink.tool_start(name, arguments)
     result = {"error": f"unknown tool: {name}"}
     if turn.tools is not None:

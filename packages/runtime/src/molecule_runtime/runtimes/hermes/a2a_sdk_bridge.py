@@ -20,7 +20,7 @@ Transport: TypeAlias = Literal["chat", "plugin"]
 
 
 @dataclass(frozen=True)
-class Origin:
+class TurnOrigin:
     """Where a turn comes from: its conversation, and what was said there, in A2A form."""
 
     chat_id: str = ""
@@ -34,14 +34,14 @@ class Origin:
     """The transport that was asked for; None leaves it to the configuration."""
 
 
-bare_origin: ContextVar[Origin | None] = ContextVar("hermes_bare_origin", default=None)
+bare_origin: ContextVar[TurnOrigin | None] = ContextVar("hermes_bare_origin", default=None)
 """The origin of the request that is being executed: the transports have no parameter for it."""
 
 
-async def origin_of_context(context: object) -> Origin:
+async def origin_of_context(context: object) -> TurnOrigin:
     """The origin of a request to a bare server."""
     task = member(context, "current_task")
-    return Origin(
+    return TurnOrigin(
         chat_id=sessions.chat_id_of(context),
         context_id=sessions.context_id_of(context),
         task_id=sessions.usable_id(member(context, "task_id")),
@@ -51,19 +51,19 @@ async def origin_of_context(context: object) -> Origin:
     )
 
 
-def origin_of_turn(turn: Turn) -> Origin:
+def origin_of_turn(turn: Turn) -> TurnOrigin:
     """The origin of a turn: of the request that is being executed, or of one that the workspace runs."""
     remembered: list[Any] = [vars(item) for item in turn.history]
     bare = bare_origin.get()
     if bare is not None:
         return replace(bare, history=bare.history or (remembered if bare.context_id else []))
-    given = turn.metadata.get("history")
+    raw_history = turn.metadata.get("history")
     # The kit takes every role that it does not know for a person; the raw items say it.
-    history = list(given) if isinstance(given, list) else remembered
-    return Origin(turn.context_id, turn.context_id, turn.task_id, history, turn.attachments, as_task=True)
+    history = list(raw_history) if isinstance(raw_history, list) else remembered
+    return TurnOrigin(turn.context_id, turn.context_id, turn.task_id, history, turn.attachments, as_task=True)
 
 
-def request_of(origin: Origin, prompt: str) -> TurnRequest:
+def request_of(origin: TurnOrigin, prompt: str) -> TurnRequest:
     """The request of a bare turn, for the kit."""
     return TurnRequest(
         message_id=uuid.uuid4().hex,

@@ -119,19 +119,19 @@ class HermesAgentAdapter(BaseAdapter):
 
     async def transcript_lines(self, since: int = 0, limit: int = 100) -> dict[str, Any]:
         """The messages of the last session as hermes keeps them, where it tells them."""
-        told = await super().transcript_lines(since, limit)
+        rows = await super().transcript_lines(since, limit)
         executor: HermesAgentProxyExecutor | None = self._executor
         if executor is None or not executor._session_id:
-            return told
+            return rows
         session = executor._session_id
         found = await health_checks.session_messages(
             executor._base, executor._build_chat_completions_headers(), session
         )
         if found is None:
-            return told
+            return rows
         page = found[since : since + max(0, min(limit, 1000))]
         return {
-            **told,
+            **rows,
             "supported": True,
             "lines": page,
             "cursor": since + len(page),
@@ -221,9 +221,9 @@ def _gateway_url() -> str:
 
 
 def _budget() -> float:
-    said = os.environ.get("HERMES_GATEWAY_READY_BUDGET_SEC", "").strip()
+    budget = os.environ.get("HERMES_GATEWAY_READY_BUDGET_SEC", "").strip()
     try:
-        seconds = int(said) if said else DEFAULT_BUDGET_SECONDS
+        seconds = int(budget) if budget else DEFAULT_BUDGET_SECONDS
     except ValueError:
         log.warning("HERMES_GATEWAY_READY_BUDGET_SEC must be an integer; %d is used", DEFAULT_BUDGET_SECONDS)
         seconds = DEFAULT_BUDGET_SECONDS

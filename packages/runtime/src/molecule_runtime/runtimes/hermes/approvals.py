@@ -53,9 +53,9 @@ def held_back(messages: Sequence[Any]) -> list[str]:
 
 def _record(turn: Turn, runner: TurnRunner | None, command: str) -> None:
     """Write the request and its denial into the transcript, and tell whoever follows the turn."""
-    asked = f"hermes asks for an approval: {command}"
-    turn.sink.status(f"{asked} ({DENIED})")
+    note = f"hermes asks for an approval: {command}"
+    turn.sink.status(f"{note} ({DENIED})")
     if runner is not None:
         runner.services.record(
-            turn.context_id, {"role": "system", "text": asked}, {"role": "system", "text": DENIED}
+            turn.context_id, {"role": "system", "text": note}, {"role": "system", "text": DENIED}
         )

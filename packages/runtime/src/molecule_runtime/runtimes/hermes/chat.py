@@ -79,10 +79,10 @@ async def session_messages(
         return None
     if reply.status == 404:
         return []
-    told: Any = reply.json() if reply.status == 200 else None
-    if isinstance(told, dict):
-        told = as_object(told).get("data", as_object(told).get("messages"))
-    return cast("list[Any]", told) if isinstance(told, list) else None
+    body: Any = reply.json() if reply.status == 200 else None
+    if isinstance(body, dict):
+        body = as_object(body).get("data", as_object(body).get("messages"))
+    return cast("list[Any]", body) if isinstance(body, list) else None
 
 
 async def ask(request: ChatRequest, sink: Sink) -> ChatAnswer:
@@ -122,9 +122,9 @@ async def _read(reply: OpenReply, request: ChatRequest, sink: Sink) -> ChatAnswe
     if reply.status == 403 and SESSION_HEADER in request.headers:
         raise SessionRefused
     if not 200 <= reply.status < 300:
-        shown = failures.scrubbed_body((await reply.read(MAX_ERROR_BYTES, cut=True)).body)
-        log.error("hermes-agent %d: %s", reply.status, shown)
-        raise failures.failure("hermes-error", f"[hermes-agent error {reply.status}] {shown}")
+        error_text = failures.scrubbed_body((await reply.read(MAX_ERROR_BYTES, cut=True)).body)
+        log.error("hermes-agent %d: %s", reply.status, error_text)
+        raise failures.failure("hermes-error", f"[hermes-agent error {reply.status}] {error_text}")
     session_id = reply.headers.get(SESSION_HEADER.lower(), "")
     session_id = session_id if is_session_id(session_id) else ""
     is_stream = reply.headers.get("content-type", "").startswith("text/event-stream")
@@ -153,7 +153,7 @@ def extract_assistant_text(data: Any) -> str | None:
 
 
 async def _read_stream(reply: OpenReply, sink: Sink, model: str) -> str:
-    said = list[str]()
+    pieces = list[str]()
     tools = dict[str, str]()
     is_done = is_lost = False
     try:
@@ -165,7 +165,7 @@ async def _read_stream(reply: OpenReply, sink: Sink, model: str) -> str:
             if event.type == "hermes.tool.progress":
                 _report_tool(sink, chunk, tools)
             elif delta := _delta(chunk):
-                said.append(delta)
+                pieces.append(delta)
                 await sink.text(delta)
             _report_usage(sink, chunk, model)
             _check_chunk(chunk)
@@ -179,7 +179,7 @@ async def _read_stream(reply: OpenReply, sink: Sink, model: str) -> str:
     if not is_done:
         sentence = "[hermes-agent unreachable] stream ended early"
         raise failures.failure("hermes-unreachable", sentence, retryable=is_lost)
-    return "".join(said)
+    return "".join(pieces)
 
 
 async def _events(reply: OpenReply) -> AsyncIterator[SSEEvent]:
@@ -203,9 +203,11 @@ def _check_chunk(chunk: Mapping[str, Any]) -> None:
         return
     error = chunk.get("error") or as_object(chunk.get("hermes")).get("error")
     message = as_object(error).get("message", error)
-    shown = failures.scrubbed(message)[: failures.MAX_BODY_CHARACTERS] if isinstance(message, str) else ""
-    log.error("hermes-agent 502: %s", shown)
-    raise failures.failure("hermes-error", f"[hermes-agent error 502] {shown or 'the run failed'}")
+    error_text = (
+        failures.scrubbed(message)[: failures.MAX_BODY_CHARACTERS] if isinstance(message, str) else ""
+    )
+    log.error("hermes-agent 502: %s", error_text)
+    raise failures.failure("hermes-error", f"[hermes-agent error 502] {error_text or 'the run failed'}")
 
 
 def _first_choice(chunk: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,9 +236,9 @@ def _report_usage(sink: Sink, data: Any, model: str) -> None:
     answer = as_object(data)
     usage = as_object(answer.get("usage"))
     tokens = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    given = [one if isinstance(one, int) and one >= 0 else 0 for one in tokens]
-    if any(given):
-        sink.usage(str(answer.get("model") or model), given[0], given[1])
+    counts = [one if isinstance(one, int) and one >= 0 else 0 for one in tokens]
+    if any(counts):
+        sink.usage(str(answer.get("model") or model), counts[0], counts[1])
 
 
 def _retry_after(reply: OpenReply) -> float | None:

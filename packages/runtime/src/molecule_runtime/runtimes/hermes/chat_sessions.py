@@ -8,7 +8,7 @@ from typing import Any
 
 from molecule_runtime.kit.turns.executor import Turn
 from molecule_runtime.runtimes.hermes import chat, sessions
-from molecule_runtime.runtimes.hermes.a2a_sdk_bridge import Origin
+from molecule_runtime.runtimes.hermes.a2a_sdk_bridge import TurnOrigin
 
 MAX_SESSIONS = 1000
 STATE_NAME = "session_id"
@@ -58,7 +58,7 @@ class ChatSessions:
         if not self._is_probed:
             self.take_features(await chat.probe_features(base, headers, timeout))
 
-    def session_of(self, turn: Turn, origin: Origin) -> ChatSession | None:
+    def session_of(self, turn: Turn, origin: TurnOrigin) -> ChatSession | None:
         """The session to send; None where the gateway keeps none, and the history is sent instead."""
         features = self._features
         if self._is_refused or not origin.chat_id:
@@ -93,7 +93,7 @@ class ChatSessions:
         self._is_refused = True
         log.warning("the gateway refuses %s; histories are sent instead", sessions.SESSION_HEADER)
 
-    def record(self, turn: Turn, origin: Origin, session: ChatSession | None, answered: str) -> None:
+    def record(self, turn: Turn, origin: TurnOrigin, session: ChatSession | None, answered: str) -> None:
         """Remember the session that an answer names."""
         if session is None:
             return

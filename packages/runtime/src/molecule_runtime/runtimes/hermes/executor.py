@@ -22,7 +22,7 @@ from molecule_runtime.kit.turns.queue import TurnQueue
 from molecule_runtime.kit.turns.runner import TurnRunner, TurnServices
 from molecule_runtime.runtimes.hermes import approvals, chat, failures, reply_server, sessions, settings
 from molecule_runtime.runtimes.hermes.a2a_sdk_bridge import (
-    Origin,
+    TurnOrigin,
     bare_files,
     bare_origin,
     origin_of_context,
@@ -74,13 +74,13 @@ class HermesAgentProxyExecutor(TurnExecutor):
 
     def __init__(self, config: Any, *, adapter: Any = None, tools: Any = None) -> None:
         super().__init__(config, adapter=adapter, tools=tools)
-        given = self._settings = settings.read_settings(defaults())
+        values = self._settings = settings.read_settings(defaults())
         self._config = config
-        self._base = given.base
-        self._use_plugin = given.use_plugin
-        self._plugin_host, self._plugin_port = given.plugin_host, given.plugin_port
-        self._callback_host, self._callback_port = given.callback_host, given.callback_port
-        self._shared_secret = given.shared_secret
+        self._base = values.base
+        self._use_plugin = values.use_plugin
+        self._plugin_host, self._plugin_port = values.plugin_host, values.plugin_port
+        self._callback_host, self._callback_port = values.callback_host, values.callback_port
+        self._shared_secret = values.shared_secret
         self._pending: dict[str, asyncio.Future[str]] = {}
         self._started = False
         self._reply_runner: Any = None
@@ -180,7 +180,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
         if message_id:
             await self._plugin.cancel(self._plugin_address(), message_id, origin.chat_id)
 
-    async def _ask_plugin(self, turn: Turn, origin: Origin, message_id: str) -> TurnResult:
+    async def _ask_plugin(self, turn: Turn, origin: TurnOrigin, message_id: str) -> TurnResult:
         caller = turn.caller if turn.caller is not None and turn.caller.verified else None
         metadata = {
             "context_id": origin.context_id,
@@ -207,7 +207,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
         progress = partial(approvals.report_progress, turn, self._runner)
         return TurnResult(await self._plugin.ask(self._plugin_address(), message, limits, progress))
 
-    async def _ask_chat(self, turn: Turn, origin: Origin) -> TurnResult:
+    async def _ask_chat(self, turn: Turn, origin: TurnOrigin) -> TurnResult:
         timeout, headers = (
             self._settings.request_timeout or _REQUEST_TIMEOUT,
             self._build_chat_completions_headers(),
@@ -218,8 +218,8 @@ class HermesAgentProxyExecutor(TurnExecutor):
             while True:
                 session = self._chat.session_of(turn, origin) if settings.api_key() else None
                 payload = await self._payload(turn, origin, session, timeout)
-                given = {**headers, **(session.headers if session else {})}
-                request = chat.ChatRequest(self._base, given, payload, timeout, _last_start(turn))
+                request_headers = {**headers, **(session.headers if session else {})}
+                request = chat.ChatRequest(self._base, request_headers, payload, timeout, _last_start(turn))
                 try:
                     answer = await chat.ask(request, turn.sink)
                     break
@@ -236,7 +236,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
         return TurnResult(answer.text, session_id=answer.session_id or None)
 
     async def _payload(
-        self, turn: Turn, origin: Origin, session: ChatSession | None, timeout: float
+        self, turn: Turn, origin: TurnOrigin, session: ChatSession | None, timeout: float
     ) -> dict[str, Any]:
         """The body of a turn's request; the history is in it unless hermes has it."""
         prompt = _text_of(turn)
@@ -280,7 +280,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
 
     async def _execute_via_chat_completions(self, event_queue: Any, prompt: str) -> None:
         """Answer a prompt through the chat API; outside of a request it belongs to no conversation."""
-        origin = bare_origin.get() or Origin()
+        origin = bare_origin.get() or TurnOrigin()
         await self._run_bare(replace(origin, transport="chat"), event_queue, prompt)
 
     async def cancel(self, context: Any, event_queue: Any) -> None:
@@ -289,7 +289,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
         if task_id and self._runner is not None:
             self._runner.cancel(task_id)
 
-    async def _run_bare(self, origin: Origin, event_queue: Any, prompt: str) -> None:
+    async def _run_bare(self, origin: TurnOrigin, event_queue: Any, prompt: str) -> None:
         from molecule_runtime.kit.turns.a2a_sdk import QueueOutput
 
         request = request_of(origin, prompt)
@@ -359,7 +359,7 @@ class HermesAgentProxyExecutor(TurnExecutor):
             request, self._shared_secret, self._pending, self._plugin.report_progress
         )
 
-    def _is_streamed(self, origin: Origin) -> bool:
+    def _is_streamed(self, origin: TurnOrigin) -> bool:
         # One message as the answer gains nothing from a stream.
         return origin.as_task and self._settings.streams and self._chat.can_stream
 
@@ -371,9 +371,9 @@ class HermesAgentProxyExecutor(TurnExecutor):
         return f"http://{host}:{self._callback_port}{_DEFAULT_CALLBACK_PATH}"
 
 
-def defaults() -> settings.Defaults:
+def defaults() -> settings.HermesDefaults:
     """What holds where the environment says nothing, as the constants are now."""
-    return settings.Defaults(
+    return settings.HermesDefaults(
         _DEFAULT_BASE,
         _DEFAULT_PLUGIN_HOST,
         _DEFAULT_PLUGIN_PORT,
@@ -383,10 +383,10 @@ def defaults() -> settings.Defaults:
 
 
 def _slots_of(config: Any) -> int:
-    given: dict[str, Any] = getattr(config, "runtime_config", None) or {}
-    asked = given.get("max_concurrent_turns")
-    if isinstance(asked, int) and not isinstance(asked, bool) and asked > 0:
-        return asked
+    runtime_config: dict[str, Any] = getattr(config, "runtime_config", None) or {}
+    limit = runtime_config.get("max_concurrent_turns")
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+        return limit
     return _MAX_CONCURRENT_TURNS
 
 

@@ -206,10 +206,10 @@ def child_environment(env: Mapping[str, str], home: Path) -> dict[str, str]:
 
 def check_ports(settings: GatewaySettings) -> None:
     """Raise `HermesError` when a port that the gateway needs is taken."""
-    wanted = [(settings.api_host, settings.api_port, "API_SERVER_PORT")]
+    addresses = [(settings.api_host, settings.api_port, "API_SERVER_PORT")]
     if settings.plugin:
-        wanted.append((settings.plugin_host, settings.plugin_port, "MOLECULE_A2A_PLATFORM_PORT"))
-    for host, port, variable in wanted:
+        addresses.append((settings.plugin_host, settings.plugin_port, "MOLECULE_A2A_PLATFORM_PORT"))
+    for host, port, variable in addresses:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until the command ends, or SIGTERM or SIGINT; the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] != "--":
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    if argv and argv[0] != "--":
         sys.stderr.write(USAGE + "\n")
         return 2
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s")
     try:
-        return asyncio.run(run(given[1:]))
+        return asyncio.run(run(argv[1:]))
     except (HermesError, RuntimeError) as problem:
         log.error("%s", problem)
         return 1
@@ -105,8 +105,8 @@ def _free_port() -> int:
 
 def _workspace_model() -> str:
     """The model of the workspace: `MODEL_PROVIDER`, else of its config.yaml."""
-    if said := os.environ.get("MODEL_PROVIDER", "").strip():
-        return said
+    if model_name := os.environ.get("MODEL_PROVIDER", "").strip():
+        return model_name
     folder = Path(os.environ.get("WORKSPACE_CONFIG_PATH") or CONFIG_MOUNT)
     model = read_config(folder / "config.yaml").get("model")
     return model if isinstance(model, str) else ""

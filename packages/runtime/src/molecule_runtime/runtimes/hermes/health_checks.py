@@ -16,9 +16,9 @@ def gateway_health_url() -> str:
 
 def plugin_health_url() -> str:
     """Where the plugin in the gateway says that it takes messages."""
-    given = _settings()
-    host = f"[{given.plugin_host}]" if ":" in given.plugin_host else given.plugin_host
-    return f"http://{host}:{given.plugin_port}/a2a/health"
+    values = _settings()
+    host = f"[{values.plugin_host}]" if ":" in values.plugin_host else values.plugin_host
+    return f"http://{host}:{values.plugin_port}/a2a/health"
 
 
 async def problem_at(url: str, seconds: float = PROBE_SECONDS) -> str:

@@ -45,10 +45,10 @@ def find_hermes(env: Mapping[str, str] | None = None) -> Path:
     Raises `HermesError` when there is none.
     """
     env = os.environ if env is None else env
-    if said := env.get("HERMES_BIN", "").strip():
-        if not os.access(said, os.X_OK):
-            raise HermesError(f"HERMES_BIN names {said}, which cannot be executed: correct or unset it.")
-        return Path(said)
+    if binary := env.get("HERMES_BIN", "").strip():
+        if not os.access(binary, os.X_OK):
+            raise HermesError(f"HERMES_BIN names {binary}, which cannot be executed: correct or unset it.")
+        return Path(binary)
     noted = engines.installed("hermes", env)
     if noted is not None and os.access(noted.executable, os.X_OK):
         return Path(noted.executable)
@@ -89,14 +89,14 @@ async def describe(executable: Path) -> HermesEnvironment | None:
         return None
     try:
         printed, _ = await asyncio.wait_for(process.communicate(), CHECK_SECONDS)
-        told: dict[str, Any] = json.loads(printed)
-        given: dict[str, str] | None = told["distribution"]
+        report: dict[str, Any] = json.loads(printed)
+        distribution: dict[str, str] | None = report["distribution"]
         return HermesEnvironment(
             interpreter=interpreter,
-            prefix=Path(told["prefix"]),
-            version=told["version"],
-            has_aiohttp=told["has_aiohttp"],
-            distribution=None if given is None else PluginDistribution(**given),
+            prefix=Path(report["prefix"]),
+            version=report["version"],
+            has_aiohttp=report["has_aiohttp"],
+            distribution=None if distribution is None else PluginDistribution(**distribution),
         )
     except (TimeoutError, ValueError, KeyError, TypeError):
         return None

@@ -89,10 +89,10 @@ def choose_model(
     What is said to hermes wins over what is said to the workspace; an address wins over a name. `endpoint` is
     the one of `workspace_model`, so it does not serve a model that was named to hermes.
     """
-    said = _set(env, "HERMES_INFERENCE_MODEL") or _set(env, "HERMES_DEFAULT_MODEL")
-    model = said or workspace_model.strip() or DEFAULT_MODEL
-    is_fallback = not said and not workspace_model.strip()
-    address = _address(env, None if said else endpoint)
+    model_name = _set(env, "HERMES_INFERENCE_MODEL") or _set(env, "HERMES_DEFAULT_MODEL")
+    model = model_name or workspace_model.strip() or DEFAULT_MODEL
+    is_fallback = not model_name and not workspace_model.strip()
+    address = _address(env, None if model_name else endpoint)
     provider = _set(env, "HERMES_INFERENCE_PROVIDER").lower()
     if provider == "custom" and not address.base_url:
         raise HermesError(
@@ -101,7 +101,7 @@ def choose_model(
     if provider and provider != "custom":
         return HermesModel(_without(model, provider), provider)
     if address.base_url:
-        name = model if said else endpoint.model if endpoint is not None else _name_of(model)
+        name = model if model_name else endpoint.model if endpoint is not None else _name_of(model)
         return HermesModel(name, "custom", address.base_url, address.api_key, address.api_mode)
     return _by_prefix(model, env, is_fallback)
 

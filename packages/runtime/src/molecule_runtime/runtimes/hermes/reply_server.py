@@ -101,7 +101,7 @@ class ReplyServer:
             return _response(413, ok=False, error="body too large")
 
 
-class ReplySite:
+class ReplyListener:
     """The socket of a reply server."""
 
     def __init__(self, server: "HttpServer") -> None:
@@ -112,13 +112,13 @@ class ReplySite:
         await self._server.stop(STOP_SECONDS)
 
 
-async def listen(host: str, port: int, server: ReplyServer) -> tuple[ReplySite, int]:
+async def listen(host: str, port: int, server: ReplyServer) -> tuple[ReplyListener, int]:
     """Serve on an address; the port that was really bound. Raises OSError when it cannot be had."""
     from molecule_a2a import HttpServer, bind
 
     listener, http_server = bind(host, port), HttpServer(server)
     await http_server.start(listener)
-    return ReplySite(http_server), listener.getsockname()[1]
+    return ReplyListener(http_server), listener.getsockname()[1]
 
 
 async def handle_reply(
@@ -140,8 +140,8 @@ async def handle_reply(
         return _response(400, ok=False, error="reply_to and content required")
     future = pending.get(reply_to)
     if future is None:
-        shown = "".join(filter(str.isprintable, reply_to))[:MAX_LOGGED_CHARACTERS]
-        log.warning("hermes plugin: reply for unknown message_id=%s", shown)
+        logged_id = "".join(filter(str.isprintable, reply_to))[:MAX_LOGGED_CHARACTERS]
+        log.warning("hermes plugin: reply for unknown message_id=%s", logged_id)
         return _response(200, ok=True, stale=True)
     metadata = as_object(reply.get("metadata"))
     if metadata.get("final") is False:
@@ -155,8 +155,8 @@ async def handle_reply(
 
 def _is_secret(headers: Mapping[str, str], secret: str) -> bool:
     name = SECRET_HEADER.lower()
-    given = next((value for key, value in headers.items() if key.lower() == name), "")
-    return hmac.compare_digest(_bytes(given), _bytes(secret))
+    header = next((value for key, value in headers.items() if key.lower() == name), "")
+    return hmac.compare_digest(_bytes(header), _bytes(secret))
 
 
 def _bytes(text: str) -> bytes:

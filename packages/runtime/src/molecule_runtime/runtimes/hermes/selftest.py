@@ -26,9 +26,9 @@ from molecule_runtime.runtimes.hermes.home_directory import (
     stanza_secret,
 )
 from molecule_runtime.runtimes.hermes.installation import describe, find_hermes
-from molecule_runtime.runtimes.hermes.selftest_checks import ProofTarget, VisiblePlugin
-from molecule_runtime.runtimes.hermes.selftest_file import Proof, write_proof
-from molecule_runtime.runtimes.hermes.selftest_gateway import READY_SECONDS, GatewayUnderProof
+from molecule_runtime.runtimes.hermes.selftest_checks import SelftestTarget, VisiblePlugin
+from molecule_runtime.runtimes.hermes.selftest_file import SelftestRecord, write_proof
+from molecule_runtime.runtimes.hermes.selftest_gateway import READY_SECONDS, SelftestGateway
 from molecule_runtime.runtimes.hermes.yaml_config import read_config, write_config
 from molecule_wire.times import format_time
 
@@ -48,7 +48,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class SelftestResult:
     """The outcome of one check, with the sentence that tells it."""
 
     number: int
@@ -62,22 +62,22 @@ class CheckResult:
         return CHECKS[self.number]
 
 
-class CheckFailed(Exception):
+class SelftestFailed(Exception):
     """A check failed; it was reported."""
 
 
-class InstallProof:
+class InstallSelftest:
     """Runs the checks in order; the first one that fails is the last. Each is reported as it ends."""
 
     def __init__(
-        self, env: Mapping[str, str], model_url: str, report: Callable[[CheckResult], object]
+        self, env: Mapping[str, str], model_url: str, report: Callable[[SelftestResult], object]
     ) -> None:
         self._env = env
         self._model_url = model_url
         self._report = report
 
-    async def run(self) -> tuple[Proof, Path]:
-        """The proof and the file it was written to. Raises `CheckFailed`, or `HermesError` for a refusal."""
+    async def run(self) -> tuple[SelftestRecord, Path]:
+        """Return the record and its file. Raises `SelftestFailed`, or `HermesError` for a refusal."""
         self._check_secret()
         with tempfile.TemporaryDirectory(
             prefix="molecule-hermes-proof-", ignore_cleanup_errors=True
@@ -85,7 +85,7 @@ class InstallProof:
             target, plugin = await self._look(Path(folder))
             await self._try_out(Path(folder), target, plugin)
         version = target.environment.version
-        proof = Proof(plugin.version, version, format_time(datetime.now(UTC)), plugin.digest)
+        proof = SelftestRecord(plugin.version, version, format_time(datetime.now(UTC)), plugin.digest)
         return proof, await asyncio.to_thread(write_proof, target.environment.prefix, proof)
 
     def _check_secret(self) -> None:
@@ -101,10 +101,10 @@ class InstallProof:
                 "without one."
             )
 
-    async def _look(self, folder: Path) -> tuple[ProofTarget, VisiblePlugin]:
+    async def _look(self, folder: Path) -> tuple[SelftestTarget, VisiblePlugin]:
         """Checks 1 to 3."""
 
-        async def find() -> tuple[ProofTarget, VisiblePlugin]:
+        async def find() -> tuple[SelftestTarget, VisiblePlugin]:
             target = await self._target(folder)
             return target, await selftest_checks.find_plugin(target)
 
@@ -113,13 +113,13 @@ class InstallProof:
         await self._check(3, selftest_checks.check_stanza(target))
         return target, plugin
 
-    async def _try_out(self, folder: Path, target: ProofTarget, plugin: VisiblePlugin) -> None:
+    async def _try_out(self, folder: Path, target: SelftestTarget, plugin: VisiblePlugin) -> None:
         """Checks 4 to 6. The gateway is stopped whatever happens; a failure before counts first."""
         settings = replace(
             self._settings(folder / "hermes"), provider_keys={}, plugin_entry_point=plugin.entry_point
         )
         await asyncio.to_thread(self._copy_settings, target.home, settings)
-        gateway = GatewayUnderProof(settings, self._variables(folder, target.executable))
+        gateway = SelftestGateway(settings, self._variables(folder, target.executable))
         try:
             await self._check(4, gateway.start(self._ready_seconds()))
             await self._check(5, gateway.round_trip())
@@ -133,12 +133,12 @@ class InstallProof:
         try:
             value = await work
         except HermesError as problem:
-            self._report(CheckResult(number, False, str(problem), time.monotonic() - began))
-            raise CheckFailed from None
-        self._report(CheckResult(number, True, tell(value), time.monotonic() - began))
+            self._report(SelftestResult(number, False, str(problem), time.monotonic() - began))
+            raise SelftestFailed from None
+        self._report(SelftestResult(number, True, tell(value), time.monotonic() - began))
         return value
 
-    async def _target(self, folder: Path) -> ProofTarget:
+    async def _target(self, folder: Path) -> SelftestTarget:
         """The hermes and the home that a workspace would start with."""
         executable = find_hermes(self._env)
         environment = await describe(executable)
@@ -152,7 +152,7 @@ class InstallProof:
             home = folder / "hermes"
             settings = replace(self._settings(home), provider_keys={})
             await asyncio.to_thread(prepare_home, settings, environment.interpreter)
-        return ProofTarget(executable, environment, home, child_environment(self._env, home))
+        return SelftestTarget(executable, environment, home, child_environment(self._env, home))
 
     def _copy_settings(self, home: Path, settings: GatewaySettings) -> None:
         """Begin the home of the gateway with what the proven one says about the plugin."""
@@ -190,5 +190,5 @@ class InstallProof:
         }
 
     def _ready_seconds(self) -> float:
-        said = self._env.get("HERMES_GATEWAY_READY_BUDGET_SEC", "").strip()
-        return max(float(said), 5.0) if said.isdecimal() else READY_SECONDS
+        budget = self._env.get("HERMES_GATEWAY_READY_BUDGET_SEC", "").strip()
+        return max(float(budget), 5.0) if budget.isdecimal() else READY_SECONDS

@@ -30,7 +30,7 @@ _PREPARED_BY = "start the workspace once with MOLECULE_A2A_PLATFORM_ENABLED=true
 
 
 @dataclass(frozen=True)
-class ProofTarget:
+class SelftestTarget:
     """What is proven: a hermes, the home that it is started with, and the variables that it gets."""
 
     executable: Path
@@ -51,7 +51,7 @@ class VisiblePlugin:
     """The name of its entry point; empty for the plugin folder."""
 
 
-async def find_plugin(target: ProofTarget) -> VisiblePlugin:
+async def find_plugin(target: SelftestTarget) -> VisiblePlugin:
     """Check 1: the plugin is visible to the interpreter and the user that run hermes."""
     folder, distribution = target.home / "plugins" / PLUGIN_NAME, target.environment.distribution
     if folder.is_dir():
@@ -79,7 +79,7 @@ async def find_plugin(target: ProofTarget) -> VisiblePlugin:
     return plugin
 
 
-async def check_enabled(target: ProofTarget, plugin: VisiblePlugin) -> str:
+async def check_enabled(target: SelftestTarget, plugin: VisiblePlugin) -> str:
     """Check 2: hermes would load the plugin, which is opt-in."""
     status, path = (await _listed(target)).get(plugin.name, ""), await _config_path(target)
     if status == "enabled":
@@ -93,7 +93,7 @@ async def check_enabled(target: ProofTarget, plugin: VisiblePlugin) -> str:
     )
 
 
-async def check_stanza(target: ProofTarget) -> str:
+async def check_stanza(target: SelftestTarget) -> str:
     """Check 3: the platform is configured in the file that the gateway will read."""
     path = await _config_path(target)
     if path.absolute() != (target.home / "config.yaml").absolute():
@@ -109,7 +109,7 @@ async def check_stanza(target: ProofTarget) -> str:
     return f"platforms.{PLUGIN_NAME} is enabled in {path}"
 
 
-async def _listed(target: ProofTarget) -> dict[str, str]:
+async def _listed(target: SelftestTarget) -> dict[str, str]:
     """The plugins that hermes lists, by name, with their status."""
     printed = await _ask_hermes(target, "plugins", "list", "--no-bundled", "--json")
     try:
@@ -120,7 +120,7 @@ async def _listed(target: ProofTarget) -> dict[str, str]:
     return {str(row.get("name")): str(row.get("status")) for row in listed}
 
 
-async def _config_path(target: ProofTarget) -> Path:
+async def _config_path(target: SelftestTarget) -> Path:
     """Where hermes says that its settings are."""
     printed = _STYLE.sub("", await _ask_hermes(target, "config", "show"))
     match = _CONFIG_LINE.search(printed)
@@ -129,7 +129,7 @@ async def _config_path(target: ProofTarget) -> Path:
     return Path(match[1])
 
 
-async def _ask_hermes(target: ProofTarget, *arguments: str) -> str:
+async def _ask_hermes(target: SelftestTarget, *arguments: str) -> str:
     """What a command of hermes prints. Its output is not shown: it may hold parts of keys."""
     command = f"`hermes {' '.join(arguments)}`"
     try:

@@ -18,13 +18,13 @@ from molecule_runtime.runtimes.hermes.home_directory import PLUGIN_SOURCE, plugi
 from molecule_runtime.runtimes.hermes.installation import HermesEnvironment, describe, find_hermes
 from molecule_runtime.runtimes.hermes.yaml_config import read_config
 
-PLACE = Path("share/molecule/hermes-proof.json")
+RECORD_PATH = Path("share/molecule/hermes-proof.json")
 MAX_BYTES = 64 * 1024
 COMMAND = "molecule-runtime hermes-proof"
 
 
 @dataclass(frozen=True)
-class Proof:
+class SelftestRecord:
     """What the file says. `digest` is the SHA-256 of the plugin's files."""
 
     plugin_version: str
@@ -47,21 +47,21 @@ def plugin_digest(folder: Path = PLUGIN_SOURCE) -> str:
     return digest.hexdigest()
 
 
-def read_proof(prefix: Path) -> Proof | None:
+def read_proof(prefix: Path) -> SelftestRecord | None:
     """The proof of an environment; None when there is none that can be read."""
     try:
-        content: Any = json.loads(read_limited(prefix / PLACE, MAX_BYTES))
+        content: Any = json.loads(read_limited(prefix / RECORD_PATH, MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
     members = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
-    values = [members.get(name) for name in Proof.__dataclass_fields__]
+    values = [members.get(name) for name in SelftestRecord.__dataclass_fields__]
     texts = [value for value in values if isinstance(value, str)]
-    return Proof(*texts) if len(texts) == len(values) else None
+    return SelftestRecord(*texts) if len(texts) == len(values) else None
 
 
-def write_proof(prefix: Path, proof: Proof) -> Path:
+def write_proof(prefix: Path, proof: SelftestRecord) -> Path:
     """Write the file, readable for all; its place. Raises `HermesError` when it cannot be written."""
-    path = prefix / PLACE
+    path = prefix / RECORD_PATH
     try:
         # Other users run workspaces with this engine, too.
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def mismatch(environment: HermesEnvironment) -> str:
     """Why the plugin of this release is not proven in an environment; empty when it is."""
     proof = read_proof(environment.prefix)
     if proof is None:
-        return f"there is no {environment.prefix / PLACE}"
+        return f"there is no {environment.prefix / RECORD_PATH}"
     installed, proven = environment.version, proof.hermes_version
     if proven != installed:
         return f"it was proven on hermes {proven}, and {installed} is installed"
@@ -97,7 +97,7 @@ async def unproven_reason(env: Mapping[str, str]) -> str:
 
 async def with_proven_default(env: Mapping[str, str]) -> dict[str, str]:
     """The variables, with the plugin path switched on where they do not decide it and it is proven."""
-    given = dict(env)
-    if not given.get("MOLECULE_A2A_PLATFORM_ENABLED", "").strip() and not await unproven_reason(env):
-        given["MOLECULE_A2A_PLATFORM_ENABLED"] = "true"
-    return given
+    variables = dict(env)
+    if not variables.get("MOLECULE_A2A_PLATFORM_ENABLED", "").strip() and not await unproven_reason(env):
+        variables["MOLECULE_A2A_PLATFORM_ENABLED"] = "true"
+    return variables

@@ -31,14 +31,14 @@ READY_SECONDS = 40.0
 before and the stop of the gateway may take some 15 s."""
 ROUND_TRIP_SECONDS = 55.0
 TURN_SECONDS = 40.0
-GONE_SECONDS = 5.0
+EXIT_SECONDS = 5.0
 MAX_LOG_BYTES = 1024 * 1024
-SHOWN_LOG_LINES = 5
+MAX_LOG_LINES = 5
 
 _CALLBACK_PATH = "/a2a/reply"
 
 
-class GatewayUnderProof:
+class SelftestGateway:
     """A gateway on a home of its own, between its start and its end."""
 
     def __init__(self, settings: GatewaySettings, env: Mapping[str, str]) -> None:
@@ -101,15 +101,15 @@ class GatewayUnderProof:
     async def stop(self) -> str:
         """Check 6: the end of the gateway leaves no process and no port."""
         await self._gateway.stop()
-        until = time.monotonic() + GONE_SECONDS
+        until = time.monotonic() + EXIT_SECONDS
         while (left := self._left_processes()) and time.monotonic() < until:  # noqa: ASYNC110 - nobody signals it
             await asyncio.sleep(0.05)
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         if left:
-            shown = ", ".join(map(str, left))
-            raise HermesError(f"after the stop of the gateway processes were left and killed: {shown}.")
+            process_ids = ", ".join(map(str, left))
+            raise HermesError(f"after the stop of the gateway processes were left and killed: {process_ids}.")
         try:
             check_ports(self.settings)
         except HermesError as problem:
@@ -151,8 +151,8 @@ class GatewayUnderProof:
             return "there is none."
         lines = text.splitlines()
         problems = [line for line in lines if " WARNING " in line or " ERROR " in line]
-        shown = " | ".join((problems or lines)[-SHOWN_LOG_LINES:])
-        return redaction.redact(shown, redaction.LOG, self.settings.secret_values())
+        excerpt = " | ".join((problems or lines)[-MAX_LOG_LINES:])
+        return redaction.redact(excerpt, redaction.LOG, self.settings.secret_values())
 
 
 def _message(chat_id: str, content: str, callback_url: str) -> dict[str, Any]:

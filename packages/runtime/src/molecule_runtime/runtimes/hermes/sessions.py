@@ -79,11 +79,11 @@ def history_of_context(context: object) -> list[Any]:
 
 def chat_messages(history: Sequence[object], current_text: str) -> list[dict[str, Any]]:
     """A history in A2A form as messages of the chat API, the newest that fit, without the current text."""
-    said = [message for item in history if (message := _chat_message(item)) is not None]
-    if said and said[-1] == {"role": "user", "content": current_text}:
-        said.pop()
+    conversation = [message for item in history if (message := _chat_message(item)) is not None]
+    if conversation and conversation[-1] == {"role": "user", "content": current_text}:
+        conversation.pop()
     size, kept = 0, list[dict[str, Any]]()
-    for message in reversed(said[-MAX_HISTORY_ITEMS:]):
+    for message in reversed(conversation[-MAX_HISTORY_ITEMS:]):
         size += len(message["content"].encode(errors="replace"))
         if size > MAX_HISTORY_BYTES:
             break
@@ -91,13 +91,13 @@ def chat_messages(history: Sequence[object], current_text: str) -> list[dict[str
     return kept[::-1]
 
 
-def add_conversation(messages: list[dict[str, Any]], said: Sequence[Mapping[str, Any]]) -> None:
+def add_conversation(messages: list[dict[str, Any]], conversation: Sequence[Mapping[str, Any]]) -> None:
     """Put what was said so far into the system message, for a gateway that has lost its sessions."""
-    if not said:
+    if not conversation:
         return
     if messages[0]["role"] != "system":
         messages.insert(0, {"role": "system", "content": ""})
-    lines = [f"{message['role']}: {message['content']}" for message in said]
+    lines = [f"{message['role']}: {message['content']}" for message in conversation]
     block = "\n".join(["Conversation so far:", *lines])
     messages[0]["content"] = "\n\n".join(filter(None, (messages[0]["content"], block)))
 

@@ -11,7 +11,7 @@ _TRUE = ("1", "true", "yes", "on")
 
 
 @dataclass(frozen=True)
-class Defaults:
+class HermesDefaults:
     """What holds where the environment says nothing."""
 
     base: str
@@ -39,7 +39,7 @@ class HermesSettings:
     """Seconds; None leaves it to the constants of the executor."""
 
 
-def read_settings(defaults: Defaults) -> HermesSettings:
+def read_settings(defaults: HermesDefaults) -> HermesSettings:
     """Read the environment. Raises RuntimeError when a port is no integer."""
     return HermesSettings(
         base=(_text("HERMES_API_BASE") or defaults.base).rstrip("/"),

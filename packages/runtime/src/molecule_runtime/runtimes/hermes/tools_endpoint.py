@@ -75,10 +75,10 @@ class ToolsEndpoint:
 
     async def _answer(self, scope: Mapping[str, Any], receive: Any) -> tuple[int, Any]:
         request = ReplyRequest(scope, receive)
-        given = (
+        token = (
             request.headers.get("authorization", "").removeprefix("Bearer ").encode(errors="surrogateescape")
         )
-        if not hmac.compare_digest(given, self._token):
+        if not hmac.compare_digest(token, self._token):
             return 401, {"error": "unauthorized"}
         offered = [spec for spec in self._tools.specs if spec.name in OFFERED]
         method, path = scope["method"], str(scope["path"])

@@ -107,8 +107,8 @@ class Listener:
         return _json(200, {"ok": True, "found": found})
 
     def _is_known(self, request: web.Request) -> bool:
-        given = request.headers.get(SECRET_HEADER, "").encode(errors="surrogateescape")
-        return not self._secret or hmac.compare_digest(given, self._secret)
+        secret = request.headers.get(SECRET_HEADER, "").encode(errors="surrogateescape")
+        return not self._secret or hmac.compare_digest(secret, self._secret)
 
 
 async def _read(request: web.Request) -> bytes:
