@@ -44,7 +44,8 @@ class TextType:
             reading.wrong(value, "string")
             return ""
         if self.choices and text not in self.choices:
-            reading.wrong(value, _one_of(self.choices), value.display_text())
+            choices = ", ".join(choice or '""' for choice in self.choices)
+            reading.wrong(value, f"one of {choices}", value.display_text())
         return text
 
 
@@ -236,7 +237,3 @@ def _items(value: ConfigValue, reading: ConfigReading) -> list[ConfigValue]:
         reading.wrong(value, "list")
         return []
     return [] if value.content in (None, "") else [value]
-
-
-def _one_of(choices: tuple[str, ...]) -> str:
-    return "one of " + ", ".join(choice or '""' for choice in choices)

@@ -64,7 +64,10 @@ def rank(
 ) -> list[ScoredMember]:
     """The members for a task, best first; equal ones by name, then id. Those a category names come before."""
     named = _named_for(task, category_routing or {})
-    scored = [ScoredMember(peer, score(peer, task), not named.isdisjoint(_names(peer))) for peer in peers]
+    scored: list[ScoredMember] = []
+    for peer in peers:
+        names = {text.strip().lower() for text in (peer.id, peer.name, peer.role) if text.strip()}
+        scored.append(ScoredMember(peer, score(peer, task), not named.isdisjoint(names)))
     return sorted(
         scored, key=lambda member: (not member.named, -member.score, member.peer.name, member.peer.id)
     )
@@ -117,7 +120,3 @@ def _named_for(task: str, category_routing: CategoryRouting) -> frozenset[str]:
         who for category, who in category_routing.items() if tokens(category) and tokens(category) <= words
     )
     return frozenset(name.strip().lower() for who in taken for name in who)
-
-
-def _names(peer: PeerProfile) -> frozenset[str]:
-    return frozenset(text.strip().lower() for text in (peer.id, peer.name, peer.role) if text.strip())

@@ -151,14 +151,17 @@ def _redelivery(probe: Probe, words: ConformancePrompts) -> None:
     row = str(uuid.uuid4())
     params = {"message": probe.message("1.0", words.quick)}
     answers = [probe.result("1.0", "send", params, X_Molecule_Message_Id=row) for _ in range(2)]
-    names = [_name_of(answer) for answer in answers]
+    bodies = [body_of(answer)[1] for answer in answers]
+    names = [str(body.get("messageId") or body.get("id")) for body in bodies]
     _expect(names[0] == names[1], "a message that came again was handled again")
 
 
 def _refusals(probe: Probe, words: ConformancePrompts) -> None:
+    message = {"messageId": "m", "role": "ROLE_USER"}
+    without_parts = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     cases: tuple[tuple[str, dict[str, Any], int], ...] = (
         ("an unknown method", {"jsonrpc": "2.0", "id": 1, "method": "NoSuchMethod", "params": {}}, -32601),
-        ("a message without parts", _without_parts(), -32602),
+        ("a message without parts", without_parts, -32602),
         ("an envelope without a version", {"id": 1, "method": "SendMessage", "params": {}}, -32600),
     )
     for what, body, code in cases:
@@ -167,11 +170,6 @@ def _refusals(probe: Probe, words: ConformancePrompts) -> None:
         _expect(actual == code, f"{what} was answered with {actual}, not with {code}")
     unknown: Any = probe.call("1.0", "get", {"id": "no-such-task"})
     _expect(unknown.get("error", {}).get("code") == -32001, "an unknown task is not refused as such")
-
-
-def _without_parts() -> dict[str, object]:
-    message = {"messageId": "m", "role": "ROLE_USER"}
-    return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
 
 
 def _slow_task(probe: Probe, words: ConformancePrompts) -> tuple[str, threading.Event]:
@@ -196,11 +194,6 @@ def _slow_task(probe: Probe, words: ConformancePrompts) -> tuple[str, threading.
     if not named:
         raise CheckFailed(f"a stream of {words.slow!r} did not begin with a task")
     return named[0], stop
-
-
-def _name_of(result: dict[str, object]) -> str:
-    _, body = body_of(result)
-    return str(body.get("messageId") or body.get("id"))
 
 
 def _expect(condition: bool, sentence: str) -> None:

@@ -32,7 +32,8 @@ def ensure_workspace_writable(directory: str | Path | None = None) -> bool:
     place = Path(directory) if directory is not None else work_dir()
     uploads = place / UPLOADS
     try:
-        for folder in reversed(_missing(uploads)):
+        missing = [folder for folder in (uploads, *uploads.parents) if not folder.exists()]
+        for folder in reversed(missing):
             folder.mkdir(mode=PRIVATE, exist_ok=True)
     except OSError as problem:
         log.warning("%s cannot be made: %s", uploads, problem.strerror)
@@ -47,8 +48,3 @@ def get_mcp_server_path() -> str:
     """The script of the MCP server that engines start: `A2A_MCP_SERVER_PATH`, else ours."""
     own = Path(molecule_runtime.__file__).with_name("a2a_mcp_server.py")
     return os.environ.get("A2A_MCP_SERVER_PATH") or str(own)
-
-
-def _missing(path: Path) -> list[Path]:
-    """The directories that are not there yet, innermost first."""
-    return [folder for folder in (path, *path.parents) if not folder.exists()]

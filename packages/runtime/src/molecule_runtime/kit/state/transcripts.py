@@ -134,7 +134,9 @@ class TranscriptLog:
         with self._lock:  # no file is rotated meanwhile
             self._write_pending()
             pages = (itertools.islice(_lines(path, since), limit + 1) for path in self._files())
-            found = heapq.nsmallest(limit + 1, itertools.chain.from_iterable(pages), key=_number)
+            found = heapq.nsmallest(
+                limit + 1, itertools.chain.from_iterable(pages), key=lambda line: line["n"]
+            )
         lines, size = list[dict[str, Any]](), 0
         for line in found[:limit]:
             size += len(str(line.get("text", "")))
@@ -228,10 +230,6 @@ def _bounded(line: JSONObject) -> bytes:
         note = f"a line of {len(encoded)} bytes is not kept"
         return jsontext.encode_ascii({"note": note, **head}) + b"\n"
     return encoded
-
-
-def _number(line: dict[str, Any]) -> int:
-    return line["n"]
 
 
 def _parsed(encoded: bytes) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ class LoopWatchdog:
     ) -> None:
         self._on_stall = on_stall
         self._stall_seconds = stall_seconds
-        self._look_seconds = poll_seconds
+        self._poll_seconds = poll_seconds
         self._stopped = threading.Event()
         self._loop_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._watch, name="loop-watchdog", daemon=True)
@@ -50,7 +50,7 @@ class LoopWatchdog:
         self._stopped.set()
 
     def _watch(self) -> None:
-        while not self._stopped.wait(self._look_seconds):
+        while not self._stopped.wait(self._poll_seconds):
             turned = threading.Event()
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
                 self._loop.call_soon_threadsafe(turned.set)
