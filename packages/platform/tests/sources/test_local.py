@@ -13,7 +13,7 @@ import pytest
 
 from molecule_platform.domain.errors import ApiError
 from molecule_platform.ports.plugin_sources import StagedPlugin
-from molecule_plugin import placing
+from molecule_plugin import file_writer
 
 if TYPE_CHECKING:
     from packages.platform.tests.sources.conftest import Shelf
@@ -207,14 +207,14 @@ async def test_a_plugin_that_cannot_be_read_is_named_and_does_not_hide_the_other
 ) -> None:
     shelf.put("good", demo("good"))
     shelf.put("locked", demo("locked"))
-    copy = placing.copy_tree
+    copy = file_writer.copy_tree
 
     def refusing(source: Path, target: Path) -> None:
         if source.name == "locked":
             raise PermissionError(13, "Permission denied", str(source))
         copy(source, target)
 
-    monkeypatch.setattr(placing, "copy_tree", refusing)
+    monkeypatch.setattr(file_writer, "copy_tree", refusing)
     refusal = await refused(shelf, "locked", "fetch-failed")
     assert refusal.sentence == "local://locked could not be read: Permission denied"
     assert [one.name for one in await shelf.stock.catalogue()] == ["good"]

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from molecule_agent.inbound import DEFAULT_POLL_INTERVAL, InboundDelivery, PollDelivery, PushDelivery
     from molecule_agent.inbox import InboxDelivery
     from molecule_agent.plugin_policy import PluginPolicy
-    from molecule_agent.plugins.managing import InstalledPlugin
+    from molecule_agent.plugins.management import InstalledPlugin
     from molecule_plugin.digest import compute_plugin_sha256, verify_plugin_sha256
     from molecule_wire.answers import Answer
     from molecule_wire.calls.conversations import HistoryItem, Sender
@@ -80,7 +80,7 @@ _ON_FIRST_USE = {
     "HistoryItem": "molecule_wire.calls.conversations",
     "InboundDelivery": "molecule_agent.inbound",
     "InboxDelivery": "molecule_agent.inbox",
-    "InstalledPlugin": "molecule_agent.plugins.managing",
+    "InstalledPlugin": "molecule_agent.plugins.management",
     "MessageHandler": "molecule_agent.handlers",
     "PluginPolicy": "molecule_agent.plugin_policy",
     "PollDelivery": "molecule_agent.inbound",

@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 
 import requests
 
-from molecule_agent import clocks, credentials, errors, handlers, living, registration, responses, sending
+from molecule_agent import clocks, credentials, errors, handlers, open_clients, registration, responses
 from molecule_agent import session as sessions
+from molecule_agent.session_calls import GET_MAX_RETRIES, SessionCalls
 from molecule_wire import JSONObject
 from molecule_wire.calls import PeerInfo, RetryPolicy, WorkspaceState, a2a, delegations
 from molecule_wire.calls import retry as retries
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from molecule_agent.a2a_server import A2AServer
     from molecule_agent.inbound import InboundDelivery
     from molecule_agent.plugin_policy import PluginPolicy
-    from molecule_agent.plugins.managing import InstalledPlugin
+    from molecule_agent.plugins.management import InstalledPlugin
     from molecule_plugin.digest import compute_plugin_sha256, verify_plugin_sha256
 
 DEFAULT_HEARTBEAT_INTERVAL = 30.0
 DEFAULT_STATE_POLL_INTERVAL = 30.0
 DEFAULT_URL_CACHE_TTL = 300.0
-DEFAULT_GET_MAX_RETRIES = sending.GET_MAX_RETRIES
+DEFAULT_GET_MAX_RETRIES = GET_MAX_RETRIES
 
 T = TypeVar("T")
 
@@ -85,7 +86,7 @@ class _ModuleClock:
         time.sleep(seconds)
 
 
-class RemoteAgentClient(credentials.Credentials, sending.Sending):
+class RemoteAgentClient(credentials.Credentials, SessionCalls):
     """One workspace's connection to the platform; every method may be called from any thread.
 
     `reported_url` is where the platform can reach the agent; without one the agent fetches its messages.
@@ -119,7 +120,7 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
         self.url_cache_ttl = url_cache_ttl
         self.org_id = org_id
         self.origin = _origin(self.platform_url) if origin == "" else origin
-        super().__init__(_token_dir(token_dir, workspace_id))
+        super().__init__(Path(token_dir or Path.home() / ".molecule" / workspace_id))
         self._session: responses.SessionLike = sessions.new_session() if session is None else session
         self._retry = retry or RetryPolicy()
         self._plugin_policy = plugin_policy
@@ -129,16 +130,16 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
         self._known_peers = ([], 0.0)
         self._peer_parents = {}
         self._dispatch_secret = self._announced_secret = ""
-        self._ladder = registration.Ladder(
+        self._reauthenticator = registration.Reauthenticator(
             self, enrolment_token or os.environ.get("MOLECULE_ENROLMENT_TOKEN")
         )
         self._stopping = threading.Event()
         self._running = threading.Lock()
         self._async_runner = handlers.LoopThread()
         self._heartbeat_if_due: Callable[[], None] | None = None
-        self._contact: loops.Contact | None = None
+        self._contact: loops.ReachabilityLog | None = None
         self._born = self._clock.monotonic()
-        living.CLIENTS[self.workspace_id] = self
+        open_clients.CLIENTS[self.workspace_id] = self
 
     @classmethod
     def from_connection(
@@ -171,8 +172,8 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
 
     def close(self) -> None:
         """Close what the client opened itself: its session and the event loop of async handlers."""
-        if living.CLIENTS.get(self.workspace_id) is self:
-            del living.CLIENTS[self.workspace_id]
+        if open_clients.CLIENTS.get(self.workspace_id) is self:
+            del open_clients.CLIENTS[self.workspace_id]
         self._async_runner.close()
         self._worker_file.close()
         if isinstance(self._session, sessions.PlatformSession):
@@ -193,7 +194,7 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
 
     def reenrol(self, token: str | None = None) -> str:
         """Get a new token now: by the enrolment token given, else by whatever proof is at hand."""
-        return self._ladder.reenrol(token)
+        return self._reauthenticator.reenrol(token)
 
     def start_a2a_server(
         self,
@@ -232,9 +233,9 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
         the program starts, a local plugin that has changed stays as it is pinned, with a warning.
         `setup_env` names the variables that `setup.sh` may see, among those that the plugin asks for.
         """
-        from molecule_agent.plugins import installing
+        from molecule_agent.plugins import install
 
-        wish = installing.Wish(
+        request = install.PluginInstallRequest(
             name=name,
             source=source,
             run_setup=run_setup_sh,
@@ -245,25 +246,25 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
             setup_env=setup_env or (),
             at_start=name not in self._installed_plugins,
         )
-        return installing.install(self, wish, report=report_to_platform)
+        return install.install(self, request, report=report_to_platform)
 
     def uninstall_plugin(self, name: str) -> bool:
         """Remove a plugin, except files that were edited or added; false when it was not installed."""
-        from molecule_agent.plugins import managing
+        from molecule_agent.plugins import management
 
-        return managing.uninstall(self, name)
+        return management.uninstall(self, name)
 
     def list_plugins(self) -> "list[InstalledPlugin]":
         """The plugins in this agent's directory."""
-        from molecule_agent.plugins import managing
+        from molecule_agent.plugins import management
 
-        return managing.list_plugins(self)
+        return management.list_plugins(self)
 
     def verify_plugins(self) -> dict[str, list[str]]:
         """Each installed plugin with what is wrong with it; an empty list is good."""
-        from molecule_agent.plugins import managing
+        from molecule_agent.plugins import management
 
-        return managing.verify_plugins(self)
+        return management.verify_plugins(self)
 
     def run_heartbeat_loop(
         self,
@@ -314,7 +315,7 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
             self.register()
             loops.say(f"connected as {self.agent_card.get('name')}, waiting")
             chosen = inbox.InboxDelivery(self) if delivery is None else delivery
-            contact = loops.Contact(self.platform_url, loops.say)
+            contact = loops.ReachabilityLog(self.platform_url, loops.say)
             loop = loops.Loop(self, None, handler, chosen, stop_event=stop_event, contact=contact)
             return loop.run()
         except KeyboardInterrupt:
@@ -349,9 +350,11 @@ class RemoteAgentClient(credentials.Credentials, sending.Sending):
 
     def _wait_before(self, repeat: int, refused: requests.Response | None) -> float:
         names = ("Retry-After", "Date")
-        told, date = ("" if refused is None else responses.header(refused, name) for name in names)
+        retry_after, date = ("" if refused is None else responses.header(refused, name) for name in names)
         chance = random.random()  # noqa: S311 - it spreads retries, no secret
-        return retries.wait_before(self._retry, repeat, told, date, now=self._clock.time(), chance=chance)
+        return retries.wait_before(
+            self._retry, repeat, retry_after, date, now=self._clock.time(), chance=chance
+        )
 
 
 def make_idempotency_key(task_text: str) -> str:
@@ -394,7 +397,3 @@ def _checked_url(platform_url: str) -> str:
 def _origin(platform_url: str) -> str:
     parts = urlsplit(platform_url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def _token_dir(given: str | Path | None, workspace_id: str) -> Path:
-    return Path(given) if given else Path.home() / ".molecule" / workspace_id

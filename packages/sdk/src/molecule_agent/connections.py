@@ -34,29 +34,29 @@ def read(source: Source | None) -> Connection:
 
     Raises ConfigurationError when it cannot be read or lacks something.
     """
-    given = source if source is not None else os.environ.get(VARIABLE, "")
-    if not given:
+    value = source if source is not None else os.environ.get(VARIABLE, "")
+    if not value:
         raise errors.ConfigurationError(
             f"there is no connection: name the file that `molecule workspace create NAME --json` wrote,"
             f" or set {VARIABLE}"
         )
-    found = given if isinstance(given, Mapping) else _decoded(given)
+    found = value if isinstance(value, Mapping) else _decoded(value)
     inner = found.get("connection", found)
     members = cast("dict[str, JSON]", inner) if isinstance(inner, Mapping) else {}
     missing = [name for name in ("workspace_id", "platform_url") if not values.text_of(members.get(name))]
     if missing:
-        raise errors.ConfigurationError(f"the connection {_named(given)} lacks {' and '.join(missing)}")
+        raise errors.ConfigurationError(f"the connection {_named(value)} lacks {' and '.join(missing)}")
     return Connection(*(values.text_of(members.get(name)) for name in Connection._fields))
 
 
-def _decoded(given: str | Path) -> Mapping[str, object]:
-    text = given if isinstance(given, str) and given.lstrip().startswith("{") else _text_of(Path(given))
+def _decoded(source: str | Path) -> Mapping[str, object]:
+    text = source if isinstance(source, str) and source.lstrip().startswith("{") else _text_of(Path(source))
     try:
         found: object = json.loads(text)
     except ValueError as problem:
-        raise errors.ConfigurationError(f"the connection {_named(given)} is no JSON: {problem}") from problem
+        raise errors.ConfigurationError(f"the connection {_named(source)} is no JSON: {problem}") from problem
     if not isinstance(found, dict):
-        raise errors.ConfigurationError(f"the connection {_named(given)} is no JSON object")
+        raise errors.ConfigurationError(f"the connection {_named(source)} is no JSON object")
     return cast("dict[str, object]", found)
 
 
@@ -71,7 +71,7 @@ def _text_of(path: Path) -> str:
     return text
 
 
-def _named(given: object) -> str:
+def _named(value: object) -> str:
     """The name of a file; never the text of a connection, which holds a token."""
-    is_file = isinstance(given, Path) or (isinstance(given, str) and not given.lstrip().startswith("{"))
-    return str(given) if is_file else "given"
+    is_file = isinstance(value, Path) or (isinstance(value, str) and not value.lstrip().startswith("{"))
+    return str(value) if is_file else "given"

@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from molecule_agent import token_store, worker_file
+from molecule_agent import token_store, worker_id_file
 
 
 class Credentials:
@@ -11,7 +11,7 @@ class Credentials:
 
     def __init__(self, directory: Path) -> None:
         self._store = token_store.TokenStore(directory)
-        self._worker_file = worker_file.WorkerFile(self._store)
+        self._worker_file = worker_id_file.WorkerIdFile(self._store)
         self._lock = threading.RLock()
         self._token: str | None = None
         self._token_is_saved = True

@@ -41,7 +41,7 @@ class Cancelled(Exception):
     """The handler was ended because nobody wants its answer any more."""
 
 
-class BrokenOff(errors.Fail):
+class StreamFailed(errors.Fail):
     """A generator raised after some of its pieces were sent; the exception itself is in the log."""
 
 
@@ -149,7 +149,7 @@ def call(
         except Exception as error:
             if not pieces.text:
                 raise
-            raise BrokenOff(_logged(message, error)) from error
+            raise StreamFailed(_logged(message, error)) from error
         return answers.Answer(pieces.text)
     finally:
         message_in_hand.reset(token)
@@ -218,7 +218,7 @@ def _serve(loop: "asyncio.AbstractEventLoop") -> None:
     loop.close()
 
 
-class Work:
+class ActiveMessages:
     """Counts the messages in hand, so that a signal need not tear one apart."""
 
     def __init__(self) -> None:
@@ -242,7 +242,7 @@ class Work:
         return self._count > 0
 
 
-work = Work()
+work = ActiveMessages()
 
 
 def failure_of(message: InboundMessage, error: Exception) -> errors.Fail:
@@ -250,7 +250,7 @@ def failure_of(message: InboundMessage, error: Exception) -> errors.Fail:
 
     Of an exception that was not meant for the sender that is its class, and where to find the rest.
     """
-    if isinstance(error, BrokenOff):
+    if isinstance(error, StreamFailed):
         return error
     if isinstance(error, errors.Fail):
         log.error("the handler failed on message %s: %s", message.activity_id, error.text)

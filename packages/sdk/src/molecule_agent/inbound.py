@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from molecule_agent import handlers
 from molecule_agent.errors import CursorLostError, NeedInput
 from molecule_agent.handlers import MessageHandler
-from molecule_agent.pacing import Pace
+from molecule_agent.poll_interval import PollPacer
 from molecule_wire.a2a import text
 from molecule_wire.calls import InboundMessage, InboundSource, Lease, Request, inbound, inbox, workspaces
 
@@ -76,7 +76,7 @@ class PollDelivery:
         self._type = type
         self._limit = limit
         self._wait = wait
-        self._pace = Pace(interval, wait)
+        self._pace = PollPacer(interval, wait)
         self._cursor_file = Path(cursor_file) if cursor_file else None
         self._cursor: str | None = None
         self._cursor = self._load_cursor() or self._cursor
@@ -126,15 +126,15 @@ class PollDelivery:
         if self._stopped.is_set() or self._client.stopping is True:
             return False
         fresh = message.activity_id not in self._seen
-        wanted = fresh and not inbound.is_own_echo(message, self._client.workspace_id)
+        is_new = fresh and not inbound.is_own_echo(message, self._client.workspace_id)
         try:
-            if wanted:
+            if is_new:
                 with handlers.work.one():
                     self._dispatch(message, handler)
         finally:
             self._remember(message.activity_id)
             self._move_cursor(message.activity_id)
-        return wanted
+        return is_new
 
     def _dispatch(self, message: InboundMessage, handler: MessageHandler) -> None:
         """Run the handler and tell the outcome; nothing that goes wrong stops the rows that follow."""

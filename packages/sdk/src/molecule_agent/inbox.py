@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import requests
 
 from molecule_agent import errors, handlers, leases
-from molecule_agent.pacing import LONG_POLL_INTERVAL, Pace
-from molecule_agent.text_streams import Sent, TextStream
+from molecule_agent.poll_interval import LONG_POLL_INTERVAL, PollPacer
+from molecule_agent.streamed_text import SendResult, TextStream
 from molecule_wire import JSONObject
 from molecule_wire.calls import InboundMessage, Request, inbound, inbox, workspaces
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 IDLE_INTERVAL = 1.0
 DRAIN_SECONDS = 5.0
-RETRY_FIRST, RETRY_MOST = 0.2, 5.0
+INITIAL_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 5.0
 MAX_WAIT, MIN_LEASE, MAX_LEASE, MAX_LIMIT = 60.0, 10.0, 3600.0, 100
 
 _REFUSALS = (errors.BadRequestError, errors.PayloadTooLargeError, errors.UnprocessableError)
 
-_Turn: TypeAlias = Callable[[leases.Held], bool]
+_Turn: TypeAlias = Callable[[leases.HeldLease], bool]
 
 log = logging.getLogger(__name__)
 
@@ -57,12 +57,12 @@ class InboxDelivery:
         self._lease = lease
         self._limit = limit
         self._concurrency = concurrency
-        self._pace = Pace(max(interval, IDLE_INTERVAL), wait, eager=interval)
+        self._pace = PollPacer(max(interval, IDLE_INTERVAL), wait, eager=interval)
         self._worker = ""
         self._stopped = threading.Event()
         self._running = threading.Lock()
         self._runner = 0
-        self._keeper: leases.Keeper | None = None
+        self._keeper: leases.LeaseRenewer | None = None
         self._fallback: PollDelivery | None = None
 
     @property
@@ -88,13 +88,13 @@ class InboxDelivery:
             self._fallback.stop()
         if self._runner == threading.get_ident():
             return  # from the handler itself, or a signal in its thread: run_once gives the rest back
-        keeper = self._keeper
-        if keeper is None:
+        renewer = self._keeper
+        if renewer is None:
             return
         if not self._running.acquire(timeout=DRAIN_SECONDS):
-            for held in keeper.unsettled():
+            for held in renewer.unsettled():
                 if not held.started:
-                    keeper.release(held)
+                    renewer.release(held)
             return
         self._running.release()
 
@@ -133,37 +133,39 @@ class InboxDelivery:
         if not messages:
             return 0
 
-        def turn(held: leases.Held) -> bool:
-            return self._turn(keeper, held, handler)
+        def turn(held: leases.HeldLease) -> bool:
+            return self._turn(renewer, held, handler)
 
-        with leases.Keeper(self._client, self._lease, messages) as keeper:
-            self._keeper = keeper
+        with leases.LeaseRenewer(self._client, self._lease, messages) as renewer:
+            self._keeper = renewer
             try:
-                return self._run_turns(keeper.unsettled(), turn)
+                return self._run_turns(renewer.unsettled(), turn)
             finally:
                 self._keeper = None
 
-    def _run_turns(self, held: list[leases.Held], turn: _Turn) -> int:
+    def _run_turns(self, held: list[leases.HeldLease], turn: _Turn) -> int:
         if self._concurrency == 1:
             return sum(turn(one) for one in held)
         from concurrent.futures import ThreadPoolExecutor
 
-        def turns(group: list[leases.Held]) -> int:
+        def turns(group: list[leases.HeldLease]) -> int:
             return sum(turn(one) for one in group)
 
         with ThreadPoolExecutor(self._concurrency, thread_name_prefix="molecule-turn") as pool:
             return sum(pool.map(turns, _by_context(held)))
 
-    def _turn(self, keeper: leases.Keeper, held: leases.Held, handler: handlers.MessageHandler) -> bool:
+    def _turn(
+        self, renewer: leases.LeaseRenewer, held: leases.HeldLease, handler: handlers.MessageHandler
+    ) -> bool:
         if self._stopped.is_set() or self._client.stopping:
             return False
         held.started = True
         with handlers.work.one():
             handled = self._handle(held, handler)
-            keeper.settled(held)
+            renewer.settled(held)
         return handled
 
-    def _handle(self, held: leases.Held, handler: handlers.MessageHandler) -> bool:
+    def _handle(self, held: leases.HeldLease, handler: handlers.MessageHandler) -> bool:
         message = held.message
         if inbound.is_own_echo(message, self._client.workspace_id):
             self._settle(held, self._ack(held))
@@ -174,7 +176,7 @@ class InboxDelivery:
         self._settle(held, self._outcome(held, handler))
         return True
 
-    def _outcome(self, held: leases.Held, handler: handlers.MessageHandler) -> Request:
+    def _outcome(self, held: leases.HeldLease, handler: handlers.MessageHandler) -> Request:
         """Run the handler, tell its pieces as they come, and say how the message is settled."""
         message, workspace_id = held.message, self._client.workspace_id
         stream = TextStream(lambda text, append: self._tell(held, text, append))
@@ -197,27 +199,27 @@ class InboxDelivery:
             answer = replace(answer, artifacts=[*answer.artifacts, _streamed(message, answer.text)])
         return inbox.answer_with(workspace_id, message.message_id, answer, lease_token=held.token)
 
-    def _tell(self, held: leases.Held, text: str, append: bool) -> Sent:
+    def _tell(self, held: leases.HeldLease, text: str, append: bool) -> SendResult:
         """Tell a piece of the answer while it is made."""
         message = held.message
         try:
             self._client.progress(message, artifact={**_streamed(message, text), "append": append})
         except errors.RateLimitedError:
-            return Sent.NOT_TAKEN
+            return SendResult.NOT_TAKEN
         except (errors.ConflictError, errors.NotFoundError, errors.GoneError):
             held.lose()
-            return Sent.OVER
+            return SendResult.OVER
         except Exception as error:  # noqa: BLE001 - the answer itself brings the whole text
             log.info("a piece of the answer to %s was not told: %s", message.message_id, error)
-            return Sent.UNKNOWN
-        return Sent.TAKEN
+            return SendResult.UNKNOWN
+        return SendResult.TAKEN
 
-    def _ack(self, held: leases.Held) -> Request:
+    def _ack(self, held: leases.HeldLease) -> Request:
         message_id = held.message.message_id
         return inbox.ack(self._client.workspace_id, message_id, lease_token=held.token)
 
     def _failed(
-        self, held: leases.Held, error: str, *, retryable: bool = False, delay: float | None = None
+        self, held: leases.HeldLease, error: str, *, retryable: bool = False, delay: float | None = None
     ) -> Request:
         return inbox.fail(
             self._client.workspace_id,
@@ -228,14 +230,14 @@ class InboxDelivery:
             delay_seconds=delay,
         )
 
-    def _settle(self, held: leases.Held, request: Request) -> None:
+    def _settle(self, held: leases.HeldLease, request: Request) -> None:
         """Send the outcome; while the platform is away, keep trying for as long as the lease lives.
 
         An answer that the platform cannot take, because it is too large for instance, is a failure of the
         message: the next attempt would bring the same. Where the lease is gone the last try tells whether
         the answer had arrived before.
         """
-        pause = RETRY_FIRST
+        pause = INITIAL_RETRY_SECONDS
         tried = refused = False
         while (lives := held.lives(self._client._clock.monotonic())) or tried:
             tried = True
@@ -256,12 +258,12 @@ class InboxDelivery:
                 if contact := self._client._contact:
                     contact.was_lost_by(error)
             self._client._clock.sleep(pause)
-            pause = min(pause * 2, RETRY_MOST)
+            pause = min(pause * 2, MAX_RETRY_SECONDS)
         log.warning("the result of %s is dropped: its lease is lost", held.message.message_id)
 
     def _may_pass(self, error: Exception) -> bool:
         if isinstance(error, errors.AuthenticationError):
-            return self._client._ladder.climb(self._client.load_token()) is not None
+            return self._client._reauthenticator.reauthenticate(self._client.load_token()) is not None
         if isinstance(error, errors.ApiError):
             return error.status == 429 or error.status >= 500
         return not (self._stopped.is_set() or self._client.stopping)
@@ -272,8 +274,8 @@ def _streamed(message: InboundMessage, text: str) -> JSONObject:
     return {"artifactId": f"{message.message_id}-answer", "parts": [{"text": text}]}
 
 
-def _by_context(held: list[leases.Held]) -> list[list[leases.Held]]:
-    groups: dict[str, list[leases.Held]] = {}
+def _by_context(held: list[leases.HeldLease]) -> list[list[leases.HeldLease]]:
+    groups: dict[str, list[leases.HeldLease]] = {}
     for one in held:
         groups.setdefault(one.message.context_id or one.message.message_id, []).append(one)
     return list(groups.values())

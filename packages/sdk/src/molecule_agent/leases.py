@@ -17,7 +17,7 @@ TICK = 0.5
 log = logging.getLogger(__name__)
 
 
-class Held:
+class HeldLease:
     """One leased message. By our own clock, so that a skewed one on either side does no harm."""
 
     def __init__(self, message: InboundMessage, now: float, length: float) -> None:
@@ -48,19 +48,19 @@ class Held:
         return self.lives(now) and now >= self._renew_at
 
 
-class Keeper:
+class LeaseRenewer:
     """Renews leases in a thread of its own for as long as it is entered, and lets the heartbeat go on."""
 
     def __init__(self, client: "RemoteAgentClient", length: float, messages: list[InboundMessage]) -> None:
         self._client = client
         self._length = length
         now = client._clock.monotonic()
-        self.held = [Held(message, now, length) for message in messages]
+        self.held = [HeldLease(message, now, length) for message in messages]
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="molecule-leases", daemon=True)
 
-    def __enter__(self) -> "Keeper":
+    def __enter__(self) -> "LeaseRenewer":
         self._thread.start()
         return self
 
@@ -70,18 +70,18 @@ class Keeper:
             if not self.release(held):
                 return  # the others would only wait for the same silence
 
-    def unsettled(self) -> list[Held]:
+    def unsettled(self) -> list[HeldLease]:
         """What is still held."""
         with self._lock:
             return list(self.held)
 
-    def settled(self, held: Held) -> None:
+    def settled(self, held: HeldLease) -> None:
         """Renew this one no longer."""
         with self._lock:
             if held in self.held:
                 self.held.remove(held)
 
-    def release(self, held: Held) -> bool:
+    def release(self, held: HeldLease) -> bool:
         """Give a message back; false when that was not possible and its lease must end by itself."""
         self.settled(held)
         request = inbox.release(self._client.workspace_id, held.message.message_id, lease_token=held.token)
@@ -101,7 +101,7 @@ class Keeper:
             if beat := self._client._heartbeat_if_due:
                 beat()
 
-    def _renew(self, held: Held) -> None:
+    def _renew(self, held: HeldLease) -> None:
         asked_at = self._client._clock.monotonic()
         request = inbox.extend(
             self._client.workspace_id, held.message.message_id, lease_token=held.token, seconds=self._length

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TaskSupplier: TypeAlias = Callable[[], "Mapping[str, object] | None"]
 
 REPEAT_LOG_AFTER = 60.0
-TROUBLE_MOST = 5.0
+MAX_RETRY_SECONDS = 5.0
 _REMEMBERED_LOGS = 100
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Loop:
         delivery: "InboundDelivery | None" = None,
         *,
         stop_event: threading.Event | None = None,
-        contact: "Contact | None" = None,
+        contact: "ReachabilityLog | None" = None,
     ) -> None:
         self._client = client
         self._supplier = task_supplier
@@ -40,7 +40,7 @@ class Loop:
         self._delivery = delivery
         self._stop_event = stop_event
         self._contact = contact
-        self._complaints = Complaints(client._clock)
+        self._complaints = LogThrottle(client._clock)
         self._heartbeat = Timer(client._clock, client.heartbeat_interval)
         self._state_poll = Timer(client._clock, client.state_poll_interval)
         self._has_beaten = False
@@ -113,7 +113,7 @@ class Loop:
         if isinstance(between, int | float) and not isinstance(between, bool) and between > 0:
             interval = min(interval, float(between))
         if self._contact and self._contact.is_lost:
-            interval = min(interval, TROUBLE_MOST)
+            interval = min(interval, MAX_RETRY_SECONDS)
         if self._stop_event is None:
             self._client._clock.sleep(interval)
         else:
@@ -135,7 +135,7 @@ class Loop:
 
     def _prove_again(self) -> None:
         try:
-            self._client._ladder.climb(self._client.load_token())
+            self._client._reauthenticator.reauthenticate(self._client.load_token())
         except Exception as error:  # noqa: BLE001 - as above; the next 401 tries again
             self._complaints.say(f"re-enrolment: {error}", cause=f"re-enrolment {type(error).__name__}")
 
@@ -148,7 +148,7 @@ class Loop:
             log.exception("the delivery did not stop cleanly")
 
 
-class Contact:
+class ReachabilityLog:
     """Whether the platform can be reached, told to a person in one line when it changes."""
 
     def __init__(self, platform_url: str, say: Callable[[str], object]) -> None:
@@ -206,7 +206,7 @@ class Timer:
             return True
 
 
-class Complaints:
+class LogThrottle:
     """Logs a trouble once a minute however often it happens, and however it is worded."""
 
     def __init__(self, clock: clocks.Clock) -> None:

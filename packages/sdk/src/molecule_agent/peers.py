@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from molecule_agent.calls import PlatformCalls
 
 OPEN_STATES = frozenset({"submitted", "working"})
-POLL_FIRST, POLL_MOST = 1.0, 5.0
+INITIAL_POLL_SECONDS, MAX_POLL_SECONDS = 1.0, 5.0
 CALL_TIMEOUT = 30.0
 
 T = TypeVar("T")
@@ -62,16 +62,16 @@ def by_any_name(client: "PlatformCalls", peer: str, call: Callable[[str], T]) ->
 
 def _named(client: "PlatformCalls", known: list[PeerInfo], peer: str) -> list[PeerInfo]:
     """The peers of that name, else of that name in any case, else of that path."""
-    wanted, folded = peer.strip("/").split("/"), peer.strip("/").casefold()
+    steps, folded = peer.strip("/").split("/"), peer.strip("/").casefold()
 
     def path(one: PeerInfo) -> list[str]:
-        return _path(client, one)[-len(wanted) :]
+        return _path(client, one)[-len(steps) :]
 
     return (
         [one for one in known if peer in (one.id, one.name)]
         or [one for one in known if one.name.casefold() == folded]
-        or [one for one in known if len(wanted) > 1 and path(one) == wanted]
-        or [one for one in known if len(wanted) > 1 and "/".join(path(one)).casefold() == folded]
+        or [one for one in known if len(steps) > 1 and path(one) == steps]
+        or [one for one in known if len(steps) > 1 and "/".join(path(one)).casefold() == folded]
     )
 
 
@@ -171,12 +171,12 @@ def ask(
         context_id=context_id,
     )
     result = _result_of(deliver(client, target_id, first))
-    pause = POLL_FIRST
+    pause = INITIAL_POLL_SECONDS
     while (task_id := _open_task(result)) is not None:
         if client._clock.monotonic() + pause > deadline:
             raise errors.DeadlineExceededError(f"{target_id} did not answer within {timeout:g} s", status=504)
         client._clock.sleep(pause)
-        pause = min(pause * 2, POLL_MOST)
+        pause = min(pause * 2, MAX_POLL_SECONDS)
         result = _look_again(client, target_id, task_id) or result
     return _answer_of(result)
 

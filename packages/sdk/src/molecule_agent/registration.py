@@ -9,7 +9,7 @@ from molecule_wire.calls import Registration, Request, registry
 if TYPE_CHECKING:
     from molecule_agent.client import RemoteAgentClient
 
-PAUSE_FIRST, PAUSE_MOST = 60.0, 900.0
+INITIAL_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 60.0, 900.0
 PREFIX = 8
 
 log = logging.getLogger(__name__)
@@ -40,16 +40,16 @@ def accept(client: "RemoteAgentClient", answer: Registration) -> str:
     return answer.auth_token
 
 
-class Ladder:
+class Reauthenticator:
     """Tries, rung by rung, what may prove that this is the agent: token file, recovery, enrolment."""
 
     def __init__(self, client: "RemoteAgentClient", enrolment_token: str | None) -> None:
         self._client = client
         self._enrolment_token = enrolment_token or ""
         self._not_before = 0.0
-        self._pause = PAUSE_FIRST
+        self._pause = INITIAL_PAUSE_SECONDS
 
-    def climb(self, rejected: str | None, *, forced: bool = False) -> str | None:
+    def reauthenticate(self, rejected: str | None, *, forced: bool = False) -> str | None:
         """Return a token that may work, or `None`; raises `EnrolmentError` when a proof was refused.
 
         Unless forced, proofs are sent at most once a minute, less often the longer nothing helps.
@@ -59,10 +59,10 @@ class Ladder:
         now = self._client._clock.monotonic()
         if now < self._not_before and not forced:
             return None
-        self._not_before, self._pause = now + self._pause, min(self._pause * 2, PAUSE_MOST)
+        self._not_before, self._pause = now + self._pause, min(self._pause * 2, MAX_PAUSE_SECONDS)
         token = self._by_proof(rejected)
         if token:
-            self._not_before, self._pause = 0.0, PAUSE_FIRST
+            self._not_before, self._pause = 0.0, INITIAL_PAUSE_SECONDS
         return token
 
     def reenrol(self, enrolment_token: str | None) -> str:
@@ -71,7 +71,7 @@ class Ladder:
             self._enrolment_token = enrolment_token
             token = self._by_enrolment()
         else:
-            token = self.climb(self._client.load_token(), forced=True)
+            token = self.reauthenticate(self._client.load_token(), forced=True)
         if token is None:
             raise errors.AuthenticationError(advice(self._client), status=401)
         return token
@@ -86,9 +86,9 @@ class Ladder:
 
     def _by_proof(self, rejected: str | None) -> str | None:
         refusal: errors.AuthenticationError | None = None
-        for rung in (self._by_recovery, self._by_enrolment):
+        for method in (self._by_recovery, self._by_enrolment):
             try:
-                if token := rung():
+                if token := method():
                     return token
             except errors.AuthenticationError as error:
                 refusal = error
@@ -149,7 +149,7 @@ def _request(client: "RemoteAgentClient", *, recovery_secret: str = "", enrolmen
 
 
 def _after_refusal(client: "RemoteAgentClient", error: errors.AuthenticationError) -> str:
-    token = client._ladder.climb(client.load_token())
+    token = client._reauthenticator.reauthenticate(client.load_token())
     if token is None:
         raise errors.with_advice(error, advice(client)) from error
     return token
@@ -163,7 +163,7 @@ def _not_applied(client: "RemoteAgentClient") -> str:
 
 
 def _without_token(client: "RemoteAgentClient") -> str:
-    token = client._ladder.climb(None)
+    token = client._reauthenticator.reauthenticate(None)
     if token is None:
         log.warning("register returned no auth_token and no cached token exists; %s", advice(client))
     return token or ""

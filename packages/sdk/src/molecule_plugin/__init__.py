@@ -4,19 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from molecule_plugin.archive_writer import pack_plugin
     from molecule_plugin.builtins import AgentskillsAdaptor, MCPServerAdaptor
     from molecule_plugin.channel import validate_channel_config, validate_channel_file
     from molecule_plugin.digest import compute_plugin_sha256, verify_plugin_sha256
     from molecule_plugin.findings import Finding, ValidationError
-    from molecule_plugin.installing import install_plugin_dir, upgrade_plugin
-    from molecule_plugin.layout import SKILLS_SUBDIR, SKIP_ROOT_MD
+    from molecule_plugin.install import install_plugin_dir, upgrade_plugin
     from molecule_plugin.ledger import InstallLedger
     from molecule_plugin.limits import LIMITS
     from molecule_plugin.lint import lint_plugin
     from molecule_plugin.lock import read_lock, write_lock
     from molecule_plugin.manifest_rules import validate_manifest
     from molecule_plugin.org import validate_org_template
-    from molecule_plugin.packing import pack_plugin
+    from molecule_plugin.plugin_layout import SKILLS_SUBDIR, SKIP_ROOT_MD
     from molecule_plugin.plugin_manifest import PLUGIN_YAML_SCHEMA
     from molecule_plugin.plugin_tree import validate_plugin
     from molecule_plugin.protocol import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         parse_skill_md,
         validate_skill,
     )
-    from molecule_plugin.uninstalling import uninstall_plugin, verify_installed
+    from molecule_plugin.uninstall import uninstall_plugin, verify_installed
     from molecule_plugin.workspace import validate_workspace_template
     from molecule_wire.registry import SUPPORTED_CHANNEL_TYPES, SUPPORTED_RUNTIMES
 
@@ -48,15 +48,15 @@ _HOMES = {
     "molecule_plugin.channel": ("validate_channel_config", "validate_channel_file"),
     "molecule_plugin.digest": ("compute_plugin_sha256", "verify_plugin_sha256"),
     "molecule_plugin.findings": ("Finding", "ValidationError"),
-    "molecule_plugin.installing": ("install_plugin_dir", "upgrade_plugin"),
-    "molecule_plugin.layout": ("SKILLS_SUBDIR", "SKIP_ROOT_MD"),
+    "molecule_plugin.install": ("install_plugin_dir", "upgrade_plugin"),
+    "molecule_plugin.plugin_layout": ("SKILLS_SUBDIR", "SKIP_ROOT_MD"),
     "molecule_plugin.ledger": ("InstallLedger",),
     "molecule_plugin.limits": ("LIMITS",),
     "molecule_plugin.lint": ("lint_plugin",),
     "molecule_plugin.lock": ("read_lock", "write_lock"),
     "molecule_plugin.manifest_rules": ("validate_manifest",),
     "molecule_plugin.org": ("validate_org_template",),
-    "molecule_plugin.packing": ("pack_plugin",),
+    "molecule_plugin.archive_writer": ("pack_plugin",),
     "molecule_plugin.plugin_manifest": ("PLUGIN_YAML_SCHEMA",),
     "molecule_plugin.plugin_tree": ("validate_plugin",),
     "molecule_plugin.protocol": (
@@ -77,7 +77,7 @@ _HOMES = {
         "parse_skill_md",
         "validate_skill",
     ),
-    "molecule_plugin.uninstalling": ("uninstall_plugin", "verify_installed"),
+    "molecule_plugin.uninstall": ("uninstall_plugin", "verify_installed"),
     "molecule_plugin.workspace": ("validate_workspace_template",),
     "molecule_wire.registry": ("SUPPORTED_CHANNEL_TYPES", "SUPPORTED_RUNTIMES"),
 }

@@ -15,8 +15,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from molecule_plugin import archive_members, trees
-from molecule_plugin.archive_members import Planned
+from molecule_plugin import archive_members, file_tree
+from molecule_plugin.archive_members import PlannedMember
 from molecule_plugin.errors import PluginTooLargeError, UnsafeArchiveError
 from molecule_plugin.limits import LIMITS, Limits
 
@@ -41,7 +41,7 @@ def safe_extract(archive: Path | str | BinaryIO, dest: Path, limits: Limits = LI
     """
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(Path(archive).open("rb")) if isinstance(archive, str | Path) else archive
-        unpacked = stack.enter_context(_Unpacked(opened, limits))
+        unpacked = stack.enter_context(_DecompressedReader(opened, limits))
         with _damage_named():
             tar = stack.enter_context(
                 tarfile.open(fileobj=unpacked, mode="r:", tarinfo=_StrictTarInfo, encoding="utf-8")
@@ -83,7 +83,7 @@ class _StrictTarInfo(tarfile.TarInfo):
         raise _sparse()
 
 
-class _Unpacked(io.RawIOBase):
+class _DecompressedReader(io.RawIOBase):
     """The decompressed side of an archive, which ends the reading when it grows beyond the limits."""
 
     def __init__(self, archive: BinaryIO, limits: Limits) -> None:
@@ -110,7 +110,7 @@ class _Unpacked(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         with _damage_named():
-            data = self._plain.read(size if size >= 0 else trees.CHUNK_BYTES)
+            data = self._plain.read(size if size >= 0 else file_tree.CHUNK_BYTES)
         self._check(self._plain.tell())
         return data
 
@@ -122,7 +122,7 @@ class _Unpacked(io.RawIOBase):
     def check_end(self, offset: int) -> None:
         """Read on after the last member: the checksum must be right, and nothing may be hidden there."""
         self.seek(offset)
-        while chunk := self.read(trees.CHUNK_BYTES):
+        while chunk := self.read(file_tree.CHUNK_BYTES):
             if any(chunk):
                 raise UnsafeArchiveError("the archive is damaged: something follows after its end")
 
@@ -136,11 +136,11 @@ class _Unpacked(io.RawIOBase):
             raise PluginTooLargeError(f"the plugin is larger than {limit} bytes when unpacked", limit)
 
 
-def _write(tar: tarfile.TarFile, planned: list[Planned], dest: Path) -> None:
+def _write(tar: tarfile.TarFile, planned: list[PlannedMember], dest: Path) -> None:
     made_dest = not os.path.lexists(dest)
     dest.mkdir(mode=0o755, parents=True, exist_ok=True)
     made: dict[str, bool] = {}
-    with trees.Tree(dest) as tree:
+    with file_tree.Tree(dest) as tree:
         try:
             for item in planned:
                 _write_one(tar, item, tree, made)
@@ -154,7 +154,9 @@ def _write(tar: tarfile.TarFile, planned: list[Planned], dest: Path) -> None:
             raise
 
 
-def _write_one(tar: tarfile.TarFile, item: Planned, tree: trees.Tree, made: dict[str, bool]) -> None:
+def _write_one(
+    tar: tarfile.TarFile, item: PlannedMember, tree: file_tree.Tree, made: dict[str, bool]
+) -> None:
     steps = item.path.split("/")
     for count in range(1, len(steps) + item.directory):
         above = "/".join(steps[:count])
@@ -175,7 +177,7 @@ def _write_one(tar: tarfile.TarFile, item: Planned, tree: trees.Tree, made: dict
             os.utime(file.fileno(), (now, item.modified(now)))
 
 
-def _copy(tar: tarfile.TarFile, item: Planned, file: BinaryIO) -> None:
+def _copy(tar: tarfile.TarFile, item: PlannedMember, file: BinaryIO) -> None:
     left = item.member.size
     with _damage_named():
         content = tar.extractfile(item.member)
@@ -183,7 +185,7 @@ def _copy(tar: tarfile.TarFile, item: Planned, file: BinaryIO) -> None:
         _damaged(f"{item.path!r} has no content")
     while left > 0:
         with _damage_named():
-            chunk = content.read(min(left, trees.CHUNK_BYTES))
+            chunk = content.read(min(left, file_tree.CHUNK_BYTES))
         if not chunk:
             _damaged(f"{item.path!r} ends too early")
         file.write(chunk)

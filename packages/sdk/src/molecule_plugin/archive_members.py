@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from molecule_plugin.errors import UnsafeArchiveError
+from molecule_plugin.file_tree import check_place, check_sizes
 from molecule_plugin.limits import Limits
-from molecule_plugin.trees import check_place, check_sizes
 
 log = logging.getLogger("molecule_plugin")
 
@@ -22,7 +22,7 @@ _FILE_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedMember:
     """A member that will be written: where, as what, and the member itself."""
 
     path: str
@@ -36,16 +36,16 @@ class Planned:
 
     def modified(self, now: float) -> float:
         """The time of the file, which is not in the future."""
-        said = float(self.member.mtime)
-        return min(max(said, 0.0), now) if math.isfinite(said) else now
+        mtime = float(self.member.mtime)
+        return min(max(mtime, 0.0), now) if math.isfinite(mtime) else now
 
 
-def plan(members: Iterable[tarfile.TarInfo], dest: Path, limits: Limits) -> list[Planned]:
+def plan(members: Iterable[tarfile.TarInfo], dest: Path, limits: Limits) -> list[PlannedMember]:
     """What will be written; `UnsafeArchiveError` for an archive that is not to be unpacked at all.
 
     Links are left out with a warning.
     """
-    planned: list[Planned] = []
+    planned: list[PlannedMember] = []
     layout = _Layout()
     total = 0
     for count, member in enumerate(members, start=1):
@@ -60,7 +60,7 @@ def plan(members: Iterable[tarfile.TarInfo], dest: Path, limits: Limits) -> list
             check_sizes(path, member.size, total, limits)
         if path:
             layout.add(path, directory=directory)
-            planned.append(Planned(path, member, directory))
+            planned.append(PlannedMember(path, member, directory))
     return planned
 
 

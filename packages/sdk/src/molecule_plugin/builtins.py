@@ -2,7 +2,7 @@
 
 import asyncio
 
-from molecule_plugin import layout
+from molecule_plugin import plugin_layout
 from molecule_plugin.claude_layer import (
     CLAUDE_DIR,
     claude_files,
@@ -11,14 +11,14 @@ from molecule_plugin.claude_layer import (
     remove_settings,
 )
 from molecule_plugin.errors import PluginManifestError
+from molecule_plugin.file_writer import InstallWriter, mode_of, new_paths, plain_mode, same_files, sha256_of
 from molecule_plugin.ledger import InstallLedger, SetupRecord
 from molecule_plugin.memory import install_memory, remove_memory, shipped_blocks
-from molecule_plugin.placing import Desk, mode_of, new_paths, plain_mode, same_files, sha256_of
 from molecule_plugin.plugin_manifest import read_manifest
 from molecule_plugin.protocol import AdaptorSource, InstallContext, InstallResult
 from molecule_plugin.raw_drop import RawDropAdaptor
-from molecule_plugin.reversing import reverse_effects
-from molecule_plugin.rooted import files_below, is_plain_file, is_plain_folder, remove, remove_if_empty
+from molecule_plugin.rollback import reverse_effects
+from molecule_plugin.safe_paths import files_below, is_plain_file, is_plain_folder, remove, remove_if_empty
 from molecule_plugin.settings_merge import Entries, merge
 from molecule_plugin.setup_script import Setup, run_setup
 
@@ -38,25 +38,25 @@ class AgentskillsAdaptor:
     async def install(self, ctx: InstallContext) -> InstallResult:
         """Install everything the plugin's directory has."""
         result = InstallResult(self.plugin_name, self.runtime, AdaptorSource.PLUGIN)
-        desk = Desk(ctx, result)
-        install_memory(desk, ctx, self.plugin_name)
-        for skill in layout.skill_dirs(ctx.plugin_root):
-            _install_skill(desk, ctx, skill.name)
-        await _run_setup(desk, ctx, self.plugin_name)
-        install_claude_layer(desk, ctx.plugin_root, self.plugin_name)
-        desk.finish()
+        writer = InstallWriter(ctx, result)
+        install_memory(writer, ctx, self.plugin_name)
+        for skill in plugin_layout.skill_dirs(ctx.plugin_root):
+            _install_skill(writer, ctx, skill.name)
+        await _run_setup(writer, ctx, self.plugin_name)
+        install_claude_layer(writer, ctx.plugin_root, self.plugin_name)
+        writer.finish()
         return result
 
     async def uninstall(self, ctx: InstallContext) -> None:
         """Remove what the ledger says; without one, what is still as the plugin ships it."""
         result = InstallResult(self.plugin_name, self.runtime, AdaptorSource.PLUGIN)
-        desk = Desk(ctx, result)
+        writer = InstallWriter(ctx, result)
         if ctx.ledger is not None:
-            blocks = shipped_blocks(ctx.plugin_root, self.plugin_name, desk.warn)
-            reverse_effects(desk, ctx.ledger, self._settings_to_remove(ctx.ledger.settings), blocks)
+            blocks = shipped_blocks(ctx.plugin_root, self.plugin_name, writer.warn)
+            reverse_effects(writer, ctx.ledger, self._settings_to_remove(ctx.ledger.settings), blocks)
         else:
-            self._uninstall_by_content(desk, ctx)
-        desk.finish()
+            self._uninstall_by_content(writer, ctx)
+        writer.finish()
         if ctx.ledger is not None:
             ctx.ledger.warnings += result.warnings
         for warning in result.warnings:
@@ -65,20 +65,20 @@ class AgentskillsAdaptor:
     def _settings_to_remove(self, entries: Entries) -> Entries:
         return entries
 
-    def _uninstall_by_content(self, desk: Desk, ctx: InstallContext) -> None:
-        blocks = shipped_blocks(ctx.plugin_root, self.plugin_name, desk.warn)
-        remove_memory(desk, ctx.memory_filename, self.plugin_name, blocks, None)
-        for skill in layout.skill_dirs(ctx.plugin_root):
-            target = desk.root.path(f"{layout.SKILLS_SUBDIR}/{skill.name}")
+    def _uninstall_by_content(self, writer: InstallWriter, ctx: InstallContext) -> None:
+        blocks = shipped_blocks(ctx.plugin_root, self.plugin_name, writer.warn)
+        remove_memory(writer, ctx.memory_filename, self.plugin_name, blocks, None)
+        for skill in plugin_layout.skill_dirs(ctx.plugin_root):
+            target = writer.root.path(f"{plugin_layout.SKILLS_SUBDIR}/{skill.name}")
             if is_plain_folder(target) and same_files(skill, target):
                 remove(target)
                 remove_if_empty(target.parent)
         for source, relative, _ in claude_files(ctx.plugin_root):
-            target = desk.root.path(relative)
+            target = writer.root.path(relative)
             if is_plain_file(target) and sha256_of(source) == sha256_of(target):
                 target.unlink()
                 remove_if_empty(target.parent)
-        remove_settings(desk, InstallLedger(), self._settings_to_remove(_shipped_entries(desk, ctx)))
+        remove_settings(writer, InstallLedger(), self._settings_to_remove(_shipped_entries(writer, ctx)))
 
 
 class MCPServerAdaptor(AgentskillsAdaptor):
@@ -92,41 +92,41 @@ class MCPServerAdaptor(AgentskillsAdaptor):
         return Entries(entries.hooks, {}, entries.keys)
 
 
-def _install_skill(desk: Desk, ctx: InstallContext, name: str) -> None:
-    source = ctx.plugin_root / layout.SKILLS_SUBDIR / name
-    relative = f"{layout.SKILLS_SUBDIR}/{name}"
-    target = desk.root.path(relative)
+def _install_skill(writer: InstallWriter, ctx: InstallContext, name: str) -> None:
+    source = ctx.plugin_root / plugin_layout.SKILLS_SUBDIR / name
+    relative = f"{plugin_layout.SKILLS_SUBDIR}/{name}"
+    target = writer.root.path(relative)
     files = [path.relative_to(source).as_posix() for path in files_below(source)]
     if target.exists() or target.is_symlink():
-        mine = any(desk.owned(f"{relative}/{file}") for file in files)
+        mine = any(writer.owned(f"{relative}/{file}") for file in files)
         if not mine and not (is_plain_folder(target) and same_files(source, target)):
-            desk.warn(f"skill '{name}' already exists — kept")
+            writer.warn(f"skill '{name}' already exists — kept")
             return
     for file in files:
-        desk.copy(source / file, f"{relative}/{file}", plain_mode(mode_of(source / file, 0o644)))
+        writer.copy(source / file, f"{relative}/{file}", plain_mode(mode_of(source / file, 0o644)))
 
 
-async def _run_setup(desk: Desk, ctx: InstallContext, plugin: str) -> None:
-    if not ctx.run_setup or not is_plain_file(ctx.plugin_root / layout.SETUP_SCRIPT):
+async def _run_setup(writer: InstallWriter, ctx: InstallContext, plugin: str) -> None:
+    if not ctx.run_setup or not is_plain_file(ctx.plugin_root / plugin_layout.SETUP_SCRIPT):
         return
     shipped = set(ctx.plugin_root.rglob("*"))
     setup = Setup(
         plugin,
         ctx.plugin_root,
-        desk.root.directory,
+        writer.root.directory,
         ctx.workspace_id,
         declared=_declared_environment(ctx),
         approved=ctx.setup_env,
     )
     outcome = await asyncio.to_thread(run_setup, setup)
     if outcome.warning:
-        desk.warn(outcome.warning)
+        writer.warn(outcome.warning)
     created = new_paths(ctx.plugin_root, shipped)
-    desk.ledger.setup = SetupRecord(
+    writer.ledger.setup = SetupRecord(
         outcome.ran,
         outcome.exit_code,
         outcome.seconds,
-        tuple(desk.root.relative(path) for path in created if desk.root.holds(path)),
+        tuple(writer.root.relative(path) for path in created if writer.root.holds(path)),
     )
 
 
@@ -138,12 +138,12 @@ def _declared_environment(ctx: InstallContext) -> tuple[str, ...]:
     return manifest.permissions.env if manifest else ()
 
 
-def _shipped_entries(desk: Desk, ctx: InstallContext) -> Entries:
+def _shipped_entries(writer: InstallWriter, ctx: InstallContext) -> Entries:
     """What the plugin's fragment would add to settings that have nothing."""
-    path = ctx.plugin_root / layout.SETTINGS_FRAGMENT
+    path = ctx.plugin_root / plugin_layout.SETTINGS_FRAGMENT
     try:
         fragment = read_fragment(path) if is_plain_file(path) else {}
     except ValueError:
         fragment = {}
-    claude_dir = str(desk.root.directory / CLAUDE_DIR)
+    claude_dir = str(writer.root.directory / CLAUDE_DIR)
     return merge({}, fragment, "", claude_dir, {})[0]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from molecule_plugin.findings import Finding, ValidationError, validation_errors, warning
-from molecule_plugin.text_reading import Unreadable, read_text
-from molecule_plugin.values import items, mapping, named, shown, text, type_name
-from molecule_plugin.yaml_includes import LARGEST_TEMPLATE
-from molecule_plugin.yaml_reading import Document, read_template_yaml
+from molecule_plugin.text_reader import UnreadableFile, read_text
+from molecule_plugin.values import display, items, mapping, named, text, type_name
+from molecule_plugin.yaml_includes import MAX_TEMPLATE_BYTES
+from molecule_plugin.yaml_reader import Document, read_template_yaml
 from molecule_wire.registry import CHANNELS, SUPPORTED_CHANNEL_TYPES, channels
 
 __all__ = [
@@ -62,8 +62,8 @@ def _read(path: Path) -> Document:
     document = read_template_yaml(path)
     if document.problem:
         try:
-            return Document(json.loads(read_text(path, LARGEST_TEMPLATE)))
-        except (Unreadable, ValueError, RecursionError):
+            return Document(json.loads(read_text(path, MAX_TEMPLATE_BYTES)))
+        except (UnreadableFile, ValueError, RecursionError):
             pass
     return document
 
@@ -88,31 +88,31 @@ def channel_findings(cfg: object, file_ref: str = "<channel>") -> list[Finding]:
     if mapping(cfg) is None:
         message = f"top-level must be a channel object or list; got {type_name(cfg)}"
         return [Finding(file_ref, message, code="channel-invalid")]
-    said = named(cfg)
-    faults = [*_type(said), *_config(said), *_enabled(said)]
-    return [Finding(file_ref, fault, code="channel-invalid") for fault in faults] + _doubts(said, file_ref)
+    fields = named(cfg)
+    faults = [*_type(fields), *_config(fields), *_enabled(fields)]
+    return [Finding(file_ref, fault, code="channel-invalid") for fault in faults] + _doubts(fields, file_ref)
 
 
-def _type(said: dict[str, object]) -> Iterator[str]:
-    kind = said.get("type", said.get("channel_type"))
+def _type(fields: dict[str, object]) -> Iterator[str]:
+    kind = fields.get("type", fields.get("channel_type"))
     if kind is None or kind == "":
         yield "missing required field: type"
     elif not isinstance(kind, str) or kind not in channels():
-        yield f"type={shown(kind)} — must be one of {sorted(channels())}"
+        yield f"type={display(kind)} — must be one of {sorted(channels())}"
 
 
-def _config(said: dict[str, object]) -> Iterator[str]:
-    config = said.get("config")
+def _config(fields: dict[str, object]) -> Iterator[str]:
+    config = fields.get("config")
     if config is not None and mapping(config) is None:
         yield f"config must be an object; got {type_name(config)}"
         return
-    kind = text(said.get("type", said.get("channel_type")))
+    kind = text(fields.get("type", fields.get("channel_type")))
     ways = CHANNELS[kind].required if kind in CHANNELS else ()
-    given = {key for key, value in named(config).items() if value not in (None, "")}
-    if ways and not any(given.issuperset(way) for way in ways):
-        nearest = max(ways, key=lambda way: len(given.intersection(way)))
+    keys = {key for key, value in named(config).items() if value not in (None, "")}
+    if ways and not any(keys.issuperset(way) for way in ways):
+        nearest = max(ways, key=lambda way: len(keys.intersection(way)))
         for key in nearest:
-            if key not in given:
+            if key not in keys:
                 yield f"config.{key} is required for type='{kind}'{_other_ways(ways, nearest)}"
 
 
@@ -121,14 +121,14 @@ def _other_ways(ways: tuple[tuple[str, ...], ...], chosen: tuple[str, ...]) -> s
     return f" (or give {', or '.join(others)})" if others else ""
 
 
-def _enabled(said: dict[str, object]) -> Iterator[str]:
-    if "enabled" in said and not isinstance(said["enabled"], bool):
-        yield f"enabled must be a boolean; got {shown(said['enabled'])}"
+def _enabled(fields: dict[str, object]) -> Iterator[str]:
+    if "enabled" in fields and not isinstance(fields["enabled"], bool):
+        yield f"enabled must be a boolean; got {display(fields['enabled'])}"
 
 
-def _doubts(said: dict[str, object], file_ref: str) -> list[Finding]:
-    token = named(said.get("config")).get("bot_token")
-    kind = said.get("type", said.get("channel_type"))
+def _doubts(fields: dict[str, object], file_ref: str) -> list[Finding]:
+    token = named(fields.get("config")).get("bot_token")
+    kind = fields.get("type", fields.get("channel_type"))
     plain = isinstance(token, str) and token and "${" not in token
     if kind != "telegram" or not plain or _TELEGRAM_TOKEN.fullmatch(text(token)):
         return []

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import cast
 
-from molecule_plugin import layout, settings_merge
-from molecule_plugin.ledger import Before, InstallLedger
-from molecule_plugin.placing import Desk, mode_of, plain_mode
-from molecule_plugin.rooted import files_below, is_plain_file, is_plain_folder
+from molecule_plugin import plugin_layout, settings_merge
+from molecule_plugin.file_writer import InstallWriter, mode_of, plain_mode
+from molecule_plugin.ledger import InstallLedger, OriginalFile
+from molecule_plugin.safe_paths import files_below, is_plain_file, is_plain_folder
 from molecule_plugin.settings_merge import Entries, Settings
 from molecule_wire import jsontext
 
@@ -15,18 +15,18 @@ CLAUDE_DIR = ".claude"
 SETTINGS_FILE = f"{CLAUDE_DIR}/settings.json"
 
 
-def install_claude_layer(desk: Desk, plugin_root: Path, plugin: str) -> None:
+def install_claude_layer(writer: InstallWriter, plugin_root: Path, plugin: str) -> None:
     """Copy hooks and commands and merge the settings fragment; without any of them nothing is made."""
     for source, relative, mode in claude_files(plugin_root):
-        desk.copy(source, relative, mode)
-    if is_plain_file(plugin_root / layout.SETTINGS_FRAGMENT):
-        _merge_settings(desk, plugin_root / layout.SETTINGS_FRAGMENT, plugin)
+        writer.copy(source, relative, mode)
+    if is_plain_file(plugin_root / plugin_layout.SETTINGS_FRAGMENT):
+        _merge_settings(writer, plugin_root / plugin_layout.SETTINGS_FRAGMENT, plugin)
 
 
 def claude_files(plugin_root: Path) -> list[tuple[Path, str, int]]:
     """Each hook and command with its place below the configs directory and its mode."""
     found: list[tuple[Path, str, int]] = []
-    hooks, commands = plugin_root / layout.HOOKS_SUBDIR, plugin_root / layout.COMMANDS_SUBDIR
+    hooks, commands = plugin_root / plugin_layout.HOOKS_SUBDIR, plugin_root / plugin_layout.COMMANDS_SUBDIR
     if is_plain_folder(hooks):
         for path in files_below(hooks):
             mode = 0o755 if path.suffix == ".sh" else plain_mode(mode_of(path, 0o644))
@@ -43,51 +43,51 @@ def read_fragment(path: Path) -> Settings:
     return _decoded(path.read_bytes())
 
 
-def _merge_settings(desk: Desk, fragment_file: Path, plugin: str) -> None:
+def _merge_settings(writer: InstallWriter, fragment_file: Path, plugin: str) -> None:
     try:
         fragment = read_fragment(fragment_file)
     except ValueError as problem:
-        desk.warn(f"settings-fragment.json invalid: {problem}")
+        writer.warn(f"settings-fragment.json invalid: {problem}")
         return
-    path = desk.root.path(SETTINGS_FILE)
-    found = _read_settings(desk, path)
+    path = writer.root.path(SETTINGS_FILE)
+    found = _read_settings(writer, path)
     if found is None:
         return
     settings, text = found
-    claude_dir = str(desk.root.directory / CLAUDE_DIR)
-    others = {name: other.settings for name, other in desk.work.others.items()}
+    claude_dir = str(writer.root.directory / CLAUDE_DIR)
+    others = {name: other.settings for name, other in writer.work.others.items()}
     old = settings_merge.digest_of(settings)
     added, warnings = settings_merge.merge(settings, fragment, plugin, claude_dir, others)
     for warning in warnings:
-        desk.warn(warning)
-    desk.ledger.settings = added
+        writer.warn(warning)
+    writer.ledger.settings = added
     if added != Entries():
-        desk.note_before(path, Before(text=text))
+        writer.note_before(path, OriginalFile(text=text))
     if settings_merge.digest_of(settings) != old:
-        desk.write_shared(path, settings_text(settings).encode())
-        desk.result.files_written.append(SETTINGS_FILE)
+        writer.write_shared(path, settings_text(settings).encode())
+        writer.result.files_written.append(SETTINGS_FILE)
 
 
-def remove_settings(desk: Desk, ledger: InstallLedger, entries: Entries) -> None:
+def remove_settings(writer: InstallWriter, ledger: InstallLedger, entries: Entries) -> None:
     """Take a plugin's entries out; if nothing else changed, the file is again what it was before."""
-    path = desk.root.path(SETTINGS_FILE)
+    path = writer.root.path(SETTINGS_FILE)
     if not (entries.hooks or entries.servers or entries.keys) or not is_plain_file(path):
         return
-    found = _read_settings(desk, path)
+    found = _read_settings(writer, path)
     if found is None:
         return
     settings, _ = found
     before = ledger.before.get(SETTINGS_FILE)
     original = _original(before)
-    others = [other.settings for other in desk.work.others.values()]
+    others = [other.settings for other in writer.work.others.values()]
     for warning in settings_merge.take_out(settings, entries, others, original or {}):
-        desk.warn(f"{SETTINGS_FILE}: {warning}")
+        writer.warn(f"{SETTINGS_FILE}: {warning}")
     if before is not None and before.text is None and not settings:
-        desk.work.change.remove(path)
+        writer.work.change.remove(path)
     elif before is not None and before.text is not None and settings == original:
-        desk.write_shared(path, before.text.encode(errors="surrogateescape"))
+        writer.write_shared(path, before.text.encode(errors="surrogateescape"))
     else:
-        desk.write_shared(path, settings_text(settings).encode())
+        writer.write_shared(path, settings_text(settings).encode())
 
 
 def settings_text(settings: Settings) -> str:
@@ -95,7 +95,7 @@ def settings_text(settings: Settings) -> str:
     return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
 
 
-def _original(before: Before | None) -> Settings | None:
+def _original(before: OriginalFile | None) -> Settings | None:
     if before is None or before.text is None:
         return None
     try:
@@ -104,7 +104,7 @@ def _original(before: Before | None) -> Settings | None:
         return None
 
 
-def _read_settings(desk: Desk, path: Path) -> tuple[Settings, str | None] | None:
+def _read_settings(writer: InstallWriter, path: Path) -> tuple[Settings, str | None] | None:
     """The settings and their text; `None`, with a warning, when they are not ours to touch."""
     if not path.exists() and not path.is_symlink():
         return {}, None
@@ -114,7 +114,7 @@ def _read_settings(desk: Desk, path: Path) -> tuple[Settings, str | None] | None
         data = path.read_bytes()
         return _decoded(data), data.decode()
     except ValueError as problem:
-        desk.warn(f"{SETTINGS_FILE} is left as it is, nothing was merged: {problem}")
+        writer.warn(f"{SETTINGS_FILE} is left as it is, nothing was merged: {problem}")
         return None
 
 

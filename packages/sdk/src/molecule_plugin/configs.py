@@ -5,12 +5,12 @@ from collections.abc import Generator
 from pathlib import Path
 
 from molecule_plugin import lock
-from molecule_plugin.ledger import Before, InstallLedger, read_ledger, read_ledgers
-from molecule_plugin.locking import INSTALL_WAIT, InstallInProgressError, one_at_a_time
-from molecule_plugin.placing import Desk
+from molecule_plugin.atomic_swap import Change, change, recover
+from molecule_plugin.file_lock import INSTALL_WAIT, InstallInProgressError, one_at_a_time
+from molecule_plugin.file_writer import InstallWriter
+from molecule_plugin.ledger import InstallLedger, OriginalFile, read_ledger, read_ledgers
 from molecule_plugin.protocol import PLUGINS_SUBDIR
-from molecule_plugin.rooted import Root
-from molecule_plugin.swapping import Change, change, recover
+from molecule_plugin.safe_paths import Root
 
 LEDGERS = ".molecule/plugins"
 LOCK_FILE = ".plugins-install.lock"
@@ -67,12 +67,12 @@ class Configs:
         found.pop(name, None)
         return found
 
-    def write_lock(self, desk: Desk, entries: dict[str, lock.LockEntry]) -> None:
+    def write_lock(self, writer: InstallWriter, entries: dict[str, lock.LockEntry]) -> None:
         """Write `plugins.lock`, remembering what it was."""
-        desk.note_before(self.lock_file, Before(text=_text(self.lock_file)))
-        desk.work.change.write(self.lock_file, lock.lock_content(entries))
+        writer.note_before(self.lock_file, OriginalFile(text=_text(self.lock_file)))
+        writer.work.change.write(self.lock_file, lock.lock_content(entries))
 
-    def restore_lock(self, desk: Desk, ledger: InstallLedger) -> None:
+    def restore_lock(self, writer: InstallWriter, ledger: InstallLedger) -> None:
         """Take the plugin out of `plugins.lock`, or put back what was pinned before it was installed."""
         before = ledger.before.get(lock.LOCK_FILE)
         entries = lock.read_lock(self.lock_file)
@@ -83,11 +83,11 @@ class Configs:
         if ledger.name in original:
             entries[ledger.name] = original[ledger.name]
         if entries == original and before.text is None:
-            desk.work.change.remove(self.lock_file)
+            writer.work.change.remove(self.lock_file)
         elif entries == original and before.text is not None:
-            desk.write_shared(self.lock_file, before.text.encode())
+            writer.write_shared(self.lock_file, before.text.encode())
         else:
-            desk.write_shared(self.lock_file, lock.lock_content(entries))
+            writer.write_shared(self.lock_file, lock.lock_content(entries))
 
 
 def _text(path: Path) -> str | None:

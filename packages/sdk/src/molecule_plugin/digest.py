@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from molecule_plugin.errors import PluginIntegrityError, SHA256MismatchError
-from molecule_plugin.trees import CHUNK_BYTES, Tree, TreeFile, list_files
+from molecule_plugin.file_tree import CHUNK_BYTES, Tree, TreeFile, list_files
 from molecule_wire import JSON, jsontext
 
 MANIFEST_FILE = "plugin.yaml"

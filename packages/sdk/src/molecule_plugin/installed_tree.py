@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from molecule_plugin.atomic_swap import Change
+from molecule_plugin.file_writer import keep_beside, mode_of, sha256_of
 from molecule_plugin.ledger import InstallLedger
-from molecule_plugin.placing import keep_beside, mode_of, sha256_of
-from molecule_plugin.rooted import Root, files_below, is_plain_folder
-from molecule_plugin.swapping import Change
+from molecule_plugin.safe_paths import Root, files_below, is_plain_folder
 
 CACHE = "__pycache__"
 

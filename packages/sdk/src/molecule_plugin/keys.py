@@ -39,14 +39,14 @@ class PublicKey:
     def key_id(self) -> str:
         return hashlib.sha256(self.raw).hexdigest()[:16]
 
-    def verifies(self, signature: bytes, said: bytes) -> bool:
+    def verifies(self, signature: bytes, payload: bytes) -> bool:
         """Whether the signature over `said` is this key's."""
         require_cryptography()
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:
-            Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, said)
+            Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, payload)
         except InvalidSignature:
             return False
         return True
@@ -67,9 +67,9 @@ class SigningKey:
     def public(self) -> PublicKey:
         return PublicKey(self._private().public_key().public_bytes_raw())
 
-    def sign(self, said: bytes) -> bytes:
+    def sign(self, payload: bytes) -> bytes:
         """The signature over `said`."""
-        return self._private().sign(said)
+        return self._private().sign(payload)
 
     def _private(self) -> "Ed25519PrivateKey":
         require_cryptography()

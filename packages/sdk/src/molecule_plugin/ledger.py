@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from molecule_plugin import errors
+from molecule_plugin.atomic_swap import Change
 from molecule_plugin.names import is_name
-from molecule_plugin.rooted import Root
+from molecule_plugin.safe_paths import Root
 from molecule_plugin.settings_merge import Entries, Hook
-from molecule_plugin.swapping import Change
 from molecule_wire import JSON, JSONObject, jsontext
 
 LEDGER_VERSION = 1
@@ -38,7 +38,7 @@ class MemoryBlock:
 
 
 @dataclass(frozen=True)
-class Before:
+class OriginalFile:
     """What a file that plugins share was before the first of them touched it; neither when there was none."""
 
     sha256: str | None = None
@@ -78,8 +78,8 @@ class InstallLedger:
     subagents: list[str] = field(default_factory=list[str])
     setup: SetupRecord = field(default_factory=SetupRecord)
     warnings: list[str] = field(default_factory=list[str])
-    before: dict[str, Before] = field(default_factory=dict[str, Before])
-    work: "Work | None" = field(default=None, repr=False, compare=False)
+    before: dict[str, OriginalFile] = field(default_factory=dict[str, OriginalFile])
+    work: "InstallSession | None" = field(default=None, repr=False, compare=False)
 
     def add_file(self, path: str, sha256: str, mode: int) -> None:
         """Note a file that belongs to the plugin."""
@@ -110,7 +110,7 @@ class InstallLedger:
 
 
 @dataclass
-class Work:
+class InstallSession:
     """An install in progress: how it writes, what the plugin had before, and what other plugins have."""
 
     change: Change
@@ -125,7 +125,7 @@ def read_ledger(path: Path, root: Root) -> InstallLedger | None:
             return parse_ledger(jsontext.decode(file.read(LEDGER_BYTES)), path.stem, root)
     except FileNotFoundError:
         return None
-    except (jsontext.NotJSON, _Damaged, errors.PluginError) as problem:
+    except (jsontext.NotJSON, _DamagedLedger, errors.PluginError) as problem:
         raise errors.PluginError(
             f"{path} cannot be relied on ({problem}): move it away, then install the plugin again"
         ) from problem
@@ -148,9 +148,9 @@ def parse_ledger(value: JSON, name: str, root: Root) -> InstallLedger:
     """Read the ledger of plugin `name` about the directory `root`."""
     shape = _object(value)
     if shape.get("ledger_version") != LEDGER_VERSION:
-        raise _Damaged(f"it is not of version {LEDGER_VERSION}")
+        raise _DamagedLedger(f"it is not of version {LEDGER_VERSION}")
     if not is_name(name) or shape.get("name") != name:
-        raise _Damaged("it is not about the plugin of its file name")
+        raise _DamagedLedger("it is not about the plugin of its file name")
     files = [_file(row, root) for row in _rows(shape, "files")]
     return InstallLedger(
         *(_text(shape, member) for member in _TEXTS),
@@ -172,7 +172,7 @@ def parse_ledger(value: JSON, name: str, root: Root) -> InstallLedger:
 _TEXTS = ("name", "version", "runtime", "source", "adaptor", "content_sha256", "installed_at")
 
 
-class _Damaged(ValueError):
+class _DamagedLedger(ValueError):
     """The text says what is wrong with a ledger."""
 
 
@@ -209,7 +209,7 @@ def _file(row: JSONObject, root: Root) -> LedgerFile:
     try:
         mode = int(_text(row, "mode"), 8)
     except ValueError:
-        raise _Damaged("a file has no mode") from None
+        raise _DamagedLedger("a file has no mode") from None
     return LedgerFile(_inside(_text(row, "path"), root), _text(row, "sha256"), mode & 0o777)
 
 
@@ -220,16 +220,16 @@ def _block(row: JSONObject, root: Root) -> MemoryBlock:
 def _setup(shape: JSONObject, root: Root) -> SetupRecord:
     code, seconds = shape.get("exit_code"), shape.get("seconds", 0)
     if not isinstance(code, int | None) or not isinstance(seconds, int | float):
-        raise _Damaged("setup is not understood")
+        raise _DamagedLedger("setup is not understood")
     created = tuple(_inside(path, root) for path in _texts(shape, "created"))
     return SetupRecord(shape.get("ran") is True, code, float(seconds), created)
 
 
-def _before(shape: JSONObject) -> Before:
+def _before(shape: JSONObject) -> OriginalFile:
     sha256, text = shape.get("sha256"), shape.get("text")
     if not isinstance(sha256, str | None) or not isinstance(text, str | None):
-        raise _Damaged("before is not understood")
-    return Before(sha256, text)
+        raise _DamagedLedger("before is not understood")
+    return OriginalFile(sha256, text)
 
 
 def _inside(path: str, root: Root) -> str:
@@ -239,21 +239,21 @@ def _inside(path: str, root: Root) -> str:
 
 def _object(value: JSON) -> JSONObject:
     if not isinstance(value, dict):
-        raise _Damaged("a part of it is not an object")
+        raise _DamagedLedger("a part of it is not an object")
     return value
 
 
 def _rows(shape: JSONObject, member: str) -> list[JSONObject]:
     rows = shape.get(member, [])
     if not isinstance(rows, list):
-        raise _Damaged(f"{member} is not a list")
+        raise _DamagedLedger(f"{member} is not a list")
     return [_object(row) for row in rows]
 
 
 def _text(shape: JSONObject, member: str) -> str:
     value = shape.get(member, "")
     if not isinstance(value, str):
-        raise _Damaged(f"{member} is not a text")
+        raise _DamagedLedger(f"{member} is not a text")
     return value
 
 
@@ -261,5 +261,5 @@ def _texts(shape: JSONObject, member: str) -> list[str]:
     values = shape.get(member, [])
     texts = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
     if not isinstance(values, list) or len(texts) != len(values):
-        raise _Damaged(f"{member} is not a list of texts")
+        raise _DamagedLedger(f"{member} is not a list of texts")
     return texts

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from molecule_plugin import findings as found
-from molecule_plugin import layout, lint_files, plugin_manifest, yaml_reading
+from molecule_plugin import lint_files, plugin_layout, plugin_manifest, yaml_reader
 from molecule_plugin.findings import Finding, warning
 from molecule_plugin.manifest_rules import known_runtimes
 from molecule_plugin.names import is_name
 from molecule_plugin.plugin_manifest import MANIFEST
 from molecule_plugin.plugin_tree import plugin_findings
 from molecule_plugin.values import mapping, named, text, texts
-from molecule_plugin.yaml_reading import Document, Step
+from molecule_plugin.yaml_reader import Document, Step
 
 _VERSION = re.compile(
     r"\d+(\.\d+)*|\d+\.\d+\.\d+(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
@@ -34,7 +34,7 @@ def lint_plugin(plugin_dir: Path | str) -> list[Finding]:
 
 
 def _manifest_findings(root: Path) -> list[Finding]:
-    document = yaml_reading.read_manifest_yaml(root / MANIFEST)
+    document = yaml_reader.read_manifest_yaml(root / MANIFEST)
     if mapping(document.value) is None:
         return []
     return [
@@ -73,18 +73,18 @@ def _version(document: Document) -> Iterator[Finding]:
 
 
 def _adaptors(document: Document, root: Path) -> Iterator[Finding]:
-    said = named(document.value)
-    mapped, files = plugin_manifest.adapters_of(said), layout.adapter_files(root)
-    declared = plugin_manifest.runtimes_of(said)
+    fields = named(document.value)
+    mapped, files = plugin_manifest.adapters_of(fields), plugin_layout.adapter_files(root)
+    declared = plugin_manifest.runtimes_of(fields)
     for number, runtime in enumerate(declared or ()):
         if runtime not in mapped and runtime not in files:
             message = (
                 f"runtime '{runtime}' has no adaptor; write adapters/{runtime}.py, or files are only dropped"
             )
             yield _doubt(document, message, "runtime-without-adaptor", "runtimes", number)
-    wanted = known_runtimes() if declared is None else frozenset(declared)
-    for runtime in sorted(files.keys() - wanted):
-        file = f"{layout.ADAPTERS_SUBDIR}/{runtime}.py"
+    runtimes = known_runtimes() if declared is None else frozenset(declared)
+    for runtime in sorted(files.keys() - runtimes):
+        file = f"{plugin_layout.ADAPTERS_SUBDIR}/{runtime}.py"
         yield warning(file, f"`runtimes` does not name '{runtime}'", "adaptor-without-runtime")
 
 
@@ -100,15 +100,15 @@ def _adapter_paths(document: Document, root: Path) -> Iterator[Finding]:
 
 
 def _listed(document: Document, root: Path) -> Iterator[Finding]:
-    said = named(document.value)
+    fields = named(document.value)
     places = {
-        "skills": layout.SKILLS_SUBDIR,
-        "rules": layout.RULES_SUBDIR,
+        "skills": plugin_layout.SKILLS_SUBDIR,
+        "rules": plugin_layout.RULES_SUBDIR,
         "prompt_fragments": ".",
-        "hooks": layout.HOOKS_SUBDIR,
+        "hooks": plugin_layout.HOOKS_SUBDIR,
     }
     for key, folder in places.items():
-        for number, item in enumerate(texts(said.get(key))):
+        for number, item in enumerate(texts(fields.get(key))):
             if not _exists(root, folder, item):
                 message = f"`{key}` lists '{item[:80]}', which does not exist"
                 yield _doubt(document, message, "listed-missing", key, number)
@@ -124,17 +124,17 @@ def _exists(root: Path, folder: str, item: str) -> bool:
 
 
 def _needs(document: Document, root: Path) -> Iterator[Finding]:
-    said = named(document.value)
-    permissions = said.get("permissions")
+    fields = named(document.value)
+    permissions = fields.get("permissions")
     if permissions is not None and mapping(permissions) is None:
         yield _doubt(document, "`permissions` must be a mapping", "permissions-format", "permissions")
-    if (root / layout.SETUP_SCRIPT).is_file() and named(permissions).get("setup") is not True:
+    if (root / plugin_layout.SETUP_SCRIPT).is_file() and named(permissions).get("setup") is not True:
         message = "setup.sh runs at install; declare it with `permissions: {setup: true}`"
         yield _doubt(document, message, "setup-undeclared", "permissions")
-    for number, wanted in enumerate(texts(said.get("requires"))):
-        match = _REQUIREMENT.fullmatch(wanted)
+    for number, requirement in enumerate(texts(fields.get("requires"))):
+        match = _REQUIREMENT.fullmatch(requirement)
         if match is None or not is_name(match["name"]):
-            message = f"`requires` has '{wanted[:80]}'; write a name, or name@>=1.2"
+            message = f"`requires` has '{requirement[:80]}'; write a name, or name@>=1.2"
             yield _doubt(document, message, "requires-format", "requires", number)
 
 

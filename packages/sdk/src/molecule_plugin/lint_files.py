@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from molecule_plugin import digest, layout, plugin_manifest, signatures
+from molecule_plugin import digest, plugin_layout, plugin_manifest, signatures
 from molecule_plugin.errors import PluginError, PluginManifestError
 from molecule_plugin.findings import Finding, warning
 from molecule_plugin.plugin_manifest import MANIFEST
-from molecule_plugin.text_reading import Unreadable, read_text
+from molecule_plugin.text_reader import UnreadableFile, read_text
 from molecule_plugin.values import items, mapping, named
 
 _STRAY = (
@@ -21,7 +21,7 @@ _STRAY = (
     "*.pyc", "*.pyo", "*~", "*.swp", "*.swo", ".#*", "#*#",
 )  # fmt: skip
 _HOOK_FILE = re.compile(r"(?:\$\{?CLAUDE_DIR\}?|\.claude)/hooks/([^\s\"'`;|&<>()$]+)")
-_LARGEST_FRAGMENT = 1024 * 1024
+_MAX_FRAGMENT_BYTES = 1024 * 1024
 
 
 def findings(root: Path) -> list[Finding]:
@@ -72,18 +72,18 @@ def _signature(root: Path) -> Iterator[Finding]:
 
 
 def _settings(root: Path) -> Iterator[Finding]:
-    path = root / layout.SETTINGS_FRAGMENT
+    path = root / plugin_layout.SETTINGS_FRAGMENT
     if not os.path.lexists(path):
         return
     try:
-        fragment: object = json.loads(read_text(path, _LARGEST_FRAGMENT))
-    except (Unreadable, ValueError, RecursionError) as problem:
+        fragment: object = json.loads(read_text(path, _MAX_FRAGMENT_BYTES))
+    except (UnreadableFile, ValueError, RecursionError) as problem:
         yield warning(path.name, f"{path.name} invalid: {problem}", "settings-invalid")
         return
     if mapping(fragment) is None:
         yield warning(path.name, f"{path.name} invalid: must be an object", "settings-invalid")
     for file in sorted(_hook_files(named(fragment).get("hooks"))):
-        if ".." in file or not (root / layout.HOOKS_SUBDIR / file).is_file():
+        if ".." in file or not (root / plugin_layout.HOOKS_SUBDIR / file).is_file():
             yield warning(path.name, f"names hooks/{file[:80]}, which does not exist", "hook-missing")
 
 

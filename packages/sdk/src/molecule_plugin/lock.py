@@ -8,7 +8,7 @@ from pathlib import Path
 from molecule_plugin.digest import compute_plugin_sha256, manifest_sha256
 from molecule_plugin.errors import LockMismatchError
 from molecule_plugin.names import is_name
-from molecule_plugin.rooted import write_atomically
+from molecule_plugin.safe_paths import write_atomically
 from molecule_wire import JSON, JSONObject, jsontext
 
 LOCK_FILE = "plugins.lock"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from molecule_plugin import findings as found
-from molecule_plugin import yaml_reading
+from molecule_plugin import yaml_reader
 from molecule_plugin.findings import Finding
 from molecule_plugin.plugin_manifest import LIST_KEYS, MANIFEST
 from molecule_plugin.secret_scan import find_secrets
 from molecule_plugin.values import items, mapping, named, type_name
-from molecule_plugin.yaml_reading import Document, Step
+from molecule_plugin.yaml_reader import Document, Step
 from molecule_wire import registry
 
 EXTRA_RUNTIMES = "MOLECULE_EXTRA_RUNTIMES"
@@ -27,7 +27,7 @@ def manifest_findings(path: Path) -> list[Finding]:
     """The same, each with its line."""
     if not os.path.lexists(path):
         return [Finding(MANIFEST, f"manifest not found: {path}", code="manifest-missing")]
-    return document_findings(yaml_reading.read_manifest_yaml(path))
+    return document_findings(yaml_reader.read_manifest_yaml(path))
 
 
 def document_findings(document: Document) -> list[Finding]:
@@ -61,9 +61,9 @@ def _name(document: Document) -> Iterator[Finding]:
 
 
 def _lists(document: Document) -> Iterator[Finding]:
-    said = named(document.value)
+    fields = named(document.value)
     for key in LIST_KEYS:
-        if key in said and items(said[key]) is None:
+        if key in fields and items(fields[key]) is None:
             yield _fault(document, f"`{key}` must be a list", key)
 
 
@@ -81,9 +81,9 @@ def _runtimes(document: Document) -> Iterator[Finding]:
 
 
 def _sha256(document: Document) -> Iterator[Finding]:
-    said = named(document.value)
-    digest = said.get("sha256")
-    if "sha256" not in said:
+    fields = named(document.value)
+    digest = fields.get("sha256")
+    if "sha256" not in fields:
         return
     if not isinstance(digest, str):
         yield _fault(document, "`sha256` must be a string (64 lowercase hex characters)", "sha256")

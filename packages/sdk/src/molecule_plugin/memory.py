@@ -4,14 +4,14 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from molecule_plugin import errors, fences, layout
-from molecule_plugin.fences import Block
-from molecule_plugin.ledger import Before, MemoryBlock
+from molecule_plugin import errors, managed_blocks, plugin_layout
+from molecule_plugin.file_writer import InstallWriter
+from molecule_plugin.ledger import MemoryBlock, OriginalFile
 from molecule_plugin.limits import LIMITS
-from molecule_plugin.placing import Desk
+from molecule_plugin.managed_blocks import Block
 from molecule_plugin.protocol import InstallContext
-from molecule_plugin.rooted import Root, is_plain_file
-from molecule_plugin.text_reading import Unreadable, read_text
+from molecule_plugin.safe_paths import Root, is_plain_file
+from molecule_plugin.text_reader import UnreadableFile, read_text
 
 
 def file_appender(configs_dir: Path) -> Callable[[str, str], None]:
@@ -29,59 +29,65 @@ def file_appender(configs_dir: Path) -> Callable[[str, str], None]:
     return append
 
 
-def install_memory(desk: Desk, ctx: InstallContext, plugin: str) -> None:
+def install_memory(writer: InstallWriter, ctx: InstallContext, plugin: str) -> None:
     """Bring the plugin's blocks in the memory file up to date."""
-    blocks = shipped_blocks(ctx.plugin_root, plugin, desk.warn)
+    blocks = shipped_blocks(ctx.plugin_root, plugin, writer.warn)
     try:
-        path = memory_path(desk.root, ctx.memory_filename)
+        path = memory_path(writer.root, ctx.memory_filename)
     except errors.PluginError as problem:
-        desk.warn(f"the memory file is left alone: {problem}")
+        writer.warn(f"the memory file is left alone: {problem}")
         return
     old = read_memory(path)
-    if blocks or fences.find(old, plugin):
-        _write_blocks(desk, ctx, plugin, path, blocks)
+    if blocks or managed_blocks.find(old, plugin):
+        _write_blocks(writer, ctx, plugin, path, blocks)
 
 
-def _write_blocks(desk: Desk, ctx: InstallContext, plugin: str, path: Path, blocks: list[Block]) -> None:
-    change, old = desk.work.change, read_memory(path)
-    edited = fences.update(old, plugin, blocks)
+def _write_blocks(
+    writer: InstallWriter, ctx: InstallContext, plugin: str, path: Path, blocks: list[Block]
+) -> None:
+    change, old = writer.work.change, read_memory(path)
+    edited = managed_blocks.update(old, plugin, blocks)
     for warning in edited.warnings:
-        desk.warn(f"{ctx.memory_filename}: {warning}")
+        writer.warn(f"{ctx.memory_filename}: {warning}")
     change.keep(path)
-    desk.note_before(path, Before(sha256=fences.digest_of(old) if os.path.lexists(path) else None))
-    relative = desk.root.relative(path)
+    writer.note_before(
+        path, OriginalFile(sha256=managed_blocks.digest_of(old) if os.path.lexists(path) else None)
+    )
+    relative = writer.root.relative(path)
     if edited.text != old:
-        _write_back(desk, path, edited.text, desk.ledger.before[relative])
+        _write_back(writer, path, edited.text, writer.ledger.before[relative])
     for block in edited.missing:
         ctx.append_to_memory(ctx.memory_filename, block.fenced() + "\n")
-    for fence in fences.find(read_memory(path), plugin):
-        desk.ledger.memory.append(MemoryBlock(relative, fence.block, fence.sha256))
+    for fence in managed_blocks.find(read_memory(path), plugin):
+        writer.ledger.memory.append(MemoryBlock(relative, fence.block, fence.sha256))
 
 
-def remove_memory(desk: Desk, filename: str, plugin: str, blocks: list[Block], before: Before | None) -> None:
+def remove_memory(
+    writer: InstallWriter, filename: str, plugin: str, blocks: list[Block], before: OriginalFile | None
+) -> None:
     """Remove the plugin's blocks; when nothing but them was added, the file is again what it was `before`."""
     try:
-        path = memory_path(desk.root, filename)
+        path = memory_path(writer.root, filename)
     except errors.PluginError as problem:
-        desk.warn(f"the memory file is left alone: {problem}")
+        writer.warn(f"the memory file is left alone: {problem}")
         return
     old = read_memory(path)
-    edited = fences.remove(old, plugin, blocks)
+    edited = managed_blocks.remove(old, plugin, blocks)
     for warning in edited.warnings:
-        desk.warn(f"{filename}: {warning}")
+        writer.warn(f"{filename}: {warning}")
     if edited.text != old:
-        _write_back(desk, path, edited.text, before)
+        _write_back(writer, path, edited.text, before)
 
 
-def _write_back(desk: Desk, path: Path, text: str, before: Before | None) -> None:
+def _write_back(writer: InstallWriter, path: Path, text: str, before: OriginalFile | None) -> None:
     if before is not None and before.sha256 is None and not text.strip():
-        desk.work.change.remove(path)
+        writer.work.change.remove(path)
         return
     for candidate in _endings(text):
-        if before is not None and fences.digest_of(candidate) == before.sha256:
+        if before is not None and managed_blocks.digest_of(candidate) == before.sha256:
             text = candidate
             break
-    desk.write_shared(path, text.encode(errors="surrogateescape"))
+    writer.write_shared(path, text.encode(errors="surrogateescape"))
 
 
 def _endings(text: str) -> Iterator[str]:
@@ -109,8 +115,8 @@ def read_memory(path: Path) -> str:
 
 def shipped_blocks(plugin_root: Path, plugin: str, warn: Callable[[str], None]) -> list[Block]:
     """The rules and fragments of a plugin, in the order of their file names; rules come first."""
-    found = [("rule", path) for path in layout.rule_files(plugin_root)]
-    found += [("fragment", path) for path in layout.fragment_files(plugin_root)]
+    found = [("rule", path) for path in plugin_layout.rule_files(plugin_root)]
+    found += [("fragment", path) for path in plugin_layout.fragment_files(plugin_root)]
     blocks = (_block(plugin, kind, path, warn) for kind, path in found)
     return [block for block in blocks if block is not None]
 
@@ -119,10 +125,12 @@ def _block(plugin: str, kind: str, path: Path, warn: Callable[[str], None]) -> B
     name = f"{kind}/{path.name}"
     try:
         prose = read_text(path, LIMITS.memory_block_bytes).replace("\r\n", "\n").strip()
-    except Unreadable as problem:
+    except UnreadableFile as problem:
         warn(f"{name} is left out: {problem}")
         return None
-    if fences.RESERVED in prose or "-->" in name or not name.isprintable():
-        warn(f"{name} is left out: it contains '{fences.RESERVED}', which marks the blocks of plugins")
+    if managed_blocks.RESERVED in prose or "-->" in name or not name.isprintable():
+        warn(
+            f"{name} is left out: it contains '{managed_blocks.RESERVED}', which marks the blocks of plugins"
+        )
         return None
     return Block(plugin, name, prose) if prose else None

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from molecule_plugin import org_nodes
 from molecule_plugin.findings import Finding, ValidationError, validation_errors
-from molecule_plugin.org_nodes import Remark
+from molecule_plugin.org_nodes import NodeFinding
 from molecule_plugin.values import items, mapping, named, text, type_name
 from molecule_plugin.workspace import SUPPORTED_RUNTIMES
-from molecule_plugin.yaml_reading import Document, Steps, read_template_yaml
+from molecule_plugin.yaml_reader import Document, Steps, read_template_yaml
 
 __all__ = ["SUPPORTED_RUNTIMES", "ValidationError", "org_findings", "validate_org_template"]
 
 ORG = "org.yaml"
-_MOST_WORKSPACES = 10_000
+_MAX_WORKSPACES = 10_000
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,23 @@ def org_findings(template_dir: Path) -> list[Finding]:
         return [Finding(ORG, "missing org.yaml", code="org-invalid")]
     document = read_template_yaml(path)
     if document.problem:
-        return [_finding(document, Remark(f"invalid YAML: {document.problem}"))]
+        return [_finding(document, NodeFinding(f"invalid YAML: {document.problem}"))]
     if mapping(document.value) is None:
-        return [_finding(document, Remark("org.yaml must be a YAML object"))]
-    said = named(document.value)
-    defaults = named(said.get("defaults"))
-    found = [_finding(document, remark) for remark in _top(said)]
-    for count, node in enumerate(nodes(said)):
-        if count == _MOST_WORKSPACES:
-            return [*found, _finding(document, Remark(f"more than {_MOST_WORKSPACES} workspaces"))]
+        return [_finding(document, NodeFinding("org.yaml must be a YAML object"))]
+    fields = named(document.value)
+    defaults = named(fields.get("defaults"))
+    found = [_finding(document, remark) for remark in _top(fields)]
+    for count, node in enumerate(nodes(fields)):
+        if count == _MAX_WORKSPACES:
+            return [*found, _finding(document, NodeFinding(f"more than {_MAX_WORKSPACES} workspaces"))]
         found += [_finding(document, remark, node) for remark in org_nodes.remarks(node.value, defaults)]
     return found
 
 
-def nodes(said: dict[str, object]) -> Iterator[Node]:
+def nodes(fields: dict[str, object]) -> Iterator[Node]:
     """Every workspace of a template, parents first; what aliases lead to is entered once."""
     seen: dict[int, object] = {}
-    waiting = deque(_roots(said))
+    waiting = deque(_roots(fields))
     while waiting:
         node = waiting.popleft()
         yield node
@@ -65,40 +65,40 @@ def nodes(said: dict[str, object]) -> Iterator[Node]:
             waiting += _level(f"{node.label}.", node.steps, "children", named(node.value))
 
 
-def _finding(document: Document, remark: Remark, node: Node | None = None) -> Finding:
+def _finding(document: Document, remark: NodeFinding, node: Node | None = None) -> Finding:
     label, steps = ("", ()) if node is None else (node.label, node.steps)
     line = document.line(*steps, *remark.steps)
     return Finding(ORG, f"{label}{remark.message}", remark.severity, remark.code, line)
 
 
-def _top(said: dict[str, object]) -> Iterator[Remark]:
-    if said.get("name", said.get("org_name")) in (None, ""):
-        yield Remark("missing required field: name")
-    if said.get("defaults") is not None and mapping(said["defaults"]) is None:
-        yield Remark(f"defaults must be an object; got {type_name(said['defaults'])}", ("defaults",))
-    workspaces = said.get("workspaces")
+def _top(fields: dict[str, object]) -> Iterator[NodeFinding]:
+    if fields.get("name", fields.get("org_name")) in (None, ""):
+        yield NodeFinding("missing required field: name")
+    if fields.get("defaults") is not None and mapping(fields["defaults"]) is None:
+        yield NodeFinding(f"defaults must be an object; got {type_name(fields['defaults'])}", ("defaults",))
+    workspaces = fields.get("workspaces")
     if workspaces is None or workspaces in ([], {}):
-        yield Remark("missing required field: workspaces (non-empty list)")
-    elif items(workspaces) is None and not _is_map_form(said):
-        yield Remark(f"workspaces must be a list; got {type_name(workspaces)}", ("workspaces",))
+        yield NodeFinding("missing required field: workspaces (non-empty list)")
+    elif items(workspaces) is None and not _is_map_form(fields):
+        yield NodeFinding(f"workspaces must be a list; got {type_name(workspaces)}", ("workspaces",))
 
 
-def _is_map_form(said: dict[str, object]) -> bool:
+def _is_map_form(fields: dict[str, object]) -> bool:
     """Whether `workspaces` maps names to bodies, as files with `org_name` write it."""
-    return "org_name" in said and mapping(said.get("workspaces")) is not None
+    return "org_name" in fields and mapping(fields.get("workspaces")) is not None
 
 
-def _roots(said: dict[str, object]) -> Iterator[Node]:
-    if not _is_map_form(said):
-        yield from _level("", (), "workspaces", said)
+def _roots(fields: dict[str, object]) -> Iterator[Node]:
+    if not _is_map_form(fields):
+        yield from _level("", (), "workspaces", fields)
         return
-    for number, (name, body) in enumerate(named(said["workspaces"]).items()):
+    for number, (name, body) in enumerate(named(fields["workspaces"]).items()):
         value = body if mapping(body) is None else {"name": name, **named(body)}
         yield Node(f"workspaces[{number}:{name[:80]}]", ("workspaces", name), value)
 
 
-def _level(prefix: str, steps: Steps, key: str, said: dict[str, object]) -> Iterator[Node]:
-    for number, value in enumerate(items(said.get(key)) or []):
+def _level(prefix: str, steps: Steps, key: str, fields: dict[str, object]) -> Iterator[Node]:
+    for number, value in enumerate(items(fields.get(key)) or []):
         name = text(named(value).get("name"))[:80]
         label = f"{prefix}{key}[{number}:{name}]" if name else f"{prefix}{key}[{number}]"
         yield Node(label, (*steps, key, number), value)

@@ -6,15 +6,15 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from molecule_plugin.channel import channel_findings
 from molecule_plugin.findings import Severity
-from molecule_plugin.values import is_tier, items, mapping, named, shown, text, type_name
+from molecule_plugin.values import display, is_tier, items, mapping, named, text, type_name
 from molecule_plugin.workspace import is_runtime, runtime_choices
-from molecule_plugin.yaml_reading import Steps
+from molecule_plugin.yaml_reader import Steps
 from molecule_wire.cron import parse_cron
 
 WORKSPACE_ACCESS = ("none", "read_only", "read_write")
 
 
-class Remark(NamedTuple):
+class NodeFinding(NamedTuple):
     """What is to be said about a workspace, and the way from it to the part that is meant."""
 
     message: str
@@ -23,99 +23,99 @@ class Remark(NamedTuple):
     code: str = "org-invalid"
 
 
-def remarks(value: object, defaults: dict[str, object]) -> list[Remark]:
+def remarks(value: object, defaults: dict[str, object]) -> list[NodeFinding]:
     """Everything about one workspace; its children are looked at one by one."""
     if mapping(value) is None:
-        return [Remark(f": must be an object, got {type_name(value)}")]
-    said = named(value)
+        return [NodeFinding(f": must be an object, got {type_name(value)}")]
+    fields = named(value)
     return [
-        *_name_and_runtime(said),
-        *_folder(said, defaults),
-        *_external(said),
-        *_plugins_and_children(said),
-        *_channels(said),
-        *_schedules(said),
+        *_name_and_runtime(fields),
+        *_folder(fields, defaults),
+        *_external(fields),
+        *_plugins_and_children(fields),
+        *_channels(fields),
+        *_schedules(fields),
     ]
 
 
-def _name_and_runtime(said: dict[str, object]) -> Iterator[Remark]:
-    if said.get("name") in (None, ""):
-        yield Remark(": missing required field 'name'")
-    if said.get("tier") is not None and not is_tier(said["tier"]):
-        yield Remark(f": tier must be 1, 2, or 3; got {shown(said['tier'])}", ("tier",))
-    runtime = said.get("runtime")
+def _name_and_runtime(fields: dict[str, object]) -> Iterator[NodeFinding]:
+    if fields.get("name") in (None, ""):
+        yield NodeFinding(": missing required field 'name'")
+    if fields.get("tier") is not None and not is_tier(fields["tier"]):
+        yield NodeFinding(f": tier must be 1, 2, or 3; got {display(fields['tier'])}", ("tier",))
+    runtime = fields.get("runtime")
     if runtime not in (None, "") and not is_runtime(runtime):
-        message = f": runtime={shown(runtime)} — must be one of {runtime_choices()}"
-        yield Remark(message, ("runtime",))
+        message = f": runtime={display(runtime)} — must be one of {runtime_choices()}"
+        yield NodeFinding(message, ("runtime",))
 
 
-def _folder(said: dict[str, object], defaults: dict[str, object]) -> Iterator[Remark]:
-    access = said.get("workspace_access")
+def _folder(fields: dict[str, object], defaults: dict[str, object]) -> Iterator[NodeFinding]:
+    access = fields.get("workspace_access")
     if access in (None, ""):
         return
     if not isinstance(access, str) or access not in WORKSPACE_ACCESS:
-        message = f": workspace_access={shown(access)} — must be one of {list(WORKSPACE_ACCESS)}"
-        yield Remark(message, ("workspace_access",))
-    elif access != "none" and not (said.get("workspace_dir") or defaults.get("workspace_dir")):
+        message = f": workspace_access={display(access)} — must be one of {list(WORKSPACE_ACCESS)}"
+        yield NodeFinding(message, ("workspace_access",))
+    elif access != "none" and not (fields.get("workspace_dir") or defaults.get("workspace_dir")):
         message = f": workspace_access='{access}' requires workspace_dir to be set"
-        yield Remark(message, ("workspace_access",))
+        yield NodeFinding(message, ("workspace_access",))
 
 
-def _external(said: dict[str, object]) -> Iterator[Remark]:
-    if said.get("external") is not True or said.get("url"):
+def _external(fields: dict[str, object]) -> Iterator[NodeFinding]:
+    if fields.get("external") is not True or fields.get("url"):
         return
     message = ": external=true requires url to be set"
-    if "poll" in (said.get("delivery"), said.get("delivery_mode")):
-        yield Remark(message, ("external",), "warning", "external-without-url")
+    if "poll" in (fields.get("delivery"), fields.get("delivery_mode")):
+        yield NodeFinding(message, ("external",), "warning", "external-without-url")
     else:
-        yield Remark(message, ("external",))
+        yield NodeFinding(message, ("external",))
 
 
-def _plugins_and_children(said: dict[str, object]) -> Iterator[Remark]:
-    plugins = said.get("plugins")
+def _plugins_and_children(fields: dict[str, object]) -> Iterator[NodeFinding]:
+    plugins = fields.get("plugins")
     listed = items(plugins)
     if plugins is not None and (listed is None or not all(isinstance(name, str) for name in listed)):
-        yield Remark(".plugins: must be a list of strings", ("plugins",))
-    if said.get("children") is not None and items(said["children"]) is None:
-        yield Remark(".children: must be a list", ("children",))
+        yield NodeFinding(".plugins: must be a list of strings", ("plugins",))
+    if fields.get("children") is not None and items(fields["children"]) is None:
+        yield NodeFinding(".children: must be a list", ("children",))
 
 
-def _channels(said: dict[str, object]) -> Iterator[Remark]:
-    if said.get("channels") is not None and items(said["channels"]) is None:
-        yield Remark(".channels: must be a list", ("channels",))
-    for number, channel in enumerate(items(said.get("channels")) or []):
+def _channels(fields: dict[str, object]) -> Iterator[NodeFinding]:
+    if fields.get("channels") is not None and items(fields["channels"]) is None:
+        yield NodeFinding(".channels: must be a list", ("channels",))
+    for number, channel in enumerate(items(fields.get("channels")) or []):
         steps, label = ("channels", number), f".channels[{number}]"
         if mapping(channel) is None:
-            yield Remark(f"{label}: must be an object", steps)
+            yield NodeFinding(f"{label}: must be an object", steps)
             continue
         for found in channel_findings(channel):
-            yield Remark(f"{label}: {found.message}", steps, "warning", found.code)
+            yield NodeFinding(f"{label}: {found.message}", steps, "warning", found.code)
 
 
-def _schedules(said: dict[str, object]) -> Iterator[Remark]:
-    if said.get("schedules") is not None and items(said["schedules"]) is None:
-        yield Remark(".schedules: must be a list", ("schedules",))
-    for number, schedule in enumerate(items(said.get("schedules")) or []):
+def _schedules(fields: dict[str, object]) -> Iterator[NodeFinding]:
+    if fields.get("schedules") is not None and items(fields["schedules"]) is None:
+        yield NodeFinding(".schedules: must be a list", ("schedules",))
+    for number, schedule in enumerate(items(fields.get("schedules")) or []):
         steps, label = ("schedules", number), f".schedules[{number}]"
         if mapping(schedule) is None:
-            yield Remark(f"{label}: must be an object", steps)
+            yield NodeFinding(f"{label}: must be an object", steps)
             continue
         for remark in _schedule(named(schedule)):
             yield remark._replace(message=f"{label}: {remark.message}", steps=(*steps, *remark.steps))
 
 
-def _schedule(said: dict[str, object]) -> Iterator[Remark]:
-    cron = said.get("cron_expr") or said.get("expression")
+def _schedule(fields: dict[str, object]) -> Iterator[NodeFinding]:
+    cron = fields.get("cron_expr") or fields.get("expression")
     if not cron:
-        yield Remark("missing 'cron_expr'")
+        yield NodeFinding("missing 'cron_expr'")
     elif problem := _cron_problem(cron):
-        yield Remark(problem, ("cron_expr",), "warning", "cron-invalid")
-    if not (said.get("prompt") or said.get("prompt_file")):
-        yield Remark("missing 'prompt'")
-    zone = said.get("timezone")
+        yield NodeFinding(problem, ("cron_expr",), "warning", "cron-invalid")
+    if not (fields.get("prompt") or fields.get("prompt_file")):
+        yield NodeFinding("missing 'prompt'")
+    zone = fields.get("timezone")
     if zone is not None and not _is_zone(zone):
-        message = f"timezone={shown(zone)} is not a zone such as 'Europe/Berlin'"
-        yield Remark(message, ("timezone",), "warning", "timezone-invalid")
+        message = f"timezone={display(zone)} is not a zone such as 'Europe/Berlin'"
+        yield NodeFinding(message, ("timezone",), "warning", "timezone-invalid")
 
 
 def _cron_problem(value: object) -> str:

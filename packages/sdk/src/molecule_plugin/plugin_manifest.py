@@ -11,7 +11,7 @@ from typing import Any
 from molecule_plugin.errors import PluginManifestError
 from molecule_plugin.names import NAME_PATTERN
 from molecule_plugin.values import is_number, mapping, named, text, texts
-from molecule_plugin.yaml_reading import Document, read_manifest_yaml
+from molecule_plugin.yaml_reader import Document, read_manifest_yaml
 from molecule_wire import registry
 
 MANIFEST = "plugin.yaml"
@@ -106,67 +106,69 @@ def manifest_of(document: Document) -> Manifest:
     """The manifest that a document says; `PluginManifestError` when it says none."""
     if mapping(document.value) is None:
         raise PluginManifestError("plugin.yaml: manifest root must be a mapping")
-    said = named(document.value)
-    name, digest = said.get("name"), said.get("sha256")
+    fields = named(document.value)
+    name, digest = fields.get("name"), fields.get("sha256")
     if not isinstance(name, str) or not name.strip():
         raise PluginManifestError("plugin.yaml: `name` is required and must be a non-empty string")
-    if "sha256" in said and not (isinstance(digest, str) and _SHA256.fullmatch(digest)):
+    if "sha256" in fields and not (isinstance(digest, str) and _SHA256.fullmatch(digest)):
         raise PluginManifestError("plugin.yaml: `sha256` must be 64 lowercase hex characters, in quotes")
     version, warnings = version_of(document)
     return Manifest(
         name=name,
         version=version,
-        description=text(said.get("description")),
-        author=text(said.get("author")),
-        license=text(said.get("license")),
-        homepage=text(said.get("homepage")),
-        tags=texts(said.get("tags")),
-        skills=texts(said.get("skills")),
-        rules=texts(said.get("rules")),
-        prompt_fragments=texts(said.get("prompt_fragments")),
-        runtimes=runtimes_of(said),
-        adapters=MappingProxyType(adapters_of(said)),
-        hooks=texts(said.get("hooks")),
+        description=text(fields.get("description")),
+        author=text(fields.get("author")),
+        license=text(fields.get("license")),
+        homepage=text(fields.get("homepage")),
+        tags=texts(fields.get("tags")),
+        skills=texts(fields.get("skills")),
+        rules=texts(fields.get("rules")),
+        prompt_fragments=texts(fields.get("prompt_fragments")),
+        runtimes=runtimes_of(fields),
+        adapters=MappingProxyType(adapters_of(fields)),
+        hooks=texts(fields.get("hooks")),
         sha256=text(digest) or None,
-        permissions=_permissions(named(said.get("permissions"))),
-        requires=texts(said.get("requires")),
-        extra=MappingProxyType({k: v for k, v in said.items() if k not in PLUGIN_YAML_SCHEMA["properties"]}),
+        permissions=_permissions(named(fields.get("permissions"))),
+        requires=texts(fields.get("requires")),
+        extra=MappingProxyType(
+            {k: v for k, v in fields.items() if k not in PLUGIN_YAML_SCHEMA["properties"]}
+        ),
         warnings=tuple(warnings),
     )
 
 
 def version_of(document: Document) -> tuple[str, list[str]]:
     """The version as text, with a warning when YAML read it as something else."""
-    said = named(document.value).get("version")
-    if said is None:
+    version = named(document.value).get("version")
+    if version is None:
         return DEFAULT_VERSION, []
-    if isinstance(said, str):
-        return said.strip() or DEFAULT_VERSION, []
+    if isinstance(version, str):
+        return version.strip() or DEFAULT_VERSION, []
     written = document.text("version")
-    if not written or not (is_number(said) or written[0].isdigit()):
+    if not written or not (is_number(version) or written[0].isdigit()):
         return DEFAULT_VERSION, ["`version` is no text and was ignored"]
     return written, [f"`version` is not in quotes and was read as the text {written!r}"]
 
 
-def runtimes_of(said: Mapping[str, object]) -> tuple[str, ...] | None:
+def runtimes_of(fields: Mapping[str, object]) -> tuple[str, ...] | None:
     """The declared runtimes with underscores; `None` when any will do."""
-    if not isinstance(said.get("runtimes"), list):
+    if not isinstance(fields.get("runtimes"), list):
         return None
-    return tuple(dict.fromkeys(registry.underscored(name) for name in texts(said["runtimes"])))
+    return tuple(dict.fromkeys(registry.underscored(name) for name in texts(fields["runtimes"])))
 
 
-def adapters_of(said: Mapping[str, object]) -> dict[str, str]:
+def adapters_of(fields: Mapping[str, object]) -> dict[str, str]:
     """Runtime, with underscores, → path of its adaptor."""
-    given = named(said.get("adapters")).items()
-    return {registry.underscored(runtime): path for runtime, path in given if isinstance(path, str)}
+    adapters = named(fields.get("adapters")).items()
+    return {registry.underscored(runtime): path for runtime, path in adapters if isinstance(path, str)}
 
 
-def _permissions(said: Mapping[str, object]) -> Permissions:
-    network = said.get("network")
+def _permissions(fields: Mapping[str, object]) -> Permissions:
+    network = fields.get("network")
     return Permissions(
         network=network if isinstance(network, bool) else texts(network) or False,
-        env=texts(said.get("env")),
-        hooks=said.get("hooks") is True,
-        setup=said.get("setup") is True,
-        mcp_servers=texts(said.get("mcp_servers")),
+        env=texts(fields.get("env")),
+        hooks=fields.get("hooks") is True,
+        setup=fields.get("setup") is True,
+        mcp_servers=texts(fields.get("mcp_servers")),
     )

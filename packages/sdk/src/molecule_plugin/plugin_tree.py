@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from molecule_plugin import fences, layout, trees
+from molecule_plugin import file_tree, managed_blocks, plugin_layout
 from molecule_plugin import findings as found
 from molecule_plugin.errors import PluginError
 from molecule_plugin.findings import Finding
@@ -13,7 +13,7 @@ from molecule_plugin.limits import LIMITS
 from molecule_plugin.manifest_rules import manifest_findings
 from molecule_plugin.plugin_manifest import MANIFEST
 from molecule_plugin.skills import skill_findings
-from molecule_plugin.text_reading import Unreadable, read_text
+from molecule_plugin.text_reader import UnreadableFile, read_text
 
 _SIGNATURE = "plugin.sig"
 
@@ -33,8 +33,8 @@ def plugin_findings(plugin_dir: Path) -> list[Finding]:
     """The same, each with its file and line."""
     listed = [
         finding
-        for skill in layout.skill_dirs(plugin_dir)
-        for finding in found.inside(f"{layout.SKILLS_SUBDIR}/{skill.name}", skill_findings(skill))
+        for skill in plugin_layout.skill_dirs(plugin_dir)
+        for finding in found.inside(f"{plugin_layout.SKILLS_SUBDIR}/{skill.name}", skill_findings(skill))
     ]
     return [
         *manifest_findings(plugin_dir / MANIFEST),
@@ -48,20 +48,24 @@ def _part(file: str) -> str:
     """A skill's file counts for the skill."""
     folder, _, rest = file.partition("/")
     skill, slash, name = rest.partition("/")
-    return f"{folder}/{skill}" if folder == layout.SKILLS_SUBDIR and slash and name == "SKILL.md" else file
+    return (
+        f"{folder}/{skill}"
+        if folder == plugin_layout.SKILLS_SUBDIR and slash and name == "SKILL.md"
+        else file
+    )
 
 
 def _markers(plugin_dir: Path) -> Iterator[Finding]:
-    for path in (*layout.rule_files(plugin_dir), *layout.fragment_files(plugin_dir)):
+    for path in (*plugin_layout.rule_files(plugin_dir), *plugin_layout.fragment_files(plugin_dir)):
         file = path.relative_to(plugin_dir).as_posix()
         try:
             text = read_text(path, LIMITS.memory_block_bytes)
-        except Unreadable as unreadable:
+        except UnreadableFile as unreadable:
             yield Finding(file, f"cannot become part of a memory file: {unreadable}", code="limit")
             continue
-        before, marker, _ = text.partition(fences.RESERVED)
+        before, marker, _ = text.partition(managed_blocks.RESERVED)
         if marker:
-            message = f"contains the reserved marker '{fences.RESERVED}'; write it another way"
+            message = f"contains the reserved marker '{managed_blocks.RESERVED}'; write it another way"
             yield Finding(file, message, code="reserved-marker", line=before.count("\n") + 1)
 
 
@@ -86,8 +90,8 @@ def _excess(path: str, count: int, size: int, total: int) -> str:
         return f"plugin.sig is larger than {LIMITS.signature_bytes} bytes"
     try:
         path.encode()
-        trees.check_place(path, count, LIMITS)
-        trees.check_sizes(path, size, total, LIMITS)
+        file_tree.check_place(path, count, LIMITS)
+        file_tree.check_sizes(path, size, total, LIMITS)
     except PluginError as problem:
         return str(problem)
     except UnicodeEncodeError:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
-from molecule_plugin.layout import SKILLS_SUBDIR
 from molecule_plugin.ledger import InstallLedger
+from molecule_plugin.plugin_layout import SKILLS_SUBDIR
 
 __all__ = [
     "DEFAULT_MEMORY_FILENAME",

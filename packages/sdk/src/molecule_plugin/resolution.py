@@ -11,11 +11,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from molecule_plugin.errors import PluginError
-from molecule_plugin.layout import ADAPTERS_SUBDIR
+from molecule_plugin.plugin_layout import ADAPTERS_SUBDIR
 from molecule_plugin.plugin_manifest import read_manifest
 from molecule_plugin.protocol import AdaptorSource, PluginAdaptor
 from molecule_plugin.raw_drop import RawDropAdaptor
-from molecule_plugin.rooted import Root, is_plain_file
+from molecule_plugin.safe_paths import Root, is_plain_file
 from molecule_wire.registry import ADAPTORS_GROUP, underscored
 
 _MODULES = "molecule_plugin_adaptor"
@@ -31,12 +31,12 @@ def resolve(
     This runs code of the plugin: verify the plugin first. `registry_root` holds the platform's own adaptors,
     as `<plugin>/<runtime>.py`.
     """
-    wanted = underscored(runtime)
-    for source, load in _offers(plugin_name, wanted, Path(plugin_root), registry_root):
-        adaptor = _attempt(plugin_name, wanted, source, load)
+    runtime_name = underscored(runtime)
+    for source, load in _offers(plugin_name, runtime_name, Path(plugin_root), registry_root):
+        adaptor = _attempt(plugin_name, runtime_name, source, load)
         if adaptor is not None:
             return adaptor, source
-    return RawDropAdaptor(plugin_name, wanted), AdaptorSource.RAW_DROP
+    return RawDropAdaptor(plugin_name, runtime_name), AdaptorSource.RAW_DROP
 
 
 def forget(plugin_name: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from molecule_plugin.errors import PluginIntegrityError, PluginRevokedError
-from molecule_plugin.rooted import write_atomically
+from molecule_plugin.safe_paths import write_atomically
 from molecule_plugin.trust import Policy
 from molecule_wire import JSON, JSONObject, jsontext
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from molecule_plugin.values import items, mapping
-from molecule_plugin.yaml_reading import Step, Steps
+from molecule_plugin.yaml_reader import Step, Steps
 from molecule_wire import redaction
 
-_MOST = 100
+_MAX_FINDINGS = 100
 _ASSIGNMENT = "password/api_key/secret assignment"
 _HOLDS_A_DIGEST = re.compile(r"(?i)(?:sha256|digest|checksum|commit|ref)$")
 _HOLDS_A_SECRET = re.compile(r"(?i)(?:password|api[_-]?key|secret)$")
@@ -32,7 +32,7 @@ def find_secrets(value: object) -> list[Secret]:
     found: list[Secret] = []
     for steps, text in _texts(value):
         kind = kind_of(text, _nearest_key(steps))
-        if kind and len(found) < _MOST:
+        if kind and len(found) < _MAX_FINDINGS:
             found.append(Secret(steps, kind))
     return found
 

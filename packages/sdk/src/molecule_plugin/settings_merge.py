@@ -63,7 +63,7 @@ def merge(
     `others` says what the other installed plugins have there: an entry that one of them added in the same
     words belongs to both.
     """
-    merging = _Merging(settings, plugin, claude_dir, others)
+    merging = _SettingsMerge(settings, plugin, claude_dir, others)
     for key, value in fragment.items():
         if key == HOOKS:
             merging.add_hooks(value)
@@ -74,7 +74,7 @@ def merge(
     return merging.added, merging.warnings
 
 
-class _Merging:
+class _SettingsMerge:
     def __init__(
         self, settings: Settings, plugin: str, claude_dir: str, others: Mapping[str, Entries]
     ) -> None:
@@ -166,10 +166,10 @@ class _Merging:
 
 def hook_of(event: str, handler: object) -> Hook:
     """What a handler is known by."""
-    said = named(handler)
-    steps = [named(step) for step in items(said.get(HOOKS)) or []]
+    fields = named(handler)
+    steps = [named(step) for step in items(fields.get(HOOKS)) or []]
     commands = texts([step.get("command") for step in steps])
-    return Hook(event, text(said.get("matcher")), commands)
+    return Hook(event, text(fields.get("matcher")), commands)
 
 
 def take_out(

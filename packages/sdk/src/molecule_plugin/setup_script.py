@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from molecule_plugin.rooted import is_plain_file
+from molecule_plugin.safe_paths import is_plain_file
 
 SETUP_FILE = "setup.sh"
 SETUP_SECONDS = 120.0
@@ -101,7 +101,7 @@ def _run(setup: Setup, began: float, limit: float) -> SetupOutcome:
         start_new_session=True,
     )
     with process:
-        captured = _Captured(process)
+        captured = _CapturedOutput(process)
         try:
             in_time = captured.follow(began + limit)
         finally:
@@ -123,7 +123,7 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-class _Captured:
+class _CapturedOutput:
     """The first 64 KiB that a process says; the rest is read and forgotten, so that it never waits for us."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:

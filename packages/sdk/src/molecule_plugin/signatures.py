@@ -13,10 +13,10 @@ from pathlib import Path
 from molecule_plugin import keys
 from molecule_plugin.digest import SIGNATURE_FILE, compute_plugin_sha256, manifest_sha256
 from molecule_plugin.errors import PluginManifestError, PluginSignatureError
+from molecule_plugin.file_tree import Tree
 from molecule_plugin.limits import LIMITS
-from molecule_plugin.rooted import write_atomically
-from molecule_plugin.trees import Tree
-from molecule_plugin.trust import UNSIGNED, TrustedKey, Verdict
+from molecule_plugin.safe_paths import write_atomically
+from molecule_plugin.trust import UNSIGNED, SignatureCheck, TrustedKey
 from molecule_wire import JSON, JSONObject, jsontext
 
 FORMAT = "molecule-plugin-sig/1"
@@ -139,7 +139,7 @@ def verify_signature(
     trusted: Iterable[TrustedKey] = (),
     name: str,
     version: str,
-) -> Verdict:
+) -> SignatureCheck:
     """Hold a plugin to its signature: the bytes given, or the `plugin.sig` in its directory.
 
     `name` and `version` are those of the manifest. `PluginSignatureError` when the signature speaks of
@@ -155,39 +155,39 @@ def verify_signature(
 
 def verify_claims(
     signature: bytes, digests: tuple[str, str], *, trusted: Iterable[TrustedKey] = (), name: str, version: str
-) -> Verdict:
+) -> SignatureCheck:
     """The same for a plugin whose content digest and digest of `plugin.yaml` are known already."""
     keys.require_cryptography()
     file = parse_signature(signature)
     _hold_to_claims(digests, file.claims, name, version)
     proven = _proven(file, list(trusted), name)
-    return Verdict(file.key_ids, tuple(key_id for key_id in file.key_ids if key_id in proven))
+    return SignatureCheck(file.key_ids, tuple(key_id for key_id in file.key_ids if key_id in proven))
 
 
 def _hold_to_claims(digests: tuple[str, str], claims: Claims, name: str, version: str) -> None:
-    for what, said, found in (
+    for what, claimed, found in (
         ("name", claims.name, name),
         ("version", claims.version, version),
         ("content digest", claims.content_sha256, digests[0]),
         ("digest of plugin.yaml", claims.manifest_sha256, digests[1]),
     ):
-        if said != found:
+        if claimed != found:
             raise PluginSignatureError(
-                f"plugin.sig was made for another plugin: it says {what} {said[:128]!r}, found {found!r};"
+                f"plugin.sig was made for another plugin: it says {what} {claimed[:128]!r}, found {found!r};"
                 " the plugin was changed after it was signed",
-                expected=said,
+                expected=claimed,
                 actual=found,
             )
 
 
 def _proven(file: SignatureFile, trusted: Sequence[TrustedKey], name: str) -> set[str]:
     """The signers whose key is trusted for the plugin; a wrong signature of any key we know is refused."""
-    said = signed_bytes(file.payload)
+    payload = signed_bytes(file.payload)
     proven: set[str] = set()
     for key_id, signature in file.signatures:
         for entry in trusted:
             if entry.key.key_id == key_id:
-                if not entry.key.verifies(signature, said):
+                if not entry.key.verifies(signature, payload):
                     raise PluginSignatureError(f"the signature of key {key_id} is wrong")
                 if entry.covers(name):
                     proven.add(key_id)

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from molecule_plugin import findings as found
-from molecule_plugin import yaml_reading
+from molecule_plugin import yaml_reader
 from molecule_plugin.findings import Finding, warning
-from molecule_plugin.text_reading import Unreadable, read_text
+from molecule_plugin.text_reader import UnreadableFile, read_text
 from molecule_plugin.values import items, mapping, named, type_name
-from molecule_plugin.yaml_reading import Document
+from molecule_plugin.yaml_reader import Document
 
 SKILL_FILE = "SKILL.md"
 SKILL_NAME_MAX = 64
 SKILL_DESC_MAX = 1024
 SKILL_COMPAT_MAX = 500
 SKILL_NAME_RE = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
-_LARGEST = 1024 * 1024
+_MAX_BYTES = 1024 * 1024
 _FENCE = "---"
 
 
@@ -49,11 +49,11 @@ def skill_findings(skill_dir: Path) -> list[Finding]:
     if skill.problem:
         line = skill.document.line()
         return [Finding(SKILL_FILE, skill.problem, code="skill-invalid", line=_in_file(line))]
-    said = named(skill.document.value)
+    fields = named(skill.document.value)
     faults = [
-        *_name(said, Path(os.path.abspath(skill_dir)).name),
-        *_described(said),
-        *_texts(said),
+        *_name(fields, Path(os.path.abspath(skill_dir)).name),
+        *_described(fields),
+        *_texts(fields),
         *_metadata(skill.document.value),
     ]
     return [_fault(skill.document, key, message) for key, message in faults] + _warnings(skill.document)
@@ -63,8 +63,8 @@ def _read(path: Path) -> _Skill:
     if not os.path.lexists(path):
         return _Skill(Document(None), "", f"SKILL.md not found: {path}")
     try:
-        text = read_text(path, _LARGEST)
-    except Unreadable as unreadable:
+        text = read_text(path, _MAX_BYTES)
+    except UnreadableFile as unreadable:
         return _Skill(Document(None), "", f"SKILL.md cannot be read: {unreadable}")
     if not text.startswith(_FENCE):
         return _Skill(Document(None), "", "SKILL.md must start with YAML frontmatter (---)")
@@ -77,7 +77,7 @@ def _parsed(text: str) -> _Skill:
     if lines[0].rstrip() != _FENCE or not closing:
         problem = "malformed frontmatter — expected opening and closing '---'"
         return _Skill(Document(None), "", problem)
-    document = yaml_reading.parse_yaml("\n".join(lines[1:closing]))
+    document = yaml_reader.parse_yaml("\n".join(lines[1:closing]))
     body = "\n".join(lines[closing + 1 :])
     if document.problem:
         return _Skill(document, body, f"frontmatter yaml parse error: {document.problem}")
@@ -95,8 +95,8 @@ def _fault(document: Document, key: str, message: str) -> Finding:
     return Finding(SKILL_FILE, message, code="skill-invalid", line=_in_file(document.line(key)))
 
 
-def _name(said: dict[str, object], folder: str) -> Iterator[tuple[str, str]]:
-    name = said.get("name")
+def _name(fields: dict[str, object], folder: str) -> Iterator[tuple[str, str]]:
+    name = fields.get("name")
     if name is None or name == "":
         yield "name", "`name` is required in SKILL.md frontmatter"
         return
@@ -112,8 +112,8 @@ def _name(said: dict[str, object], folder: str) -> Iterator[tuple[str, str]]:
         yield "name", f"`name` '{name[:80]}' must match directory name '{folder}'"
 
 
-def _described(said: dict[str, object]) -> Iterator[tuple[str, str]]:
-    description = said.get("description")
+def _described(fields: dict[str, object]) -> Iterator[tuple[str, str]]:
+    description = fields.get("description")
     if description is None or (isinstance(description, str) and not description.strip()):
         yield "description", "`description` is required in SKILL.md frontmatter"
     elif not isinstance(description, str):
@@ -122,37 +122,37 @@ def _described(said: dict[str, object]) -> Iterator[tuple[str, str]]:
         yield "description", f"`description` length must be ≤{SKILL_DESC_MAX}, got {len(description)}"
 
 
-def _texts(said: dict[str, object]) -> Iterator[tuple[str, str]]:
-    compatibility = said.get("compatibility", "")
+def _texts(fields: dict[str, object]) -> Iterator[tuple[str, str]]:
+    compatibility = fields.get("compatibility", "")
     if not isinstance(compatibility, str):
         yield "compatibility", f"`compatibility` must be a string, got {type_name(compatibility)}"
     elif len(compatibility) > SKILL_COMPAT_MAX:
         yield "compatibility", f"`compatibility` length must be ≤{SKILL_COMPAT_MAX}, got {len(compatibility)}"
-    if not isinstance(said.get("allowed-tools", ""), str):
+    if not isinstance(fields.get("allowed-tools", ""), str):
         yield "allowed-tools", "`allowed-tools` must be a space-separated string"
-    if not isinstance(said.get("license", ""), str):
+    if not isinstance(fields.get("license", ""), str):
         yield "license", "`license` must be a string"
 
 
 def _metadata(frontmatter: object) -> Iterator[tuple[str, str]]:
-    said = named(frontmatter)
-    if "metadata" not in said:
+    fields = named(frontmatter)
+    if "metadata" not in fields:
         return
-    metadata = mapping(said["metadata"])
+    metadata = mapping(fields["metadata"])
     if metadata is None:
-        yield "metadata", f"`metadata` must be a mapping, got {type_name(said['metadata'])}"
+        yield "metadata", f"`metadata` must be a mapping, got {type_name(fields['metadata'])}"
     elif not all(isinstance(key, str) for key in metadata):
         yield "metadata", "`metadata` keys must be strings"
 
 
 def _warnings(document: Document) -> list[Finding]:
-    said = named(document.value)
+    fields = named(document.value)
     doubts = [
         (key, f"`{key}` must be a list of strings")
         for key in ("tags", "examples")
-        if key in said and not _is_texts(said[key])
+        if key in fields and not _is_texts(fields[key])
     ]
-    if not isinstance(said.get("runtime", ""), str) and not _is_texts(said["runtime"]):
+    if not isinstance(fields.get("runtime", ""), str) and not _is_texts(fields["runtime"]):
         doubts.append(("runtime", "`runtime` must be a string or a list of strings; it is taken as any"))
     return [
         warning(SKILL_FILE, message, "skill-field", _in_file(document.line(key))) for key, message in doubts

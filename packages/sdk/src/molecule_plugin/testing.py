@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from molecule_plugin.installing import install_plugin_dir
+from molecule_plugin.install import install_plugin_dir
 from molecule_plugin.keys import SigningKey
 from molecule_plugin.memory import file_appender
 from molecule_plugin.plugin_manifest import read_manifest
 from molecule_plugin.protocol import InstallContext
 from molecule_plugin.signatures import sign_plugin
-from molecule_plugin.uninstalling import uninstall_plugin
+from molecule_plugin.uninstall import uninstall_plugin
 
 
 @dataclass

@@ -29,7 +29,7 @@ class TrustedKey:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SignatureCheck:
     """What a signature proved: `trusted` are signers that the caller trusts for this plugin.
 
     `key_ids` are all who are said to have signed; those outside `trusted` proved nothing, since a signature
@@ -49,11 +49,11 @@ class Verdict:
         return tuple(key_id for key_id in self.key_ids if key_id not in self.trusted)
 
 
-UNSIGNED = Verdict()
+UNSIGNED = SignatureCheck()
 
 
 @dataclass(frozen=True)
-class Decision:
+class TrustDecision:
     """Whether a plugin may be installed as far as its signers go: refused when `refusal` says why."""
 
     refusal: str = ""
@@ -68,27 +68,29 @@ class Decision:
 
 def decide(
     name: str,
-    verdict: Verdict,
+    check: SignatureCheck,
     *,
     policy: Policy,
     previous: tuple[str, ...] = (),
     allow_signer_change: bool = False,
-) -> Decision:
+) -> TrustDecision:
     """Decide on a plugin whose signature, if it has one, was found to be about it.
 
     `previous` are the trusted signers of the version that was installed before. What is refused here lacks a
     signature that is asked for (`plugin-signature-required`); a wrong one was refused before
     (`plugin-signature-invalid`).
     """
-    if previous and not allow_signer_change and not set(previous) & set(verdict.trusted):
-        return Decision(_signer_changed(name, verdict, previous))
-    if verdict.trusted:
-        return Decision()
+    if previous and not allow_signer_change and not set(previous) & set(check.trusted):
+        return TrustDecision(_signer_changed(name, check, previous))
+    if check.trusted:
+        return TrustDecision()
     if policy == "require":
-        return Decision(_signature_missing(name, verdict))
-    if verdict.signed:
-        return Decision(warnings=(f"plugin {name} is signed by an unknown key ({_listed(verdict.key_ids)})",))
-    return Decision()
+        return TrustDecision(_signature_missing(name, check))
+    if check.signed:
+        return TrustDecision(
+            warnings=(f"plugin {name} is signed by an unknown key ({_listed(check.key_ids)})",)
+        )
+    return TrustDecision()
 
 
 def parse_policy(text: str | None) -> Policy:
@@ -125,16 +127,16 @@ def read_trusted_keys(path: Path) -> tuple[TrustedKey, ...]:
         raise PluginSignatureError(f"{path} is not UTF-8 text") from None
 
 
-def _signer_changed(name: str, verdict: Verdict, previous: tuple[str, ...]) -> str:
-    found = f"signed by {_listed(verdict.key_ids)}" if verdict.signed else "unsigned"
+def _signer_changed(name: str, check: SignatureCheck, previous: tuple[str, ...]) -> str:
+    found = f"signed by {_listed(check.key_ids)}" if check.signed else "unsigned"
     return (
         f"plugin {name} was installed with a signature of {_listed(previous)}, and this one is {found};"
         " if its publisher has a new key, trust that key and allow the signer to change"
     )
 
 
-def _signature_missing(name: str, verdict: Verdict) -> str:
-    found = f"is signed by an unknown key ({_listed(verdict.key_ids)})" if verdict.signed else "is not signed"
+def _signature_missing(name: str, check: SignatureCheck) -> str:
+    found = f"is signed by an unknown key ({_listed(check.key_ids)})" if check.signed else "is not signed"
     return (
         f"plugin {name} {found}, and {POLICY_VARIABLE}=require wants a trusted signature:"
         " add its publisher's key to the trusted keys"

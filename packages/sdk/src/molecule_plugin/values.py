@@ -43,10 +43,10 @@ def type_name(value: object) -> str:
     return type(value).__name__
 
 
-def shown(value: object) -> str:
+def display(value: object) -> str:
     """A wrong value for a message: whole when it is short and plain, else what kind it is."""
-    said = repr(value) if isinstance(value, str | float | bool | None) else _integer_or_kind(value)
-    return said if len(said) <= 80 else f"{said[:80]}…"
+    text = repr(value) if isinstance(value, str | float | bool | None) else _integer_or_kind(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def _integer_or_kind(value: object) -> str:

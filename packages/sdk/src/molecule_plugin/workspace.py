@@ -6,8 +6,8 @@ from pathlib import Path
 
 from molecule_plugin.findings import Finding, ValidationError, validation_errors
 from molecule_plugin.manifest_rules import known_runtimes
-from molecule_plugin.values import is_number, is_tier, items, mapping, named, shown
-from molecule_plugin.yaml_reading import Document, read_template_yaml
+from molecule_plugin.values import display, is_number, is_tier, items, mapping, named
+from molecule_plugin.yaml_reader import Document, read_template_yaml
 from molecule_wire import registry
 from molecule_wire.registry import SUPPORTED_RUNTIMES
 
@@ -38,8 +38,8 @@ def template_findings(template_dir: Path) -> list[Finding]:
         return [_fault(document, f"invalid YAML: {document.problem}")]
     if mapping(document.value) is None:
         return [_fault(document, "config.yaml must be a YAML object")]
-    said = named(document.value)
-    faults = [*_required(said), *_tier(said), *_runtime_config(said)]
+    fields = named(document.value)
+    faults = [*_required(fields), *_tier(fields), *_runtime_config(fields)]
     return [_fault(document, message, *steps) for message, *steps in faults]
 
 
@@ -57,28 +57,28 @@ def _fault(document: Document, message: str, *steps: str) -> Finding:
     return Finding(CONFIG, message, code="workspace-invalid", line=document.line(*steps))
 
 
-def _required(said: dict[str, object]) -> Iterator[tuple[str, ...]]:
+def _required(fields: dict[str, object]) -> Iterator[tuple[str, ...]]:
     for key in ("name", "runtime"):
-        if said.get(key) in (None, ""):
+        if fields.get(key) in (None, ""):
             yield (f"missing required field: {key}",)
-    runtime = said.get("runtime")
+    runtime = fields.get("runtime")
     if runtime not in (None, "") and not is_runtime(runtime):
-        yield f"runtime={shown(runtime)} — must be one of: {runtime_choices()}", "runtime"
+        yield f"runtime={display(runtime)} — must be one of: {runtime_choices()}", "runtime"
 
 
-def _tier(said: dict[str, object]) -> Iterator[tuple[str, ...]]:
-    if said.get("tier") is not None and not is_tier(said["tier"]):
-        yield f"tier must be 1, 2, or 3; got {shown(said['tier'])}", "tier"
+def _tier(fields: dict[str, object]) -> Iterator[tuple[str, ...]]:
+    if fields.get("tier") is not None and not is_tier(fields["tier"]):
+        yield f"tier must be 1, 2, or 3; got {display(fields['tier'])}", "tier"
 
 
-def _runtime_config(said: dict[str, object]) -> Iterator[tuple[str, ...]]:
-    given = said.get("runtime_config")
-    if given is None:
+def _runtime_config(fields: dict[str, object]) -> Iterator[tuple[str, ...]]:
+    runtime_config = fields.get("runtime_config")
+    if runtime_config is None:
         return
-    if mapping(given) is None:
-        yield f"runtime_config must be an object; got {shown(given)}", "runtime_config"
+    if mapping(runtime_config) is None:
+        yield f"runtime_config must be an object; got {display(runtime_config)}", "runtime_config"
         return
-    config = named(given)
+    config = named(runtime_config)
     if "required_env" in config and not _are_names(config["required_env"]):
         yield (
             "runtime_config.required_env must be a list of env var names",
@@ -86,7 +86,7 @@ def _runtime_config(said: dict[str, object]) -> Iterator[tuple[str, ...]]:
             "required_env",
         )
     if "timeout" in config and not is_number(config["timeout"]):
-        message = f"runtime_config.timeout must be a number; got {shown(config['timeout'])}"
+        message = f"runtime_config.timeout must be a number; got {display(config['timeout'])}"
         yield message, "runtime_config", "timeout"
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import yaml
 
-from molecule_plugin.text_reading import Unreadable, read_text
+from molecule_plugin.text_reader import UnreadableFile, read_text
 
-LARGEST_TEMPLATE = 2 * 1024 * 1024
+MAX_TEMPLATE_BYTES = 2 * 1024 * 1024
 TAG = "!include"
-_DEEPEST = 16
-_MOST = 1000
+_MAX_DEPTH = 16
+_MAX_FILES = 1000
 
 
 class Includes:
@@ -20,7 +20,7 @@ class Includes:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._left = _MOST
+        self._left = _MAX_FILES
 
     def expand(self, node: yaml.Node, depth: int = 0, folder: Path | None = None) -> yaml.Node:
         """The tree of a file in a folder, by default the root, with each `!include` in it replaced."""
@@ -50,19 +50,19 @@ class Includes:
         name = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
         try:
             path = self._path(folder, name, depth)
-            child = yaml.SafeLoader(read_text(path, LARGEST_TEMPLATE)).get_single_node()
-        except (Unreadable, OSError, ValueError, yaml.YAMLError) as problem:
+            child = yaml.SafeLoader(read_text(path, MAX_TEMPLATE_BYTES)).get_single_node()
+        except (UnreadableFile, OSError, ValueError, yaml.YAMLError) as problem:
             reason = " ".join(str(problem).split())[:200]
-            raise Unreadable(f"{TAG} {name!r}: {reason}", node.start_mark.line + 1) from None
+            raise UnreadableFile(f"{TAG} {name!r}: {reason}", node.start_mark.line + 1) from None
         if child is None:
             return yaml.ScalarNode("tag:yaml.org,2002:null", "", node.start_mark, node.end_mark)
         return self.expand(child, depth + 1, path.parent)
 
     def _path(self, folder: Path, name: str, depth: int) -> Path:
         self._left -= 1
-        if depth == _DEEPEST or self._left < 0:
-            raise Unreadable(f"at most {_MOST} files, {_DEEPEST} deep")
+        if depth == _MAX_DEPTH or self._left < 0:
+            raise UnreadableFile(f"at most {_MAX_FILES} files, {_MAX_DEPTH} deep")
         path = (folder / name).resolve()
         if not path.is_relative_to(self._root.resolve()):
-            raise Unreadable("leaves the template")
+            raise UnreadableFile("leaves the template")
         return path

@@ -192,8 +192,8 @@ def make_client(platform: ScriptedPlatform, tmp_path: Path) -> Iterator[MakeClie
     made: list[RemoteAgentClient] = []
 
     def make(**options: Any) -> RemoteAgentClient:
-        given: dict[str, Any] = {"token_dir": tmp_path / "tokens"} | options
-        made.append(RemoteAgentClient(WORKSPACE, platform.url, **given))
+        settings: dict[str, Any] = {"token_dir": tmp_path / "tokens"} | options
+        made.append(RemoteAgentClient(WORKSPACE, platform.url, **settings))
         return made[-1]
 
     yield make

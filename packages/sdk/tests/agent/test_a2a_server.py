@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from molecule_agent import A2AServer, Fail, InboundMessage, PushDelivery, RemoteAgentClient
-from molecule_agent.a2a_server import admission, callers, http_server, web
+from molecule_agent.a2a_server import admission, callers, http_messages, http_server
 from molecule_wire.callers import is_loopback
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def serve() -> Iterator[MakeServer]:
     servers: list[A2AServer] = []
 
     def start(handler: Any, **options: Any) -> A2AServer:
-        given: dict[str, Any] = {"host": "127.0.0.1"} | options
-        server = A2AServer("agent-1", "/a2a/inbound", handler, **given)
+        settings: dict[str, Any] = {"host": "127.0.0.1"} | options
+        server = A2AServer("agent-1", "/a2a/inbound", handler, **settings)
         server.start_in_background()
         servers.append(server)
         return server
@@ -57,9 +57,9 @@ def serve() -> Iterator[MakeServer]:
 def send(text: str = "hi", *, dialect: str = "0.3", **message: Any) -> dict[str, Any]:
     modern = dialect == "1.0"
     part = {"text": text} if modern else {"kind": "text", "text": text}
-    said = {"role": "ROLE_USER" if modern else "user", "messageId": "m1", "parts": [part], **message}
+    body = {"role": "ROLE_USER" if modern else "user", "messageId": "m1", "parts": [part], **message}
     method = "SendMessage" if modern else "message/send"
-    return {"jsonrpc": "2.0", "id": 7, "method": method, "params": {"message": said}}
+    return {"jsonrpc": "2.0", "id": 7, "method": method, "params": {"message": body}}
 
 
 def post(server: A2AServer, body: Any, path: str = "/a2a/inbound", **headers: str) -> requests.Response:
@@ -121,7 +121,7 @@ def test_a_failure_that_the_handler_names_is_told_in_its_words(serve: MakeServer
 def test_a_result_that_is_no_answer_fails_the_task_of_a_client_s_own_server(
     result: Any, make_client: "MakeClient"
 ) -> None:
-    def handler(message: InboundMessage, given: RemoteAgentClient) -> Any:
+    def handler(message: InboundMessage, own_client: RemoteAgentClient) -> Any:
         return result
 
     server = make_client().start_a2a_server(handler, host="127.0.0.1", verify_callers=False)
@@ -149,8 +149,8 @@ def test_a_message_of_1_0_is_answered_in_1_0_and_its_task_can_be_read(serve: Mak
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert task["status"]["message"]["parts"] == [{"text": "you said hi"}]
     assert task["history"][0]["messageId"] == "m1"
-    asked = {"jsonrpc": "2.0", "id": 8, "method": "GetTask", "params": {"id": task["id"], "historyLength": 0}}
-    again = post(server, asked, A2A_Version="1.0").json()["result"]
+    query = {"jsonrpc": "2.0", "id": 8, "method": "GetTask", "params": {"id": task["id"], "historyLength": 0}}
+    again = post(server, query, A2A_Version="1.0").json()["result"]
     assert again["id"] == task["id"]
     assert "history" not in again
     old = {"jsonrpc": "2.0", "id": 8, "method": "tasks/get", "params": {"id": task["id"]}}
@@ -273,10 +273,10 @@ def test_a_handler_that_asks_for_another_try_is_given_the_message_again(serve: M
     answers: list[Any] = [Fail("not yet", retry=True), "now"]
 
     def answer(_payload: dict[str, Any]) -> str:
-        said = answers.pop(0)
-        if isinstance(said, Fail):
-            raise said
-        return said
+        reply = answers.pop(0)
+        if isinstance(reply, Fail):
+            raise reply
+        return reply
 
     server = serve(answer)
     refused = post(server, send(), X_Molecule_Message_Id="row-1")
@@ -469,8 +469,8 @@ def test_which_addresses_are_this_machine(address: str, loopback: bool) -> None:
     assert is_loopback(address) is loopback
     nobody = callers.Callers("agent-1", callers.PlatformKeys())
     rule = admission.Admission("auto", "", nobody, lambda: "")
-    request = web.Incoming("POST", "/", peer_address=address)
-    assert isinstance(rule.admit(request), web.Incoming) is loopback
+    request = http_messages.ServerRequest("POST", "/", peer_address=address)
+    assert isinstance(rule.admit(request), http_messages.ServerRequest) is loopback
 
 
 def test_two_servers_in_one_process_do_not_mix(serve: MakeServer) -> None:
@@ -548,8 +548,8 @@ def test_a_client_starts_its_own_server_and_reports_it(make_client: "MakeClient"
     client = make_client()
     got: list[InboundMessage] = []
 
-    def handler(message: InboundMessage, given: RemoteAgentClient) -> str:
-        assert given is client
+    def handler(message: InboundMessage, own_client: RemoteAgentClient) -> str:
+        assert own_client is client
         got.append(message)
         return "hello"
 
@@ -584,7 +584,7 @@ def test_a_client_starts_its_own_server_and_reports_it(make_client: "MakeClient"
 def test_who_sent_a_message(sender: str, source: str, source_id: str, make_client: "MakeClient") -> None:
     client, got = make_client(), list[InboundMessage]()
 
-    def handler(message: InboundMessage, given: RemoteAgentClient) -> None:
+    def handler(message: InboundMessage, own_client: RemoteAgentClient) -> None:
         got.append(message)
 
     server = client.start_a2a_server(handler, host="127.0.0.1", verify_callers=False)

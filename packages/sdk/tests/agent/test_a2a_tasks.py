@@ -30,8 +30,8 @@ def serve() -> Iterator[MakeServer]:
     servers: list[A2AServer] = []
 
     def start(handler: Any, **options: Any) -> A2AServer:
-        given: dict[str, Any] = {"host": "127.0.0.1"} | options
-        servers.append(A2AServer(AGENT, "/a2a/inbound", handler, **given))
+        settings: dict[str, Any] = {"host": "127.0.0.1"} | options
+        servers.append(A2AServer(AGENT, "/a2a/inbound", handler, **settings))
         servers[-1].start_in_background()
         return servers[-1]
 
@@ -137,12 +137,12 @@ def stream(answer: requests.Response) -> Stream:
 
 def states(frames: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, str, str]]:
     """Number, kind and state of each frame of a JSON-RPC stream of 1.0."""
-    told: list[tuple[int, str, str]] = []
+    rows: list[tuple[int, str, str]] = []
     for number, frame in frames:
         assert frame["id"] == 7
         [(kind, body)] = frame["result"].items()
-        told.append((number, kind, body["status"]["state"]))
-    return told
+        rows.append((number, kind, body["status"]["state"]))
+    return rows
 
 
 WHOLE = [
@@ -163,41 +163,41 @@ def test_a_stream_tells_the_task_and_then_every_event_with_its_number(serve: Mak
 
 
 def test_a_stream_of_0_3_speaks_0_3(serve: MakeServer) -> None:
-    said = {"messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
-    answer = rpc(serve(echo), "message/stream", {"message": said}, version="", stream=True)
+    body = {"messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
+    answer = rpc(serve(echo), "message/stream", {"message": body}, version="", stream=True)
     kinds = [(frame["result"]["kind"], frame["result"].get("final")) for _, frame in stream(answer).all()]
     assert kinds == [("task", None), ("status-update", False), ("status-update", True)]
 
 
 def test_a_stream_is_told_as_it_happens(serve: MakeServer, slow: Slow) -> None:
-    told = stream(rpc(serve(slow), "SendStreamingMessage", {"message": message()}, stream=True))
+    frames = stream(rpc(serve(slow), "SendStreamingMessage", {"message": message()}, stream=True))
     assert (
-        states([told.next() or pytest.fail("a keep-alive"), told.next() or pytest.fail("a keep-alive")])
+        states([frames.next() or pytest.fail("a keep-alive"), frames.next() or pytest.fail("a keep-alive")])
         == WHOLE[:2]
     )
     assert not slow.may_end.is_set()
     slow.may_end.set()
-    assert states(told.all()) == WHOLE[2:]
+    assert states(frames.all()) == WHOLE[2:]
 
 
 def test_a_silent_stream_is_kept_alive(
     serve: MakeServer, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "KEEP_ALIVE_SECONDS", 0.05)
-    told = stream(rpc(serve(slow), "SendStreamingMessage", {"message": message()}, stream=True))
-    told.next()
-    told.next()
-    assert told.next() is None
+    frames = stream(rpc(serve(slow), "SendStreamingMessage", {"message": message()}, stream=True))
+    frames.next()
+    frames.next()
+    assert frames.next() is None
     slow.may_end.set()
-    assert len(told.all()) == 1
+    assert len(frames.all()) == 1
 
 
 def test_hanging_up_ends_the_stream_and_not_the_task(serve: MakeServer, slow: Slow) -> None:
     server = serve(slow)
-    told = stream(rpc(server, "SendStreamingMessage", {"message": message()}, stream=True))
-    first = told.next()
+    frames = stream(rpc(server, "SendStreamingMessage", {"message": message()}, stream=True))
+    first = frames.next()
     assert first is not None
-    told.answer.close()
+    frames.answer.close()
     slow.may_end.set()
     task_id = first[1]["result"]["task"]["id"]
     _eventually(lambda: result(rpc(server, "GetTask", {"id": task_id}))["status"]["state"] == COMPLETED)
@@ -225,12 +225,12 @@ def test_a_task_in_the_background_also_has_only_its_time(serve: MakeServer, slow
 
 def test_stopping_lets_a_stream_come_to_its_end(serve: MakeServer, slow: Slow) -> None:
     server = serve(slow)
-    told = stream(rpc(server, "SendStreamingMessage", {"message": message()}, stream=True))
+    frames = stream(rpc(server, "SendStreamingMessage", {"message": message()}, stream=True))
     assert slow.began.wait(30)
     stopping = threading.Thread(target=server.stop)
     stopping.start()
     slow.may_end.set()
-    assert states(told.all()) == WHOLE
+    assert states(frames.all()) == WHOLE
     stopping.join(30)
     assert not stopping.is_alive()
 
@@ -433,8 +433,14 @@ def test_every_operation_of_the_rest_binding(slash: str, serve: MakeServer, slow
     assert task["status"]["state"] == COMPLETED
     assert session.get(f"{url}/tasks/{task['id']}{slash}", timeout=30).json()["id"] == task["id"]
     assert session.get(f"{url}/tasks{slash}?pageSize=1", timeout=30).json()["totalSize"] == 1
-    told = session.post(f"{url}/message:stream{slash}", json={"message": message()}, timeout=30, stream=True)
-    assert [list(frame) for _, frame in stream(told).all()] == [["task"], ["statusUpdate"], ["statusUpdate"]]
+    response = session.post(
+        f"{url}/message:stream{slash}", json={"message": message()}, timeout=30, stream=True
+    )
+    assert [list(frame) for _, frame in stream(response).all()] == [
+        ["task"],
+        ["statusUpdate"],
+        ["statusUpdate"],
+    ]
     ended = session.post(f"{url}/tasks/{task['id']}:cancel{slash}", timeout=30)
     assert (ended.status_code, ended.json()["error"]["status"]) == (400, "FAILED_PRECONDITION")
     for method in ("GET", "POST"):
@@ -447,8 +453,8 @@ def test_every_operation_of_the_rest_binding(slash: str, serve: MakeServer, slow
 
 def test_the_rest_binding_of_0_3(serve: MakeServer) -> None:
     url = base(serve(echo))
-    said = {"messageId": "m1", "role": "ROLE_USER", "content": [{"text": "hi"}]}
-    task = requests.post(f"{url}/v1/message:send", json={"message": said}, timeout=30).json()["task"]
+    body = {"messageId": "m1", "role": "ROLE_USER", "content": [{"text": "hi"}]}
+    task = requests.post(f"{url}/v1/message:send", json={"message": body}, timeout=30).json()["task"]
     assert task["status"]["message"]["content"] == [{"text": "you said hi"}]
     assert requests.get(f"{url}/v1/tasks/{task['id']}", timeout=30).json()["id"] == task["id"]
     assert requests.get(f"{url}/v1/tasks", timeout=30).status_code == 404

@@ -69,8 +69,8 @@ class Signatory:
     def token(self, header: dict[str, Any] | None = None, now: float = NOW, **changes: Any) -> str:
         claims = {name: value for name, value in self.claims(now, **changes).items() if value is not ...}
         shape = {"alg": "EdDSA", "kid": self.kid, "typ": "JWT"} | (header or {})
-        said = f"{b64(json.dumps(shape).encode())}.{b64(json.dumps(claims).encode())}"
-        return f"{said}.{b64(self.private.sign(said.encode()))}"
+        signed = f"{b64(json.dumps(shape).encode())}.{b64(json.dumps(claims).encode())}"
+        return f"{signed}.{b64(self.private.sign(signed.encode()))}"
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +204,7 @@ class Fetching:
 
     def __init__(self, *signatories: Signatory) -> None:
         self.documents: list[Any] = [one.document() for one in signatories]
-        self.asked: list[str] = []
+        self.urls: list[str] = []
         self.away = False
         self.now = 0.0
         self.asked_for = threading.Event()
@@ -213,7 +213,7 @@ class Fetching:
         self.keys = PlatformKeys(self.fetch, lambda: self.now)
 
     def fetch(self, url: str) -> Any:
-        self.asked.append(url)
+        self.urls.append(url)
         self.asked_for.set()
         assert self.let_go.wait(30)
         if self.away:
@@ -227,26 +227,26 @@ class Fetching:
 def test_keys_are_fetched_once_for_five_minutes() -> None:
     fetching = Fetching(Signatory("k1"))
     assert all(fetching.has("k1") for _ in range(5))
-    assert fetching.asked == [f"{PLATFORM}/.well-known/jwks.json"]
+    assert fetching.urls == [f"{PLATFORM}/.well-known/jwks.json"]
     fetching.now = 299
     assert fetching.has("k1")
-    assert len(fetching.asked) == 1
+    assert len(fetching.urls) == 1
     fetching.now = 300
     assert fetching.has("k1")
-    assert len(fetching.asked) == 2
+    assert len(fetching.urls) == 2
 
 
 def test_an_unknown_key_is_asked_for_at_most_once_a_minute() -> None:
     fetching = Fetching(Signatory("old"), Signatory("old"), Signatory("new"))
     assert fetching.has("old")
     assert not any(fetching.has("new") for _ in range(5))
-    assert len(fetching.asked) == 1
+    assert len(fetching.urls) == 1
     fetching.now = 60
     assert not any(fetching.has("new") for _ in range(5))
-    assert len(fetching.asked) == 2
+    assert len(fetching.urls) == 2
     fetching.now = 120
     assert fetching.has("new")
-    assert len(fetching.asked) == 3
+    assert len(fetching.urls) == 3
 
 
 def test_while_the_platform_is_away_its_keys_are_good_for_an_hour() -> None:
@@ -271,7 +271,7 @@ def test_a_platform_that_is_away_is_not_asked_at_each_call() -> None:
     for _ in range(5):
         with pytest.raises(KeysUnavailable):
             fetching.has("k1")
-    assert len(fetching.asked) == 1
+    assert len(fetching.urls) == 1
 
 
 def test_while_one_thread_fetches_those_whose_key_is_known_do_not_wait() -> None:
@@ -287,7 +287,7 @@ def test_while_one_thread_fetches_those_whose_key_is_known_do_not_wait() -> None
     assert slow.is_alive()
     fetching.let_go.set()
     slow.join(30)
-    assert len(fetching.asked) == 2
+    assert len(fetching.urls) == 2
 
 
 def test_threads_without_a_key_wait_for_the_one_fetch_of_another() -> None:
@@ -302,7 +302,7 @@ def test_threads_without_a_key_wait_for_the_one_fetch_of_another() -> None:
     for thread in threads:
         thread.join(30)
     assert outcomes == [True] * 4
-    assert len(fetching.asked) == 1
+    assert len(fetching.urls) == 1
 
 
 def test_a_fetch_that_breaks_in_an_unforeseen_way_keeps_nobody_waiting() -> None:
@@ -317,11 +317,11 @@ def test_a_fetch_that_breaks_in_an_unforeseen_way_keeps_nobody_waiting() -> None
 
 
 def test_another_platform_has_other_keys() -> None:
-    asked: list[str] = []
-    keys = PlatformKeys(lambda url: asked.append(url) or Signatory().document())
+    urls: list[str] = []
+    keys = PlatformKeys(lambda url: urls.append(url) or Signatory().document())
     keys.for_key("k1", PLATFORM)
     keys.for_key("k1", "http://other.example")
-    assert len(asked) == 2
+    assert len(urls) == 2
 
 
 def test_a_document_that_is_none_says_nothing_about_an_assertion(platform: Signatory) -> None:
@@ -372,8 +372,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     servers: list[A2AServer] = []
 
     def start(handler: Any, **options: Any) -> A2AServer:
-        given: dict[str, Any] = {"host": "127.0.0.1"} | options
-        server = A2AServer(AGENT, "/a2a/inbound", handler, **given)
+        settings: dict[str, Any] = {"host": "127.0.0.1"} | options
+        server = A2AServer(AGENT, "/a2a/inbound", handler, **settings)
         server.start_in_background()
         servers.append(server)
         return server

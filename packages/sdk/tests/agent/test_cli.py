@@ -207,29 +207,29 @@ def test_the_short_commands(
     capsys: pytest.CaptureFixture[str],
     answer: "type[Answer]",
 ) -> None:
-    def said(*arguments: str) -> tuple[int, str]:
+    def run_command(*arguments: str) -> tuple[int, str]:
         code = main([arguments[0], *connection, *arguments[1:]])
         captured = capsys.readouterr()
         return code, captured.out + captured.err
 
     platform.ok("GET", ME, {"id": WORKSPACE, "name": "docs-bot"})
-    code, text = said("whoami")
+    code, text = run_command("whoami")
     assert (code, "name: docs-bot" in text) == (0, True)
     platform.ok("GET", f"/registry/{WORKSPACE}/peers", [{"id": "p1", "name": "ops", "role": "sre"}])
-    assert said("peers") == (0, "p1  unknown         ops  sre\n")
-    code, text = said("peers", "--json")
+    assert run_command("peers") == (0, "p1  unknown         ops  sre\n")
+    code, text = run_command("peers", "--json")
     assert json.loads(text)[0]["name"] == "ops"
     done: Any = {"result": {"kind": "message", "parts": [{"kind": "text", "text": "hello"}]}}
     platform.ok("POST", "/workspaces/p1/a2a", done)
-    assert said("call", "ops", "hi") == (0, "hello\n")
-    assert said("call", "p1", "hi", "--wait") == (0, "hello\n")
+    assert run_command("call", "ops", "hi") == (0, "hello\n")
+    assert run_command("call", "p1", "hi", "--wait") == (0, "hello\n")
     platform.ok("POST", "/workspaces/p1/a2a", {"result": {"id": "t", "status": {"state": "submitted"}}})
-    assert said("call", "p1", "hi") == (0, "queued; --wait waits for the answer\n")
+    assert run_command("call", "p1", "hi") == (0, "queued; --wait waits for the answer\n")
     platform.ok("POST", "/workspaces/p1/a2a", {"error": {"code": -32001, "message": "no"}})
-    code, text = said("call", "p1", "hi")
+    code, text = run_command("call", "p1", "hi")
     assert (code, text.count("\n")) == (1, 1)
     platform.on("GET", ME, answer(401, {"error": "no", "code": "unauthenticated"}))
-    assert said("whoami") == (1, "error: 401 unauthenticated: no\n")
+    assert run_command("whoami") == (1, "error: 401 unauthenticated: no\n")
     assert main(["whoami", "--platform-url", "nonsense", "--workspace-id", "w"]) == 2
     assert main(["whoami", "--workspace-id", "w"]) == 2
 

@@ -325,10 +325,10 @@ def test_idempotency_keys_are_those_of_the_contract(
 
 
 def test_a_client_closes_only_the_session_it_opened() -> None:
-    given = requests.Session()
-    with RemoteAgentClient("w", "http://127.0.0.1", session=given):
+    session = requests.Session()
+    with RemoteAgentClient("w", "http://127.0.0.1", session=session):
         pass
-    assert given.adapters["http://"] is not None
+    assert session.adapters["http://"] is not None
 
 
 def test_a_delegation_names_the_target_in_its_path_and_the_caller_in_a_header(

@@ -93,11 +93,11 @@ def test_a_leased_message_is_handled_and_answered_under_its_lease(
     assert delivery.run_once(echo) == 0
 
 
-@pytest.mark.parametrize("said", [None, " "])
+@pytest.mark.parametrize("result", [None, " "])
 def test_a_message_without_an_answer_is_acknowledged(
-    said: str | None, inbox: "ScriptedPlatform", delivery: InboxDelivery
+    result: str | None, inbox: "ScriptedPlatform", delivery: InboxDelivery
 ) -> None:
-    delivery.run_once(lambda message, client: said)
+    delivery.run_once(lambda message, client: result)
     assert inbox.requests(*settle("ack"))[0].json == {"lease_token": "lease-1"}
 
 
@@ -171,7 +171,7 @@ def test_a_result_that_is_no_answer_ends_the_message_and_names_the_handler_and_t
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "body"),
     [
         (Fail("no such customer"), {"error": "no such customer", "retryable": False}),
         (Fail("the shop is closed", retry=True), {"error": "the shop is closed", "retryable": True}),
@@ -184,7 +184,7 @@ def test_a_result_that_is_no_answer_ends_the_message_and_names_the_handler_and_t
 )
 def test_a_handler_may_say_itself_how_a_message_fails(
     failure: Fail,
-    told: dict[str, Any],
+    body: dict[str, Any],
     inbox: "ScriptedPlatform",
     delivery: InboxDelivery,
     caplog: pytest.LogCaptureFixture,
@@ -193,8 +193,8 @@ def test_a_handler_may_say_itself_how_a_message_fails(
         raise failure
 
     assert delivery.run_once(handler) == 1
-    assert inbox.requests(*settle("fail"))[0].json == {"lease_token": "lease-1", **told}
-    assert told["error"] in caplog.text
+    assert inbox.requests(*settle("fail"))[0].json == {"lease_token": "lease-1", **body}
+    assert body["error"] in caplog.text
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

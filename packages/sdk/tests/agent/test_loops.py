@@ -82,8 +82,8 @@ def test_what_the_supplier_reports_is_what_the_heartbeat_says(
         {"active_tasks": "many"},
     ]
     make_client(clock=clock).run_heartbeat_loop(5, lambda: reports.pop(0))
-    said = [(seen.json["current_task"], seen.json["active_tasks"]) for seen in platform.requests(*HEARTBEAT)]
-    assert said == [("a", 2), ("", 0), ("", 0), ("5", 3), ("", 0)]
+    sent = [(seen.json["current_task"], seen.json["active_tasks"]) for seen in platform.requests(*HEARTBEAT)]
+    assert sent == [("a", 2), ("", 0), ("", 0), ("5", 3), ("", 0)]
 
 
 def test_deliveries_run_at_their_interval_and_heartbeats_and_polls_at_theirs(
@@ -253,5 +253,5 @@ def test_a_trouble_is_told_by_its_cause_and_not_by_its_words(
     ]
     platform.on(*HEARTBEAT, *refusals)
     make_client(clock=clock, heartbeat_interval=1.0).run_heartbeat_loop(9)
-    told = [record for record in caplog.records if record.message.startswith("heartbeat")]
-    assert len(told) == 1
+    records = [record for record in caplog.records if record.message.startswith("heartbeat")]
+    assert len(records) == 1

@@ -76,8 +76,8 @@ def test_a_call_through_the_platform_is_one_message_send(
     platform: "ScriptedPlatform", client: RemoteAgentClient
 ) -> None:
     platform.ok(*PROXY, HELLO)
-    given = client.call_peer("peer-1", "hi", False, context_id="c", message_id="m", metadata={"k": 1})
-    assert given == HELLO
+    result = client.call_peer("peer-1", "hi", False, context_id="c", message_id="m", metadata={"k": 1})
+    assert result == HELLO
     seen = platform.seen[0]
     assert seen.headers["x-workspace-id"] == WORKSPACE
     assert seen.json["method"] == "message/send"
@@ -262,7 +262,7 @@ TREE: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    ("said", "number"),
+    ("peer", "number"),
     [
         ("Lead", 1),
         ("lead", 1),
@@ -275,13 +275,13 @@ TREE: list[Any] = [
     ],
 )
 def test_a_peer_is_asked_by_its_name_its_path_or_its_id(
-    said: str, number: int, platform: "ScriptedPlatform", client: RemoteAgentClient
+    peer: str, number: int, platform: "ScriptedPlatform", client: RemoteAgentClient
 ) -> None:
     platform.ok("GET", f"/registry/{WORKSPACE}/peers", TREE)
     platform.ok("GET", f"/workspaces/{WORKSPACE}", {"id": WORKSPACE, "name": "me"})
     target = f"/workspaces/{TREE[number - 1]['id']}/a2a"
     platform.ok("POST", target, {"result": {"kind": "message", "parts": [{"kind": "text", "text": "hi"}]}})
-    assert client.ask(said, "hello", context="talk") == "hi"
+    assert client.ask(peer, "hello", context="talk") == "hi"
     assert platform.requests("POST", target)[0].json["params"]["message"]["contextId"] == "talk"
     assert len(platform.requests("GET", f"/registry/{WORKSPACE}/peers")) <= 1
 

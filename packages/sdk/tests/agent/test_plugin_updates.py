@@ -11,7 +11,7 @@ import pytest
 
 from molecule_agent import RemoteAgentClient, errors
 from molecule_agent.cli import plugins as commands
-from molecule_agent.plugins.fetching import CACHE_FILE
+from molecule_agent.plugins.download import CACHE_FILE
 from molecule_agent.testing import FakePlatform
 from molecule_plugin.revocations import CachedRevocations, Revocations, RevokedPlugin, write_cache
 
@@ -52,7 +52,7 @@ def reports(fake: FakePlatform) -> int:
 
 
 @pytest.mark.parametrize(
-    ("update", "told"),
+    ("update", "warning"),
     [
         ({"plugin.yaml": TWO, "a.txt": b"two"}, "version 1.0.0 is pinned, 2.0.0 is there now"),
         ({"plugin.yaml": ONE, "a.txt": b"two"}, "still version 1.0.0, with another content"),
@@ -61,7 +61,7 @@ def reports(fake: FakePlatform) -> int:
     ids=["version", "content", "manifest"],
 )
 def test_a_program_that_starts_goes_on_with_what_is_pinned_and_says_so_once(
-    fake: FakePlatform, start: Start, caplog: pytest.LogCaptureFixture, update: dict[str, bytes], told: str
+    fake: FakePlatform, start: Start, caplog: pytest.LogCaptureFixture, update: dict[str, bytes], warning: str
 ) -> None:
     fake.add_plugin("demo", {"plugin.yaml": ONE, "a.txt": b"one"})
     path = start().install_plugin("demo")
@@ -71,7 +71,7 @@ def test_a_program_that_starts_goes_on_with_what_is_pinned_and_says_so_once(
     again = start()
     assert again.install_plugin("demo") == path == again.install_plugin("demo")
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told in line
+    assert warning in line
     assert "plugin demo: local://demo has changed since it was pinned" in line
     assert "python -m molecule_agent install demo --upgrade" in line
     assert contents(path.parent.parent) == before
@@ -84,15 +84,15 @@ def test_whoever_asks_for_a_certain_content_is_refused_another(fake: FakePlatfor
     running = start()
     path = running.install_plugin("demo")
     fake.add_plugin("demo", {"plugin.yaml": TWO, "a.txt": b"hello\n"})
-    told = "plugins.lock pins version '1.0.0', found '2.0.0'; upgrade to take the new one"
+    reason = "plugins.lock pins version '1.0.0', found '2.0.0'; upgrade to take the new one"
     digest = "e869ce07cf8aad51109fad329f5f6a0c367d579b326f70442d260dadaa185641"
-    with pytest.raises(errors.LockMismatchError, match=told):
+    with pytest.raises(errors.LockMismatchError, match=reason):
         start().install_plugin("demo", frozen=True)
-    with pytest.raises(errors.LockMismatchError, match=told):
+    with pytest.raises(errors.LockMismatchError, match=reason):
         start().install_plugin("demo", sha256=digest)
-    with pytest.raises(errors.LockMismatchError, match=told):
+    with pytest.raises(errors.LockMismatchError, match=reason):
         commands.install(start(), argparse.Namespace(name="demo"))
-    with pytest.raises(errors.LockMismatchError, match=told):
+    with pytest.raises(errors.LockMismatchError, match=reason):
         running.install_plugin("demo")
     assert (path / "plugin.yaml").read_bytes() == ONE
     start().install_plugin("demo", upgrade=True)

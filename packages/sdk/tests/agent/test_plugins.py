@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from molecule_agent import PluginPolicy, RemoteAgentClient, errors
-from molecule_agent.plugins import installing
-from molecule_agent.plugins.fetching import CACHE_FILE
+from molecule_agent.plugins import install
+from molecule_agent.plugins.download import CACHE_FILE
 from molecule_agent.testing import FakePlatform
 from molecule_plugin.keys import generate_key
 from molecule_plugin.revocations import CachedRevocations, Revocations, write_cache
@@ -35,8 +35,8 @@ def make(fake: FakePlatform, tmp_path: Path) -> Iterator[Make]:
 
     def client(**options: Any) -> RemoteAgentClient:
         url = "http://127.0.0.1:1"
-        given: dict[str, Any] = {"session": fake.session(), "token_dir": tmp_path / "agent"} | options
-        made.append(RemoteAgentClient(workspace_id, url, **given))
+        settings: dict[str, Any] = {"session": fake.session(), "token_dir": tmp_path / "agent"} | options
+        made.append(RemoteAgentClient(workspace_id, url, **settings))
         made[-1].register()
         return made[-1]
 
@@ -146,12 +146,12 @@ def test_a_caller_may_bring_the_digest_of_the_content_or_of_the_archive(
 def test_a_name_that_is_none_is_refused_before_anything_happens(
     name: str, fake: FakePlatform, client: RemoteAgentClient
 ) -> None:
-    asked = len(fake.requests)
+    count = len(fake.requests)
     with pytest.raises(errors.PluginNameError):
         client.install_plugin(name)
     with pytest.raises(errors.PluginNameError):
         client.uninstall_plugin(name)
-    assert len(fake.requests) == asked
+    assert len(fake.requests) == count
 
 
 def test_another_content_needs_an_upgrade_which_keeps_what_the_user_edited(
@@ -356,7 +356,7 @@ def test_two_installs_exclude_each_other(
     fake: FakePlatform, client: RemoteAgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.add_plugin("demo", {"plugin.yaml": MANIFEST})
-    monkeypatch.setattr(installing, "LOCK_WAIT", 0.05)
+    monkeypatch.setattr(install, "LOCK_WAIT", 0.05)
     with client._store.locked(1), pytest.raises(errors.TokenStoreError, match="held by another process"):
         client.install_plugin("demo")
     client.install_plugin("demo")

@@ -50,8 +50,8 @@ def test_rows_are_handled_in_order_answered_and_never_seen_again(
     assert delivery.run_once(echo) == 2
     assert (tmp_path / "deep" / "cursor").read_text() == "row-2"
     assert delivery.run_once(echo) == 1
-    said = [seen.json["message"] for seen in platform.requests(*NOTIFY)]
-    assert said == ["you said text 1", "you said text 2", "you said text 3"]
+    texts = [seen.json["message"] for seen in platform.requests(*NOTIFY)]
+    assert texts == ["you said text 1", "you said text 2", "you said text 3"]
     assert platform.requests(*ACTIVITY)[1].query["since_id"] == "row-2"
     assert PollDelivery(client, cursor_file=tmp_path / "deep" / "cursor").cursor == "row-3"
 
@@ -90,7 +90,7 @@ def test_outcomes_are_reported_where_the_sender_waits_for_one(
 
 
 @pytest.mark.parametrize(
-    ("raised", "result", "told"),
+    ("raised", "result", "error"),
     [
         (Fail("no such customer"), None, "no such customer"),
         (Fail("the shop is closed", retry=True), None, "the shop is closed"),
@@ -105,7 +105,7 @@ def test_outcomes_are_reported_where_the_sender_waits_for_one(
 def test_a_failure_that_the_handler_names_and_a_result_that_is_no_answer_end_the_message(
     raised: Fail | None,
     result: Any,
-    told: str,
+    error: str,
     platform: "ScriptedPlatform",
     client: RemoteAgentClient,
     caplog: pytest.LogCaptureFixture,
@@ -121,8 +121,8 @@ def test_a_failure_that_the_handler_names_and_a_result_that_is_no_answer_end_the
     assert PollDelivery(client).run_once(handler) == 1
     body = platform.seen[-1].json
     assert body["retryable"] is False
-    assert body["error"].endswith(told)
-    assert told in caplog.text
+    assert body["error"].endswith(error)
+    assert error in caplog.text
 
 
 def test_a_reply_that_cannot_be_sent_does_not_stop_the_others(

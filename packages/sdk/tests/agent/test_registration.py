@@ -171,7 +171,7 @@ def test_proofs_are_sent_once_a_minute_and_less_often_the_longer_nothing_helps(
     for _ in range(400):
         before = len(platform.seen)
         with contextlib.suppress(errors.UnavailableError):
-            client._ladder.climb("rejected")
+            client._reauthenticator.reauthenticate("rejected")
         if len(platform.seen) > before:
             attempts.append(clock.now - began)
         clock.now += 10
@@ -182,7 +182,7 @@ def test_a_token_written_by_another_process_is_taken_before_any_proof(
     platform: "ScriptedPlatform", client: RemoteAgentClient
 ) -> None:
     client._store.save_token("from-elsewhere")
-    assert client._ladder.climb("token-of-the-agent") == "from-elsewhere"
+    assert client._reauthenticator.reauthenticate("token-of-the-agent") == "from-elsewhere"
     assert client.load_token() == "from-elsewhere"
     assert platform.seen == []
 
@@ -198,7 +198,7 @@ def test_a_proof_used_by_another_process_a_moment_ago_leads_to_its_token(
         return answer(401, {"error": "no", "code": "enrolment-invalid"})
 
     platform.on(*REGISTER, other_was_faster)
-    assert client._ladder.climb("token-of-the-agent") == "its-token"
+    assert client._reauthenticator.reauthenticate("token-of-the-agent") == "its-token"
     assert client._store.load_recovery() == "its-secret"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from molecule_plugin import trees
+from molecule_plugin import file_tree
 from molecule_plugin.archive import _safe_extract_tar, safe_extract
 from molecule_plugin.errors import PluginTooLargeError, UnsafeArchiveError
 from molecule_plugin.limits import Limits
@@ -38,7 +38,7 @@ def archive(*members: tarfile.TarInfo, content: bytes = b"x") -> io.BytesIO:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Systems without handles of directories go by paths; the rules are the same."""
     if request.param == "by path":
-        monkeypatch.setattr(trees, "_BY_HANDLE", False)
+        monkeypatch.setattr(file_tree, "_BY_HANDLE", False)
 
 
 def paths_in(root: Path) -> list[str]:
@@ -99,28 +99,28 @@ def test_a_link_cannot_redirect_a_later_file_nor_forge_a_line_of_the_log(
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 def test_modes_are_made_plain_and_the_umask_does_not_matter(tmp_path: Path) -> None:
-    given = {"plain": 0o644, "tool": 0o755, "setuid": 0o6777, "sticky": 0o1666, "none": 0o000}
+    modes = {"plain": 0o644, "tool": 0o755, "setuid": 0o6777, "sticky": 0o1666, "none": 0o000}
     before = os.umask(0o077)
     try:
-        safe_extract(archive(*(member(f"d/{name}", mode=mode) for name, mode in given.items())), tmp_path)
+        safe_extract(archive(*(member(f"d/{name}", mode=mode) for name, mode in modes.items())), tmp_path)
     finally:
         os.umask(before)
-    found = {name: stat.S_IMODE((tmp_path / "d" / name).stat().st_mode) for name in given}
+    found = {name: stat.S_IMODE((tmp_path / "d" / name).stat().st_mode) for name in modes}
     assert found == {"plain": 0o644, "tool": 0o755, "setuid": 0o755, "sticky": 0o644, "none": 0o600}
-    if trees._BY_HANDLE:
+    if file_tree._BY_HANDLE:
         assert stat.S_IMODE((tmp_path / "d").stat().st_mode) == 0o755
 
 
 @pytest.mark.skipif(os.utime not in os.supports_fd, reason="times by handle")
-@pytest.mark.parametrize("said", [10.0, -5.0, 1e12, float("inf"), float("nan")])
-def test_a_time_in_the_future_becomes_now(tmp_path: Path, said: float) -> None:
+@pytest.mark.parametrize("mtime", [10.0, -5.0, 1e12, float("inf"), float("nan")])
+def test_a_time_in_the_future_becomes_now(tmp_path: Path, mtime: float) -> None:
     late = member("a")
     late.mtime = 0
-    late.pax_headers = {"mtime": str(said)}
+    late.pax_headers = {"mtime": str(mtime)}
     before = time.time()
     safe_extract(archive(late), tmp_path)
     found = (tmp_path / "a").stat().st_mtime
-    assert found == max(said, 0.0) if said < 1e9 else before - 1 <= found <= time.time()
+    assert found == max(mtime, 0.0) if mtime < 1e9 else before - 1 <= found <= time.time()
 
 
 def test_a_directory_may_be_named_after_what_is_in_it(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from molecule_plugin.installing import upgrade_plugin
+from molecule_plugin.install import upgrade_plugin
 from molecule_plugin.memory import file_appender
 from molecule_plugin.protocol import InstallContext
 from molecule_plugin.testing import build_plugin, fake_context, snapshot
-from molecule_plugin.uninstalling import uninstall_plugin, verify_installed
+from molecule_plugin.uninstall import uninstall_plugin, verify_installed
 
 pytestmark = pytest.mark.slow  # about a hundred processes are forked and killed
 
@@ -22,7 +22,7 @@ _KILLER = """
 import asyncio, os, shutil, signal, sys
 from pathlib import Path
 from molecule_plugin.configs import Configs
-from molecule_plugin.installing import upgrade_plugin
+from molecule_plugin.install import upgrade_plugin
 from molecule_plugin.testing import fake_context
 
 place, spare, killed = map(Path, sys.argv[1:4])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from molecule_plugin import digest, trees
+from molecule_plugin import digest, file_tree
 from molecule_plugin.errors import (
     PluginIntegrityError,
     PluginTooLargeError,
@@ -114,7 +114,7 @@ def test_a_path_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 def test_a_link_that_appears_after_the_listing_leads_nowhere(tmp_path: Path) -> None:
     outside = written(tmp_path / "outside", {"a.txt": "secret"})
     root = written(tmp_path / "plugin", {"sub/a.txt": "x"})
-    with trees.Tree(root) as tree:
+    with file_tree.Tree(root) as tree:
         (root / "sub").rename(tmp_path / "gone")
         (root / "sub").symlink_to(outside)
         with pytest.raises(UnsafeArchiveError, match="without following a link"):
@@ -137,15 +137,15 @@ def test_a_link_that_appears_after_the_listing_leads_nowhere(tmp_path: Path) -> 
 )
 def test_a_tree_beyond_a_limit_is_refused(tmp_path: Path, limits: Limits, says: str) -> None:
     written(tmp_path, {"a.txt": "hello\n", "sub/b.txt": "x"})
-    assert [file.path for file in trees.check_tree(tmp_path)] == ["a.txt", "sub/b.txt"]
+    assert [file.path for file in file_tree.check_tree(tmp_path)] == ["a.txt", "sub/b.txt"]
     with pytest.raises(UnsafeArchiveError, match=says):
-        trees.check_tree(tmp_path, limits)
+        file_tree.check_tree(tmp_path, limits)
 
 
 @pytest.mark.parametrize("limits", [Limits(file_bytes=5), Limits(tree_bytes=5)])
 def test_a_tree_with_too_many_bytes_says_how_many_it_may_have(tmp_path: Path, limits: Limits) -> None:
     with pytest.raises(PluginTooLargeError) as caught:
-        trees.check_tree(written(tmp_path, {"a.txt": "hello\n"}), limits)
+        file_tree.check_tree(written(tmp_path, {"a.txt": "hello\n"}), limits)
     assert caught.value.limit_bytes == 5
 
 
@@ -164,8 +164,8 @@ def test_a_caller_may_give_any_of_four_digests_and_is_told_which(tmp_path: Path)
     written(tmp_path, {"a.txt": "hello\n", "plugin.yaml": MANIFEST})
     archive = "1" * 64
     tree = digest.legacy_tree_sha256(tmp_path)
-    given = [HELLO, archive, tree, tree.upper(), MANIFEST_SHA256, MANIFEST_SHA256.upper(), EMPTY]
-    assert [digest.matched_form(tmp_path, archive, one) for one in given] == [
+    digests = [HELLO, archive, tree, tree.upper(), MANIFEST_SHA256, MANIFEST_SHA256.upper(), EMPTY]
+    assert [digest.matched_form(tmp_path, archive, one) for one in digests] == [
         "content",
         "archive",
         "legacy-tree",

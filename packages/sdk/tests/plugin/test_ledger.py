@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from molecule_plugin.errors import PluginError
 from molecule_plugin.ledger import (
-    Before,
     InstallLedger,
     LedgerFile,
     MemoryBlock,
+    OriginalFile,
     SetupRecord,
     parse_ledger,
     read_ledger,
     read_ledgers,
 )
-from molecule_plugin.rooted import Root
+from molecule_plugin.safe_paths import Root
 from molecule_plugin.settings_merge import Entries, Hook
 
 WHOLE = InstallLedger(
@@ -39,7 +39,7 @@ WHOLE = InstallLedger(
     subagents=["agent"],
     setup=SetupRecord(True, 3, 1.5, ("plugins/demo/made",)),
     warnings=["careful"],
-    before={"CLAUDE.md": Before(sha256="5" * 64), ".claude/settings.json": Before(text="{}")},
+    before={"CLAUDE.md": OriginalFile(sha256="5" * 64), ".claude/settings.json": OriginalFile(text="{}")},
 )
 
 

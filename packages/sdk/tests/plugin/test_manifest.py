@@ -12,7 +12,7 @@ from molecule_plugin import errors, validate_manifest
 from molecule_plugin.manifest import read_manifest
 from molecule_plugin.manifest_rules import document_findings, manifest_findings
 from molecule_plugin.plugin_manifest import manifest_of
-from molecule_plugin.yaml_reading import parse_yaml
+from molecule_plugin.yaml_reader import parse_yaml
 from molecule_wire import registry
 from tests.rows import each_row
 

@@ -30,7 +30,7 @@ def demo(tmp_path: Path, capsys: Output) -> Path:
     return tmp_path / "demo"
 
 
-def said(capsys: Output, *words: str) -> tuple[int, str, str]:
+def run_command(capsys: Output, *words: str) -> tuple[int, str, str]:
     code = main(list(words))
     out, err = capsys.readouterr()
     return code, out, err
@@ -41,7 +41,7 @@ def said(capsys: Output, *words: str) -> tuple[int, str, str]:
 
 def test_a_new_plugin_is_free_of_faults_and_warnings(demo: Path, capsys: Output) -> None:
     assert lint_plugin(demo) == []
-    assert said(capsys, "validate", "--strict", "demo") == (0, "✓ demo: valid plugin\n", "")
+    assert run_command(capsys, "validate", "--strict", "demo") == (0, "✓ demo: valid plugin\n", "")
     skill = demo / "skills" / "example-skill"
     assert {path.name for path in skill.iterdir()} == {"SKILL.md", "scripts", "references", "assets"}
 
@@ -77,7 +77,7 @@ def test_init_refuses_and_writes_nothing(
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    code, _, err = said(capsys, *words)
+    code, _, err = run_command(capsys, *words)
     assert code == 1
     assert fragment in err
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
@@ -90,7 +90,7 @@ def test_faults_are_told_with_file_and_line(demo: Path, capsys: Output) -> None:
     (demo / "plugin.yaml").write_text("name: demo\nversion: '1.0'\nruntimes: [lm]\n")
     (demo / "adapters" / "claude_code.py").unlink()
     (demo / "skills" / "example-skill" / "SKILL.md").write_text("---\nname: example-skill\n---\n")
-    code, out, err = said(capsys, "validate", "plugin", "demo")
+    code, out, err = run_command(capsys, "validate", "plugin", "demo")
     assert (code, out) == (1, "")
     assert "✗ demo/plugin.yaml:3: unknown runtime 'lm'" in err
     assert "✗ demo/skills/example-skill/SKILL.md:2: `description` is required" in err
@@ -99,14 +99,14 @@ def test_faults_are_told_with_file_and_line(demo: Path, capsys: Output) -> None:
 
 def test_quiet_is_silent_about_what_is_valid_and_strict_counts_warnings(demo: Path, capsys: Output) -> None:
     (demo / ".DS_Store").touch()
-    assert said(capsys, "validate", "-q", "demo") == (0, "", "")
-    code, out, err = said(capsys, "validate", "--strict", "demo")
+    assert run_command(capsys, "validate", "-q", "demo") == (0, "", "")
+    code, out, err = run_command(capsys, "validate", "--strict", "demo")
     assert (code, out) == (1, "")
     assert err.startswith("⚠ demo/.DS_Store: ")
 
 
 def test_several_paths_are_checked_and_one_fault_suffices(demo: Path, capsys: Output) -> None:
-    code, out, err = said(capsys, "validate", "demo", "nowhere", "demo/plugin.yaml")
+    code, out, err = run_command(capsys, "validate", "demo", "nowhere", "demo/plugin.yaml")
     assert code == 1
     assert out == "✓ demo: valid plugin\n"
     assert err == "✗ nowhere: does not exist\n✗ demo/plugin.yaml: not a directory\n"
@@ -114,34 +114,34 @@ def test_several_paths_are_checked_and_one_fault_suffices(demo: Path, capsys: Ou
 
 def test_every_kind_has_its_validator(tmp_path: Path, capsys: Output) -> None:
     (tmp_path / "t").mkdir()
-    code, _, err = said(capsys, "validate", "workspace", "t")
+    code, _, err = run_command(capsys, "validate", "workspace", "t")
     assert (code, err) == (1, "✗ t/config.yaml: missing config.yaml\n")
-    code, _, err = said(capsys, "validate", "org", "t")
+    code, _, err = run_command(capsys, "validate", "org", "t")
     assert (code, err) == (1, "✗ t/org.yaml: missing org.yaml\n")
     (tmp_path / "c.yaml").write_text("- type: fax\n")
-    code, _, err = said(capsys, "validate", "channel", "c.yaml")
+    code, _, err = run_command(capsys, "validate", "channel", "c.yaml")
     assert code == 1
     assert err.startswith("✗ c.yaml:1: [0]: type='fax' — must be one of ['discord',")
     (tmp_path / "t" / "config.yaml").write_text("name: a\nruntime: llm\n")
     (tmp_path / "t" / "org.yaml").write_text("name: a\nworkspaces: [{name: b}]\n")
-    assert said(capsys, "validate", "workspace", "t")[1] == "✓ t: valid workspace template\n"
-    assert said(capsys, "validate", "org", "t")[1] == "✓ t: valid org template\n"
+    assert run_command(capsys, "validate", "workspace", "t")[1] == "✓ t: valid workspace template\n"
+    assert run_command(capsys, "validate", "org", "t")[1] == "✓ t: valid org template\n"
 
 
 def test_a_plugin_whose_directory_is_named_like_a_kind_can_be_checked(tmp_path: Path, capsys: Output) -> None:
     assert main(["init", "org"]) == 0
     capsys.readouterr()
-    assert said(capsys, "validate", "org") == (0, "✓ org: valid plugin\n", "")
+    assert run_command(capsys, "validate", "org") == (0, "✓ org: valid plugin\n", "")
 
 
 @pytest.mark.parametrize("flag", [["--json"], ["--format", "json"]])
 def test_programs_get_one_json_object(demo: Path, capsys: Output, flag: list[str]) -> None:
     (demo / "plugin.yaml").write_text("name: demo\ntags: x\n")
-    code, out, err = said(capsys, "validate", "demo", *flag)
+    code, out, err = run_command(capsys, "validate", "demo", *flag)
     assert (code, err) == (1, "")
-    told = json.loads(out)
-    assert not told["valid"]
-    assert told["checked"][0]["findings"] == [
+    report = json.loads(out)
+    assert not report["valid"]
+    assert report["checked"][0]["findings"] == [
         {
             "file": "plugin.yaml",
             "message": "`tags` must be a list",
@@ -173,49 +173,49 @@ def test_the_module_is_a_program_and_speaks_on_a_terminal_without_unicode(demo: 
 
 def test_hash_prints_the_digest_and_writes_it_on_request(demo: Path, capsys: Output) -> None:
     digest = compute_plugin_sha256(demo)
-    assert said(capsys, "hash", "demo") == (0, f"{digest}\n", "")
+    assert run_command(capsys, "hash", "demo") == (0, f"{digest}\n", "")
     before = (demo / "plugin.yaml").read_text()
-    assert said(capsys, "hash", "demo", "--write") == (0, f"{digest}\n", "")
+    assert run_command(capsys, "hash", "demo", "--write") == (0, f"{digest}\n", "")
     after = (demo / "plugin.yaml").read_text()
     assert [line for line in after.splitlines() if line not in before.splitlines()] == [f'sha256: "{digest}"']
     assert compute_plugin_sha256(demo) == digest
-    assert said(capsys, "validate", "--strict", "demo")[0] == 0
+    assert run_command(capsys, "validate", "--strict", "demo")[0] == 0
 
 
 def test_hash_can_print_the_older_forms(tmp_path: Path, capsys: Output) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "a.txt").write_text("hello\n")
-    _, out, _ = said(capsys, "hash", "p", "--legacy")
+    _, out, _ = run_command(capsys, "hash", "p", "--legacy")
     assert "legacy-tree aed49f7730ca0736fe1a021375d1ca9b509a4e72910b422578df8b4b1930aeca\n" in out
     assert "legacy-manifest none\n" in out
 
 
 def test_a_key_is_made_used_and_trusted(demo: Path, capsys: Output) -> None:
-    code, out, _ = said(capsys, "keygen", "--out", "key")
+    code, out, _ = run_command(capsys, "keygen", "--out", "key")
     assert code == 0
     public, key_id, _ = out.splitlines()
     assert (demo.parent / "key").stat().st_mode & 0o777 == 0o600
     assert "seed" not in out
-    code, out, _ = said(capsys, "sign", "demo", "--key", "key")
+    code, out, _ = run_command(capsys, "sign", "demo", "--key", "key")
     assert code == 0
     assert key_id.removeprefix("key id: ") in out
-    assert said(capsys, "validate", "--strict", "demo")[0] == 0
-    code, out, err = said(capsys, "verify", "demo", "--key", public, "--require-signature")
+    assert run_command(capsys, "validate", "--strict", "demo")[0] == 0
+    code, out, err = run_command(capsys, "verify", "demo", "--key", public, "--require-signature")
     assert (code, err) == (0, "")
     assert f"signed by {key_id.removeprefix('key id: ')}" in out
 
 
 def test_keygen_without_a_file_prints_the_secret_and_never_replaces_one(demo: Path, capsys: Output) -> None:
-    assert "secret key: ed25519-seed:" in said(capsys, "keygen")[1]
-    assert said(capsys, "keygen", "--out", "key")[0] == 0
-    assert said(capsys, "keygen", "--out", "key")[0] == 1
+    assert "secret key: ed25519-seed:" in run_command(capsys, "keygen")[1]
+    assert run_command(capsys, "keygen", "--out", "key")[0] == 0
+    assert run_command(capsys, "keygen", "--out", "key")[0] == 1
 
 
 def test_an_invalid_plugin_is_not_signed(demo: Path, capsys: Output) -> None:
     assert main(["keygen", "--out", "key"]) == 0
     before = "name: demo\nruntimes: [lm]\n"
     (demo / "plugin.yaml").write_text(before)
-    code, _, err = said(capsys, "sign", "demo", "--key", "key")
+    code, _, err = run_command(capsys, "sign", "demo", "--key", "key")
     assert code == 1
     assert "✗ demo/plugin.yaml:2: unknown runtime 'lm'" in err
     assert (demo / "plugin.yaml").read_text() == before
@@ -223,12 +223,12 @@ def test_an_invalid_plugin_is_not_signed(demo: Path, capsys: Output) -> None:
 
 
 def test_verify_says_why_it_failed(demo: Path, capsys: Output) -> None:
-    code, _, err = said(capsys, "verify", "demo", "--require-signature")
+    code, _, err = run_command(capsys, "verify", "demo", "--require-signature")
     assert code == 1
     assert "is not signed" in err
     assert main(["hash", "demo", "--write"]) == 0
     (demo / "extra.txt").write_text("x")
-    code, _, err = said(capsys, "verify", "demo")
+    code, _, err = run_command(capsys, "verify", "demo")
     assert code == 1
     assert "sha256 mismatch" in err
 
@@ -242,7 +242,7 @@ def test_a_revoked_plugin_does_not_verify(demo: Path, capsys: Output) -> None:
         "plugins": [],
     }
     (demo.parent / "revocations.json").write_text(json.dumps(revoked))
-    code, _, err = said(capsys, "verify", "demo", "--revocations", "revocations.json")
+    code, _, err = run_command(capsys, "verify", "demo", "--revocations", "revocations.json")
     assert code == 1
     assert "it bites" in err
 
@@ -252,11 +252,11 @@ def test_a_packed_plugin_verifies_with_the_signature_beside_it(demo: Path, capsy
     public = capsys.readouterr().out.splitlines()[0]
     assert main(["sign", "demo", "--key", "key"]) == 0
     capsys.readouterr()
-    code, out, _ = said(capsys, "pack", "demo")
+    code, out, _ = run_command(capsys, "pack", "demo")
     assert code == 0
     assert out.startswith("demo-0.1.0.tar.gz: ")
     assert f"content sha256 {compute_plugin_sha256(demo)}" in out
-    code, out, _ = said(capsys, "verify", "demo-0.1.0.tar.gz", "--key", public, "--require-signature")
+    code, out, _ = run_command(capsys, "verify", "demo-0.1.0.tar.gz", "--key", public, "--require-signature")
     assert code == 0
     first = (demo.parent / "demo-0.1.0.tar.gz").read_bytes()
     assert main(["pack", "demo", "-o", "again.tar.gz"]) == 0
@@ -265,14 +265,14 @@ def test_a_packed_plugin_verifies_with_the_signature_beside_it(demo: Path, capsy
 
 def test_what_is_no_archive_is_refused(demo: Path, capsys: Output) -> None:
     (demo.parent / "bad.tar.gz").write_bytes(b"not gzip")
-    code, _, err = said(capsys, "verify", "bad.tar.gz")
+    code, _, err = run_command(capsys, "verify", "bad.tar.gz")
     assert code == 1
     assert err.startswith("error: ")
 
 
 def test_a_plugin_without_a_manifest_cannot_be_packed(tmp_path: Path, capsys: Output) -> None:
     (tmp_path / "p").mkdir()
-    code, _, err = said(capsys, "pack", "p")
+    code, _, err = run_command(capsys, "pack", "p")
     assert code == 1
     assert "no plugin.yaml" in err
 
@@ -281,7 +281,7 @@ def test_a_plugin_without_a_manifest_cannot_be_packed(tmp_path: Path, capsys: Ou
 
 
 def test_plugins_are_pinned_and_the_pins_checked(demo: Path, capsys: Output) -> None:
-    code, out, _ = said(capsys, "lock", "demo")
+    code, out, _ = run_command(capsys, "lock", "demo")
     assert (code, out) == (0, "✓ plugins.lock: pinned: demo\n")
     entry = read_lock(demo.parent / "plugins.lock")["demo"]
     assert (entry.version, entry.source, entry.content_sha256) == (
@@ -289,16 +289,16 @@ def test_plugins_are_pinned_and_the_pins_checked(demo: Path, capsys: Output) -> 
         "local://demo",
         compute_plugin_sha256(demo),
     )
-    assert said(capsys, "lock", "demo", "--check")[0] == 0
-    assert said(capsys, "verify", "demo", "--lock", "plugins.lock")[0] == 0
+    assert run_command(capsys, "lock", "demo", "--check")[0] == 0
+    assert run_command(capsys, "verify", "demo", "--lock", "plugins.lock")[0] == 0
     (demo / "extra.txt").write_text("x")
-    assert said(capsys, "verify", "demo", "--lock", "plugins.lock")[0] == 1
+    assert run_command(capsys, "verify", "demo", "--lock", "plugins.lock")[0] == 1
     for words in (["lock", "demo", "--check"], ["lock", "demo"]):
-        code, _, err = said(capsys, *words)
+        code, _, err = run_command(capsys, *words)
         assert code == 1
         assert "plugins.lock pins" in err
-    assert said(capsys, "lock", "demo", "--update", "demo")[0] == 0
-    assert said(capsys, "lock", "demo", "--check")[0] == 0
+    assert run_command(capsys, "lock", "demo", "--update", "demo")[0] == 0
+    assert run_command(capsys, "lock", "demo", "--check")[0] == 0
 
 
 def test_an_org_file_pins_what_its_workspaces_want(tmp_path: Path, capsys: Output) -> None:
@@ -308,19 +308,19 @@ def test_an_org_file_pins_what_its_workspaces_want(tmp_path: Path, capsys: Outpu
         "name: Acme\ndefaults: {plugins: [one]}\n"
         "workspaces:\n- {name: PM, plugins: ['!one', two], children: [{name: X, plugins: [one]}]}\n"
     )
-    code, _, err = said(capsys, "lock", "acme/org.yaml")
+    code, _, err = run_command(capsys, "lock", "acme/org.yaml")
     assert code == 1
     assert "plugin two: put its directory at acme/plugins/two" in err
     assert not (org / "plugins.lock").exists()
     assert main(["init", "acme/plugins/two"]) == 0
     capsys.readouterr()
-    assert said(capsys, "lock", "acme") == (0, "✓ acme/plugins.lock: pinned: one, two\n", "")
+    assert run_command(capsys, "lock", "acme") == (0, "✓ acme/plugins.lock: pinned: one, two\n", "")
     assert set(read_lock(org / "plugins.lock")) == {"one", "two"}
-    assert said(capsys, "lock", "acme", "--check")[0] == 0
+    assert run_command(capsys, "lock", "acme", "--check")[0] == 0
 
 
 def test_a_plugin_that_is_not_pinned_fails_the_check(demo: Path, capsys: Output) -> None:
-    code, _, err = said(capsys, "lock", "demo", "--check")
+    code, _, err = run_command(capsys, "lock", "demo", "--check")
     assert code == 1
     assert "is not pinned" in err
     assert not (demo.parent / "plugins.lock").exists()

@@ -76,13 +76,13 @@ def test_a_script_that_takes_too_long_is_killed_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup = _setup(tmp_path, "sleep 60 & echo $! > child; sleep 60\n")
-    follow = setup_script._Captured.follow
+    follow = setup_script._CapturedOutput.follow
 
-    def follow_once_it_has_a_child(captured: setup_script._Captured, deadline: float) -> bool:
+    def follow_once_it_has_a_child(captured: setup_script._CapturedOutput, deadline: float) -> bool:
         _wait_until_named(setup.plugin_dir / "child")
         return follow(captured, deadline)
 
-    monkeypatch.setattr(setup_script._Captured, "follow", follow_once_it_has_a_child)
+    monkeypatch.setattr(setup_script._CapturedOutput, "follow", follow_once_it_has_a_child)
     began = time.monotonic()
     outcome = run_setup(setup, limit=0.5)
     assert time.monotonic() - began < 50
@@ -104,7 +104,7 @@ def test_an_interrupt_leaves_nothing_running(tmp_path: Path, monkeypatch: pytest
         _wait_until_named(setup.plugin_dir / "child")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(setup_script._Captured, "follow", interrupted)
+    monkeypatch.setattr(setup_script._CapturedOutput, "follow", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_setup(setup)
     _wait_until_gone(int((setup.plugin_dir / "child").read_text()))

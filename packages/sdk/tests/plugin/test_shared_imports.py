@@ -15,10 +15,10 @@ SHARED = [
     "limits",
     "lock",
     "names",
-    "packing",
+    "archive_writer",
     "revocations",
     "signatures",
-    "trees",
+    "file_tree",
     "trust",
 ]
 

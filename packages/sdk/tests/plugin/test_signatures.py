@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from molecule_plugin import keys, signatures
 from molecule_plugin.errors import PluginManifestError, PluginSignatureError
-from molecule_plugin.trust import TrustedKey, Verdict
+from molecule_plugin.trust import SignatureCheck, TrustedKey
 
 SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
 PUBLIC = "ed25519:11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
@@ -35,7 +35,7 @@ def plugin(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def verified(plugin: Path, *trusted: TrustedKey, content: bytes | None = None) -> Verdict:
+def verified(plugin: Path, *trusted: TrustedKey, content: bytes | None = None) -> SignatureCheck:
     return signatures.verify_signature(plugin, content, trusted=trusted, name="demo", version="1.0.0")
 
 
@@ -47,7 +47,7 @@ def test_the_vector_of_the_contract_matches(plugin: Path) -> None:
     assert shape["format"] == "molecule-plugin-sig/1"
     assert shape["signatures"] == [{"key_id": KEY_ID, "alg": "Ed25519", "sig": SIGNATURE}]
     assert keys.from_base64url(shape["payload"]) == made.payload
-    assert verified(plugin, TRUSTED) == Verdict((KEY_ID,), (KEY_ID,))
+    assert verified(plugin, TRUSTED) == SignatureCheck((KEY_ID,), (KEY_ID,))
 
 
 def test_a_signature_written_is_the_signature_read(plugin: Path) -> None:
@@ -58,16 +58,16 @@ def test_a_signature_written_is_the_signature_read(plugin: Path) -> None:
 
 
 def test_an_unsigned_plugin_has_no_signers(plugin: Path) -> None:
-    verdict = verified(plugin, TRUSTED)
-    assert not verdict.signed
-    assert verdict == Verdict()
+    check = verified(plugin, TRUSTED)
+    assert not check.signed
+    assert check == SignatureCheck()
 
 
 def test_signers_that_are_not_trusted_for_the_plugin_are_unknown(plugin: Path) -> None:
     signatures.sign_plugin(plugin, [KEY, OTHER], CREATED)
     elsewhere = TrustedKey(OTHER.public, ("other-*",))
-    verdict = verified(plugin, TRUSTED, elsewhere)
-    assert (verdict.trusted, verdict.unknown) == ((KEY_ID,), (OTHER.public.key_id,))
+    check = verified(plugin, TRUSTED, elsewhere)
+    assert (check.trusted, check.unknown) == ((KEY_ID,), (OTHER.public.key_id,))
     assert verified(plugin).trusted == ()
     assert verified(plugin, TrustedKey(KEY.public, ("demo",))).trusted == (KEY_ID,)
 

@@ -11,10 +11,10 @@ from molecule_plugin.keys import PublicKey
 from molecule_plugin.trust import (
     POLICIES,
     UNSIGNED,
-    Decision,
     Policy,
+    SignatureCheck,
+    TrustDecision,
     TrustedKey,
-    Verdict,
     decide,
     parse_policy,
     parse_trusted_keys,
@@ -22,12 +22,12 @@ from molecule_plugin.trust import (
 )
 
 KEY = PublicKey(bytes(range(32)))
-UNKNOWN = Verdict(("k1",))
-TRUSTED = Verdict(("k1", "k2"), ("k1",))
+UNKNOWN = SignatureCheck(("k1",))
+TRUSTED = SignatureCheck(("k1", "k2"), ("k1",))
 
 
 @pytest.mark.parametrize(
-    ("policy", "verdict", "outcome"),
+    ("policy", "check", "outcome"),
     [
         ("if-present", UNSIGNED, "accepted"),
         ("if-present", UNKNOWN, "warned"),
@@ -37,22 +37,22 @@ TRUSTED = Verdict(("k1", "k2"), ("k1",))
         ("require", TRUSTED, "accepted"),
     ],
 )
-def test_each_cell_of_the_policy_table(policy: Policy, verdict: Verdict, outcome: str) -> None:
-    decision = decide("demo", verdict, policy=policy)
+def test_each_cell_of_the_policy_table(policy: Policy, check: SignatureCheck, outcome: str) -> None:
+    decision = decide("demo", check, policy=policy)
     found = "refused" if decision.refusal else "warned" if decision.warnings else "accepted"
     assert found == outcome
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("verdict", [UNSIGNED, UNKNOWN, Verdict(("k9",), ("k9",))])
+@pytest.mark.parametrize("check", [UNSIGNED, UNKNOWN, SignatureCheck(("k9",), ("k9",))])
 def test_once_trusted_an_update_by_nobody_or_somebody_else_is_refused_unless_allowed(
-    policy: Policy, verdict: Verdict
+    policy: Policy, check: SignatureCheck
 ) -> None:
-    refused = decide("demo", verdict, policy=policy, previous=("k1",))
+    refused = decide("demo", check, policy=policy, previous=("k1",))
     with pytest.raises(PluginSignatureRequiredError, match="allow the signer to change"):
         refused.or_raise()
-    allowed = decide("demo", verdict, policy=policy, previous=("k1",), allow_signer_change=True)
-    assert allowed == decide("demo", verdict, policy=policy)
+    allowed = decide("demo", check, policy=policy, previous=("k1",), allow_signer_change=True)
+    assert allowed == decide("demo", check, policy=policy)
 
 
 @given(
@@ -65,15 +65,15 @@ def test_once_trusted_an_update_by_nobody_or_somebody_else_is_refused_unless_all
 def test_what_is_accepted_is_never_less_trusted_than_asked_for(
     policy: Policy, trusted: set[str], signers: set[str], previous: set[str], change: bool
 ) -> None:
-    verdict = Verdict(tuple(sorted(signers | trusted)), tuple(sorted(trusted)))
+    check = SignatureCheck(tuple(sorted(signers | trusted)), tuple(sorted(trusted)))
     decision = decide(
-        "demo", verdict, policy=policy, previous=tuple(sorted(previous)), allow_signer_change=change
+        "demo", check, policy=policy, previous=tuple(sorted(previous)), allow_signer_change=change
     )
     if not decision.refusal:
         assert trusted or policy == "if-present"
         assert change or not previous or previous & trusted
     if trusted and (change or not previous or previous & trusted):
-        assert decision == Decision()
+        assert decision == TrustDecision()
 
 
 def test_a_policy_is_read_and_a_misspelt_one_is_not_the_default() -> None:

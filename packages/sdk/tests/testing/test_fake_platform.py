@@ -26,12 +26,12 @@ def join(tmp_path: Path) -> Iterator[Callable[..., RemoteAgentClient]]:
 
     def joined(platform: FakePlatform, name: str = "agent", **options: Any) -> RemoteAgentClient:
         workspace_id = platform.create_workspace(name)
-        given: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "session": platform.session(),
             "token_dir": tmp_path / workspace_id,
             **options,
         }
-        made.append(RemoteAgentClient(workspace_id, URL, **given))
+        made.append(RemoteAgentClient(workspace_id, URL, **settings))
         made[-1].register()
         return made[-1]
 
@@ -71,14 +71,14 @@ def test_a_message_is_handled_and_its_outcome_seen(platform: FakePlatform, clien
     peer = platform.create_workspace("peer", role="sre")
     sent = platform.send_peer_message(peer, client.workspace_id, "hello")
     assert platform.outcome(sent).status == "accepted"
-    heard: list[tuple[str, str, str]] = []
+    events: list[tuple[str, str, str]] = []
 
     def handle(message: Any, client: RemoteAgentClient) -> str:
-        heard.append((message.text, message.peer_name, message.peer_role))
+        events.append((message.text, message.peer_name, message.peer_role))
         return message.text.upper()
 
     assert InboxDelivery(client, wait=0).run_once(handle) == 1
-    assert heard == [("hello", "peer", "sre")]
+    assert events == [("hello", "peer", "sre")]
     outcome = platform.outcome(sent)
     assert (outcome.status, outcome.text, outcome.error_code) == ("answered", "HELLO", "")
 

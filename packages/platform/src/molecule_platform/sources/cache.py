@@ -18,7 +18,7 @@ from molecule_platform.domain.workspaces import check_text, invalid
 from molecule_platform.ports.plugin_sources import PluginSource, Resolved, SourceSpec, StagedPlugin
 from molecule_platform.sources import tree_reader
 from molecule_platform.sources.local import LocalSource
-from molecule_plugin import digest, rooted
+from molecule_plugin import digest, safe_paths
 from molecule_plugin.digest import Form
 from molecule_plugin.errors import PluginError
 from molecule_plugin.limits import Limits
@@ -148,7 +148,7 @@ def _keep(staging: Path, home: Path) -> StagedPlugin:
     """Put what was read in its place for good, where another process may have been quicker."""
     for left in staging.iterdir():
         if left.name not in tree_reader.KEPT:
-            rooted.remove(left)
+            safe_paths.remove(left)
     if tree_reader.kept(home) is None:
         shutil.rmtree(home, ignore_errors=True)
         staging.rename(home)

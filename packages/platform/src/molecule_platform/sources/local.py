@@ -9,7 +9,7 @@ from pathlib import Path
 from molecule_platform.domain import plugins
 from molecule_platform.domain.errors import ApiError
 from molecule_platform.ports.plugin_sources import Resolved, SourceSpec
-from molecule_plugin import names, placing, trees
+from molecule_plugin import file_tree, file_writer, names
 from molecule_plugin.limits import Limits
 
 PREFIX = "local://"
@@ -37,7 +37,7 @@ class LocalSource:
     async def fetch(self, resolved: Resolved, dest: Path, limits: Limits, deadline: float) -> None:
         """Copy the folder, so that nothing changes between looking at it and packing it."""
         name = resolved.name_hint
-        await asyncio.to_thread(placing.copy_tree, self._place(name), dest)
+        await asyncio.to_thread(file_writer.copy_tree, self._place(name), dest)
         if await asyncio.to_thread(self._mark, name) != resolved.mark:
             raise ApiError("conflict", f"the plugin {name} changed while it was read: try again")
 
@@ -64,7 +64,7 @@ class LocalSource:
     def _mark(self, name: str) -> str:
         """Different whenever anything in the folder may be."""
         place, digest = self._place(name), hashlib.sha256(name.encode())
-        for file in trees.check_tree(place, self._limits):
+        for file in file_tree.check_tree(place, self._limits):
             found = os.lstat(place / file.path)
             facts = (found.st_size, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
             digest.update(f"\0{file.path}\0{facts}".encode())

@@ -8,11 +8,11 @@ from typing import Any
 from molecule_platform.domain import plugins
 from molecule_platform.domain.errors import ApiError
 from molecule_platform.ports.plugin_sources import StagedPlugin
-from molecule_plugin import digest, packing, signatures, trees
+from molecule_plugin import archive_writer, digest, file_tree, signatures
 from molecule_plugin.errors import SHA256MismatchError
 from molecule_plugin.limits import Limits
 from molecule_plugin.manifest import Manifest, read_manifest
-from molecule_plugin.verifying import NO_MANIFEST
+from molecule_plugin.verification import NO_MANIFEST
 
 TREE, ARCHIVE, FACTS = "tree", "archive.tar.gz", "facts.json"
 # Says how many bytes all of it takes, so that nobody need count again.
@@ -25,10 +25,10 @@ _MOST = 200
 def read(folder: Path, name_hint: str, limits: Limits) -> StagedPlugin:
     """Read `folder/tree`, pack it beside itself and write down what was found."""
     tree = folder / TREE
-    files = trees.check_tree(tree, limits)
+    files = file_tree.check_tree(tree, limits)
     manifest = read_manifest(tree)
     _check_legacy(tree)
-    packed = packing.pack_plugin(tree, folder / ARCHIVE, limits)
+    packed = archive_writer.pack_plugin(tree, folder / ARCHIVE, limits)
     said = manifest or Manifest(name_hint, warnings=(NO_MANIFEST,))
     if said.sha256 is not None and said.sha256 != packed.content_sha256:
         raise _not_as_declared(said.sha256, packed.content_sha256)

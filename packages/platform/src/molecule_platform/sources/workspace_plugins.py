@@ -7,7 +7,7 @@ from pathlib import Path
 from molecule_platform.domain import plugins
 from molecule_platform.domain.errors import ApiError
 from molecule_platform.ports.plugin_sources import StagedPlugin
-from molecule_plugin import placing, rooted
+from molecule_plugin import file_writer, safe_paths
 from molecule_plugin.configs import Configs
 from molecule_plugin.errors import PluginError
 
@@ -48,7 +48,7 @@ def _changed(folder: Path, name: str, tree: Path | None) -> None:
     with configs.changing() as change:
         if tree is not None:
             staging = change.staging(name)
-            placing.copy_tree(tree, staging)
+            file_writer.copy_tree(tree, staging)
             change.replace_tree(staging, configs.tree(name))
-        elif rooted.is_plain_folder(configs.tree(name)):
+        elif safe_paths.is_plain_folder(configs.tree(name)):
             change.remove_tree(configs.tree(name))

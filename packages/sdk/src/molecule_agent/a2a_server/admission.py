@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from molecule_agent import errors
-from molecule_agent.a2a_server import callers, web
+from molecule_agent.a2a_server import callers, http_messages
 from molecule_wire.a2a.server.bindings import AgentBusy, Response, refusal
 from molecule_wire.assertions import HEADER
 from molecule_wire.callers import is_direct
@@ -49,7 +49,7 @@ class Admission:
         if self.verify_callers is True and not callers.can_verify():
             raise errors.ConfigurationError(f"callers cannot be verified: install the extra {_EXTRA}")
 
-    def admit(self, request: web.Incoming) -> web.Incoming | Response:
+    def admit(self, request: http_messages.ServerRequest) -> http_messages.ServerRequest | Response:
         """The request with the caller who was verified, or the answer that says why it is not served.
 
         Its body was not read yet: whether the assertion was made for the message in it is asked later.
@@ -72,7 +72,9 @@ class Admission:
         remedy = f"install the extra {_EXTRA}" if platform else _REMEDY
         return _unverified(f"only direct requests from this machine are served; {remedy}")
 
-    def _verified(self, request: web.Incoming, platform: str) -> web.Incoming | Response:
+    def _verified(
+        self, request: http_messages.ServerRequest, platform: str
+    ) -> http_messages.ServerRequest | Response:
         """The request with the caller of its assertion; without a platform, whose secret vouches for it."""
         token, row = request.header(HEADER), request.header("X-Molecule-Message-Id")
         if not token:
@@ -89,9 +91,9 @@ class Admission:
             return AgentBusy(f"the caller cannot be verified now: {problem}").response
         return replace(request, caller=caller)
 
-    def _has_secret(self, request: web.Incoming) -> bool:
-        scheme, _, given = request.header("Authorization").partition(" ")
-        same = hmac.compare_digest(given.strip().encode(), self.dispatch_secret.encode())
+    def _has_secret(self, request: http_messages.ServerRequest) -> bool:
+        scheme, _, secret = request.header("Authorization").partition(" ")
+        same = hmac.compare_digest(secret.strip().encode(), self.dispatch_secret.encode())
         return same and scheme.lower() == "bearer"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast
 
-from molecule_agent.a2a_server import admission, runs, web
+from molecule_agent.a2a_server import admission, http_messages, runs
 from molecule_agent.errors import Fail
 from molecule_wire import JSON, JSONObject, jsontext
 from molecule_wire.a2a import errors, operations
@@ -29,7 +29,7 @@ class App:
     card: Callable[[], JSONObject]
     served_card: ServedCard = field(default_factory=ServedCard)
 
-    def open(self, head: web.Incoming) -> web.Opened | Response:
+    def open(self, head: http_messages.ServerRequest) -> http_messages.AcceptedRequest | Response:
         """Decide before the body is read: who calls, and what for."""
         request = head
         target = requests.route(request.method, request.path, ("/", "/a2a", LEGACY_PATH, self.own_path))
@@ -41,9 +41,9 @@ class App:
             now = datetime.now(UTC)
             return self.served_card.response(self.card(), request.header("If-None-Match"), now)
         admitted = self.admission.admit(request)
-        return admitted if isinstance(admitted, Response) else web.Opened(admitted, target)
+        return admitted if isinstance(admitted, Response) else http_messages.AcceptedRequest(admitted, target)
 
-    def answer(self, opened: web.Opened, body: bytes) -> runs.Answer:
+    def answer(self, opened: http_messages.AcceptedRequest, body: bytes) -> runs.Answer:
         """Answer one request whose caller may call."""
         request, target = replace(opened.request, body=body), opened.target
         try:
@@ -57,7 +57,7 @@ class App:
         """End the turns whose time is over."""
         self.running.expire()
 
-    def _perform(self, request: web.Incoming, path: RestPath | None = None) -> runs.Answer:
+    def _perform(self, request: http_messages.ServerRequest, path: RestPath | None = None) -> runs.Answer:
         invocation = requests.read(path, request.body, request.headers, request.query)
         if isinstance(invocation, Response):
             return invocation
@@ -70,7 +70,7 @@ class App:
         except errors.A2AError as problem:
             return invocation.binding.error(problem, invocation.request.operation)
 
-    def _inbound(self, request: web.Incoming) -> runs.Answer:
+    def _inbound(self, request: http_messages.ServerRequest) -> runs.Answer:
         try:
             body = jsontext.decode(request.body)
         except jsontext.NotJSON as problem:
@@ -85,7 +85,7 @@ class App:
         return Response(200, jsontext.encode({"status": "ok", "result": cast("JSON", result)}))
 
 
-def _legacy_key(request: web.Incoming, body: JSONObject) -> Hashable | None:
+def _legacy_key(request: http_messages.ServerRequest, body: JSONObject) -> Hashable | None:
     named = body.get("idempotency_key")
     if isinstance(named, str) and named:
         return ("legacy", named, hashlib.sha256(request.body).digest())

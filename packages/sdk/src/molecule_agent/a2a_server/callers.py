@@ -125,13 +125,13 @@ def _unchecked(_public: bytes, _signature: bytes, _said: bytes) -> bool:
     return True
 
 
-def verify_ed25519(public: bytes, signature: bytes, said: bytes) -> bool:
+def verify_ed25519(public: bytes, signature: bytes, payload: bytes) -> bool:
     """Whether a signature is good; loads the extra `crypto` at the first one."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, said)
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, payload)
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -16,7 +16,7 @@ from socketserver import TCPServer
 from typing import Any, Protocol, cast
 from urllib.parse import parse_qsl, urlsplit
 
-from molecule_agent.a2a_server import web
+from molecule_agent.a2a_server import http_messages
 from molecule_wire.a2a.server.bindings import EVENT_STREAM, STREAM_HEADERS, AgentBusy, Response, refusal
 
 IDLE_SECONDS, REQUEST_SECONDS = 60, 30
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 class Application(Protocol):
     """Who answers: `open` sees the head of a request, and refuses it before its body is read."""
 
-    def open(self, head: web.Incoming) -> web.Opened | Response:
+    def open(self, head: http_messages.ServerRequest) -> http_messages.AcceptedRequest | Response:
         """Whether the request is taken; or its whole answer."""
         ...
 
-    def answer(self, opened: web.Opened, body: bytes) -> Response | Iterator[bytes]:
+    def answer(self, opened: http_messages.AcceptedRequest, body: bytes) -> Response | Iterator[bytes]:
         """Answer a request that is whole."""
         ...
 
@@ -246,14 +246,14 @@ class AgentConnection(BaseHTTPRequestHandler):
             line = self.rfile.readline(MAX_HEADER_BYTES)
             if line in (b"\r\n", b"\n"):
                 return fields
-            name, colon, said = line.decode("iso-8859-1").partition(":")
+            name, colon, value = line.decode("iso-8859-1").partition(":")
             name = name.lower()
             if not colon or not line.endswith(b"\n") or not _NAME.fullmatch(name):
                 return None
             if name in fields and name in _ONCE:
                 return None
-            said = said.strip(" \t\r\n")
-            fields[name] = f"{fields[name]}, {said}" if name in fields else said
+            value = value.strip(" \t\r\n")
+            fields[name] = f"{fields[name]}, {value}" if name in fields else value
         return None
 
     def do_GET(self) -> None:
@@ -301,14 +301,14 @@ class AgentConnection(BaseHTTPRequestHandler):
             return None
         return self.write_response(answer) if isinstance(answer, Response) else self._write_stream(answer)
 
-    def _head(self, reply: Reply) -> web.Incoming:
+    def _head(self, reply: Reply) -> http_messages.ServerRequest:
         path, query = self.path, dict[str, str]()
         if "?" in path or not path.startswith("/") or "#" in path:
             parts = urlsplit(path)
             path, query = parts.path, dict(parse_qsl(parts.query))
-        return web.Incoming(
+        return http_messages.ServerRequest(
             method=self.command,
-            path=web.plain(path),
+            path=http_messages.plain(path),
             query=query,
             headers=self.fields,
             peer_address=str(self.client_address[0]),

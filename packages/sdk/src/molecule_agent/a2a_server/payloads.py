@@ -4,24 +4,24 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
-from molecule_agent.a2a_server import web
+from molecule_agent.a2a_server import http_messages
 from molecule_wire import JSON, JSONObject, jsontext
 from molecule_wire.a2a import envelopes, parts, text
 from molecule_wire.a2a.server.turns import Turn
 from molecule_wire.calls import values
 
 Payload: TypeAlias = dict[str, Any]
-Respond: TypeAlias = Callable[[Payload, web.Incoming], Any]
+Respond: TypeAlias = Callable[[Payload, http_messages.ServerRequest], Any]
 
 # What handlers of the first generation read, who got the envelope as it came.
 _ENVELOPE = ("jsonrpc", "id", "method", "params")
 _TEXT_KEYS = ("text", "message", "result")
 
 
-def of_message(asked: envelopes.Request, request: web.Incoming, turn: Turn) -> Payload:
+def of_message(rpc: envelopes.Request, request: http_messages.ServerRequest, turn: Turn) -> Payload:
     """The payload of an A2A message."""
     message = turn.message
-    envelope = values.object_of(jsontext.decode(asked.body))
+    envelope = values.object_of(jsontext.decode(rpc.body))
     return {
         **{name: envelope[name] for name in _ENVELOPE if name in envelope},
         "task_id": turn.log.id,
@@ -32,7 +32,7 @@ def of_message(asked: envelopes.Request, request: web.Incoming, turn: Turn) -> P
         "context_id": turn.log.context_id,
         "parts": message.get("parts"),
         "caller": request.caller,
-        "a2a": asked.params,
+        "a2a": rpc.params,
     }
 
 
@@ -56,5 +56,5 @@ def json_ready(value: Any) -> Any:
 def _parts_of_dict(result: JSONObject) -> list[JSON]:
     if isinstance(result.get("parts"), list):
         return [parts.from_0_3(part) for part in values.objects_of(result["parts"])]
-    said = next((value for key in _TEXT_KEYS if isinstance(value := result.get(key), str)), None)
-    return [{"text": said}] if said is not None else [{"data": result}]
+    text = next((value for key in _TEXT_KEYS if isinstance(value := result.get(key), str)), None)
+    return [{"text": text}] if text is not None else [{"data": result}]

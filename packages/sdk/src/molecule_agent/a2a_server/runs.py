@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from molecule_agent.a2a_server import payloads, web
+from molecule_agent.a2a_server import http_messages, payloads
 from molecule_agent.a2a_server.workers import Workers
 from molecule_agent.errors import Fail, NeedInput
 from molecule_agent.handlers import message_in_hand
-from molecule_agent.text_streams import Sent
+from molecule_agent.streamed_text import SendResult
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import operations, sse
 from molecule_wire.a2a.server import service
@@ -37,7 +37,7 @@ Answer: TypeAlias = Response | Iterator[bytes]
 log = logging.getLogger(__name__)
 
 
-class TurnInHand:
+class TurnHandle:
     """The turn that a thread works on, for a handler that tells its answer while it makes it."""
 
     def __init__(self, turn: Turn, lock: threading.RLock) -> None:
@@ -46,20 +46,20 @@ class TurnInHand:
         self._lock = lock
         self._artifact_id = f"{turn.log.id}-{turn.first}"
 
-    def tell(self, text: str, append: bool) -> Sent:
+    def tell(self, text: str, append: bool) -> SendResult:
         """Tell a piece of the answer."""
         return self.tell_artifact({"artifactId": self._artifact_id, "parts": [{"text": text}]}, append)
 
-    def tell_artifact(self, artifact: JSONObject, append: bool = False) -> Sent:
+    def tell_artifact(self, artifact: JSONObject, append: bool = False) -> SendResult:
         """Tell an artifact, unless the turn is over."""
         with self._lock:
             if self._turn.is_over:
-                return Sent.OVER
+                return SendResult.OVER
             self._turn.artifact(artifact, append=append)
-            return Sent.TAKEN
+            return SendResult.TAKEN
 
 
-in_hand: contextvars.ContextVar[TurnInHand | None] = contextvars.ContextVar("molecule_turn", default=None)
+in_hand: contextvars.ContextVar[TurnHandle | None] = contextvars.ContextVar("molecule_turn", default=None)
 
 _LEGACY = Owner("\0legacy")
 
@@ -90,18 +90,18 @@ class Runs:
             announces_work=True,
         )
 
-    def perform(self, invocation: Invocation, request: web.Incoming) -> Answer:
+    def perform(self, invocation: Invocation, request: http_messages.ServerRequest) -> Answer:
         """Do what is asked. Raises A2AError or AgentBusy."""
 
-        asked, jobs = invocation.request, list[Callable[[], None]]()
+        rpc, jobs = invocation.request, list[Callable[[], None]]()
 
         def start(turn: Turn) -> None:
-            payload = payloads.of_message(asked, request, turn)
+            payload = payloads.of_message(rpc, request, turn)
             job = self._prepare(
                 turn, lambda: self._parts(payload, request), request.header(MESSAGE_ID_HEADER)
             )
             jobs.append(job)
-            if asked.blocking and asked.operation is operations.SEND:
+            if rpc.blocking and rpc.operation is operations.SEND:
                 self._answer_early(turn, invocation, request)
             else:
                 turn.work()
@@ -119,7 +119,7 @@ class Runs:
             self._workers.start(job)
         return self._frames(done) if isinstance(done, EventStream) else done
 
-    def _answer_early(self, turn: Turn, invocation: Invocation, request: web.Incoming) -> None:
+    def _answer_early(self, turn: Turn, invocation: Invocation, request: http_messages.ServerRequest) -> None:
         """Let the caller know when the turn is ended by another thread than the one that works on it."""
         worker = threading.get_ident()
 
@@ -129,7 +129,7 @@ class Runs:
 
         turn.on_end.append(answer)
 
-    def legacy(self, key: Hashable | None, body: JSONObject, request: web.Incoming) -> object:
+    def legacy(self, key: Hashable | None, body: JSONObject, request: http_messages.ServerRequest) -> object:
         """What the handler returned for a plain request, or a Fail."""
         with self._lock:
             turn = self.service.known(key)
@@ -165,13 +165,13 @@ class Runs:
     def _prepare(self, turn: Turn, run: Run, message_id: str) -> Callable[[], None]:
         """What runs the handler, in any thread."""
         self._running.add(turn)
-        hand = TurnInHand(turn, self._lock)
+        hand = TurnHandle(turn, self._lock)
         turn.on_cancel.append(hand.cancelled.set)
         context = contextvars.copy_context()
         context.run(message_in_hand.set, message_id)
         return lambda: context.run(self._run, turn, run, hand)
 
-    def _run(self, turn: Turn, run: Run, hand: TurnInHand) -> None:
+    def _run(self, turn: Turn, run: Run, hand: TurnHandle) -> None:
         in_hand.set(hand)
         try:
             parts = run() or None
@@ -194,10 +194,10 @@ class Runs:
             if not turn.is_over:
                 end()
 
-    def _parts(self, payload: payloads.Payload, request: web.Incoming) -> list[JSON]:
+    def _parts(self, payload: payloads.Payload, request: http_messages.ServerRequest) -> list[JSON]:
         return payloads.json_ready(payloads.parts_of(self._respond(payload, request)))
 
-    def _answer_plainly(self, turn: Turn, body: JSONObject, request: web.Incoming) -> None:
+    def _answer_plainly(self, turn: Turn, body: JSONObject, request: http_messages.ServerRequest) -> None:
         turn.result = payloads.json_ready(self._respond(body, request))
 
     # Waiting for what it says

@@ -7,9 +7,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from molecule_agent import handlers, living, session
-from molecule_agent.a2a_server import admission, app, callers, http_server, payloads, runs, web
-from molecule_agent.text_streams import TextStream
+from molecule_agent import handlers, open_clients, session
+from molecule_agent.a2a_server import admission, app, callers, http_messages, http_server, payloads, runs
+from molecule_agent.streamed_text import TextStream
 from molecule_wire import JSONObject
 from molecule_wire.a2a.server.card import complete_card
 from molecule_wire.calls import inbound, values
@@ -89,7 +89,7 @@ class A2AServer:
 
     def _platform(self) -> str:
         """The platform whose calls are served: the one given, the client's, or the environment's."""
-        client = self._client or living.CLIENTS.get(self.agent_id)
+        client = self._client or open_clients.CLIENTS.get(self.agent_id)
         known = self.platform_url or (client.platform_url if client else "")
         return (known or os.environ.get("MOLECULE_PLATFORM_URL", "")).rstrip("/")
 
@@ -107,7 +107,7 @@ class A2AServer:
                 return
             self._admission.check_at_start()
             self._runs = runs.Runs(self._respond, self._max_concurrency, self._timeout)
-            own_path = web.plain(urlsplit(self.inbound_url).path)
+            own_path = http_messages.plain(urlsplit(self.inbound_url).path)
             serving = app.App(self._admission, self._runs, own_path, self._card)
             self._server = http_server.AgentHttpServer(self.host, self.port, serving, self._max_body_bytes)
             self.port = int(self._server.server_address[1])
@@ -124,11 +124,11 @@ class A2AServer:
             self._async_runner.close()
 
     def _card(self) -> JSONObject:
-        given = self._agent_card or (self._client.agent_card if self._client else {})
+        card = self._agent_card or (self._client.agent_card if self._client else {})
         public = self.inbound_url if urlsplit(self.inbound_url).scheme else self.url
-        return complete_card(given, self.agent_id, public)
+        return complete_card(card, self.agent_id, public)
 
-    def _respond(self, payload: payloads.Payload, request: web.Incoming) -> Any:
+    def _respond(self, payload: payloads.Payload, request: http_messages.ServerRequest) -> Any:
         session.traceparent.set(request.header("traceparent"))  # each turn has a context of its own
         _deadline.set(request.header("X-Molecule-Deadline"))
         return handlers.resolve(self._handler(payload), self._client or self)
@@ -151,14 +151,14 @@ def start_for(
         message.deadline, message.cancelled = _deadline.get() or None, hand.cancelled
         try:
             with TextStream(hand.tell) as stream:
-                said = handlers.call(handler, message, client, stream.write)
+                result = handlers.call(handler, message, client, stream.write)
         except handlers.Cancelled:
             return None  # the turn has its end already
-        if said is None:
+        if result is None:
             return None
-        for artifact in said.artifacts:
+        for artifact in result.artifacts:
             hand.tell_artifact(cast(JSONObject, artifact))
-        return {"parts": said.all_parts} if said.parts else said.text
+        return {"parts": result.all_parts} if result.parts else result.text
 
     if options.get("verify_callers") is not False:
         options["dispatch_secret"] = options.get("dispatch_secret") or os.urandom(32).hex()

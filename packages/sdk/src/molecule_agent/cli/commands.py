@@ -40,11 +40,11 @@ def peers(client: RemoteAgentClient, args: object) -> None:
 
 def call(client: RemoteAgentClient, args: object) -> None:
     """Send a peer a text; print its answer, or that it is not there yet."""
-    peer, said = flags.text(args, "peer"), flags.text(args, "text")
+    peer, question = flags.text(args, "peer"), flags.text(args, "text")
     if flags.plain(args, "wait_for_answer") is True:
-        print(client.ask(peer, said))
+        print(client.ask(peer, question))
         return
-    envelope = client.call_peer(peers_of.resolve(client, peer), said)
+    envelope = client.call_peer(peers_of.resolve(client, peer), question)
     if "error" in envelope:
         raise errors.A2AError(-32603, json.dumps(envelope["error"]))
     answer = text.text_of(envelope.get("result"))

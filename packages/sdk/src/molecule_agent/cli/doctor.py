@@ -9,11 +9,11 @@ from molecule_agent import errors
 from molecule_agent.client import RemoteAgentClient
 from molecule_wire.calls import inbox, platform
 
-MOST_SKEW = 30.0
+MAX_SKEW_SECONDS = 30.0
 """Seconds by which two clocks may differ; beyond it the platform's assertions would be refused."""
 
 
-class Trouble(Exception):
+class CheckFailed(Exception):
     """A check failed; the text says what to do."""
 
 
@@ -25,7 +25,7 @@ def doctor(client: RemoteAgentClient, args: object) -> int:
 def _report(client: RemoteAgentClient, name: str, check: Callable[[RemoteAgentClient], str]) -> int:
     try:
         print(f"ok    {name}: {check(client)}")
-    except (Trouble, errors.MoleculeError, OSError) as error:  # what `requests` raises is an OSError
+    except (CheckFailed, errors.MoleculeError, OSError) as error:  # what `requests` raises is an OSError
         print(f"FAIL  {name}: {' '.join(str(error).split())}")
         return 1
     return 0
@@ -38,7 +38,7 @@ def _permissions(client: RemoteAgentClient) -> str:
     files = [path for path in folder.iterdir() if path.is_file() and path.name.startswith(".")]
     for path in [folder, *files]:
         if path.lstat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise Trouble(f"{path} is open to other users; run chmod go-rwx {path}")
+            raise CheckFailed(f"{path} is open to other users; run chmod go-rwx {path}")
     return f"{folder} is yours alone"
 
 
@@ -52,15 +52,15 @@ def _clock(client: RemoteAgentClient) -> str:
     if there is None:
         return "the platform does not say what time it is"
     ahead = client._clock.time() - there
-    if abs(ahead) > MOST_SKEW:
+    if abs(ahead) > MAX_SKEW_SECONDS:
         direction = "ahead of" if ahead > 0 else "behind"
-        raise Trouble(f"this machine is {abs(ahead):.0f} s {direction} the platform; set its clock")
-    return f"within {MOST_SKEW:g} s of the platform"
+        raise CheckFailed(f"this machine is {abs(ahead):.0f} s {direction} the platform; set its clock")
+    return f"within {MAX_SKEW_SECONDS:g} s of the platform"
 
 
 def _token(client: RemoteAgentClient) -> str:
     if not client.load_token():
-        raise Trouble(
+        raise CheckFailed(
             f"there is none in {client.token_file}; run connect, or enrol with a token from an administrator"
             f" (molecule workspace enrol {client.workspace_id})"
         )
@@ -72,7 +72,9 @@ def _delivery(client: RemoteAgentClient) -> str:
     if row.get("delivery_mode") == "push":
         url = str(row.get("url") or "")
         if urlsplit(url).scheme not in ("http", "https"):
-            raise Trouble("the platform is to call this agent but knows no URL; give connect --reported-url")
+            raise CheckFailed(
+                "the platform is to call this agent but knows no URL; give connect --reported-url"
+            )
         return f"push to {url}"
     waiting = client._perform(inbox.peek(client.workspace_id, limit=1), inbox.read_peeked)
     return f"by fetching; {waiting.pending} waiting, {waiting.leased} in hand, {waiting.dead} dead"

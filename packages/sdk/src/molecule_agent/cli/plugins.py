@@ -25,9 +25,9 @@ def add_install_flags(command: argparse.ArgumentParser) -> None:
 
 def install(client: RemoteAgentClient, args: object) -> None:
     """Install a plugin; print where it is. Another content than the pinned one needs `--upgrade`."""
-    from molecule_agent.plugins import installing
+    from molecule_agent.plugins import install
 
-    wish = installing.Wish(
+    wish = install.PluginInstallRequest(
         flags.text(args, "name"),
         source=flags.text(args, "source") or None,
         run_setup=flags.plain(args, "no_setup") is not True,
@@ -36,7 +36,7 @@ def install(client: RemoteAgentClient, args: object) -> None:
         frozen=flags.plain(args, "frozen") is True,
         allow_signer_change=flags.plain(args, "allow_signer_change") is True,
     )
-    print(installing.install(client, wish, report=True))
+    print(install.install(client, wish, report=True))
 
 
 def uninstall(client: RemoteAgentClient, args: object) -> None:

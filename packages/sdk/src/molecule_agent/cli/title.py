@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 _ARG_START, _ARG_END = 45, 46  # of /proc/self/stat, counted from behind the name of the program
-_LONGEST = 1 << 21
+_MAX_LENGTH = 1 << 21
 
 
 def hide(secret: str) -> None:
@@ -16,7 +16,7 @@ def hide(secret: str) -> None:
         start, end = _arguments()
     except (OSError, ValueError, IndexError):
         return
-    if 0 < end - start <= _LONGEST and _is_writable(start, end):
+    if 0 < end - start <= _MAX_LENGTH and _is_writable(start, end):
         _overwrite(start, end - start, secret.encode())
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from molecule_plugin import lock
 from molecule_plugin.errors import PluginError
+from molecule_plugin.file_tree import list_files
+from molecule_plugin.file_writer import sha256_of
 from molecule_plugin.ledger import InstallLedger, read_ledgers
 from molecule_plugin.lock import LockEntry
-from molecule_plugin.placing import sha256_of
-from molecule_plugin.rooted import Root, is_plain_folder
-from molecule_plugin.trees import list_files
+from molecule_plugin.safe_paths import Root, is_plain_folder
 
 LEDGER_DIRECTORY = ".ledger"
 
 
-class Home:
+class PluginHome:
     """The directory of an agent, as far as plugins are concerned."""
 
     def __init__(self, directory: Path) -> None:
@@ -58,7 +58,7 @@ class Differences:
         return not self.missing and not self.changed
 
 
-def differences(home: Home, ledger: InstallLedger) -> Differences:
+def differences(home: PluginHome, ledger: InstallLedger) -> Differences:
     """Compare a plugin's directory with its ledger."""
     here = set(_paths(home, ledger.name))
     changed = [
@@ -71,18 +71,18 @@ def differences(home: Home, ledger: InstallLedger) -> Differences:
     return Differences(tuple(sorted(missing)), tuple(sorted(changed)), tuple(sorted(added)))
 
 
-def recordable(home: Home, paths: Iterable[Path]) -> tuple[str, ...]:
+def recordable(home: PluginHome, paths: Iterable[Path]) -> tuple[str, ...]:
     """These paths as a ledger names them; those with odd names are left out."""
     return tuple(_recorded(home, paths))
 
 
-def _recorded(home: Home, paths: Iterable[Path]) -> Iterator[str]:
+def _recorded(home: PluginHome, paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         with contextlib.suppress(PluginError):
             yield home.root.relative(path)
 
 
-def _paths(home: Home, name: str) -> Iterator[str]:
+def _paths(home: PluginHome, name: str) -> Iterator[str]:
     """Every file and link in a plugin's directory, below the agent's directory."""
     tree = home.tree(name)
     if is_plain_folder(tree):
@@ -94,7 +94,7 @@ def _made_by_setup(path: str, ledger: InstallLedger) -> bool:
     return any(path == made or path.startswith(f"{made}/") for made in ledger.setup.created)
 
 
-def own_files(home: Home, staging: Path, name: str) -> Iterator[tuple[str, Path, int]]:
+def own_files(home: PluginHome, staging: Path, name: str) -> Iterator[tuple[str, Path, int]]:
     """Each file of a plugin in staging: its path once installed, where it is now, its mode."""
     installed = home.root.relative(home.tree(name))
     for file in list_files(staging):

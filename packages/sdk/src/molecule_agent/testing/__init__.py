@@ -6,18 +6,18 @@
 
 from molecule_agent.testing.callers import caller_token
 from molecule_agent.testing.clock import FakeClock
+from molecule_agent.testing.http_messages import SeenRequest
 from molecule_agent.testing.platform import FakePlatform
 from molecule_agent.testing.plugins import make_tarball
 from molecule_agent.testing.responses import FakeResponse, FakeSession
-from molecule_agent.testing.shown import Outcome
-from molecule_agent.testing.web import SeenRequest
+from molecule_agent.testing.views import MessageView
 
 __all__ = [
     "FakeClock",
     "FakePlatform",
     "FakeResponse",
     "FakeSession",
-    "Outcome",
+    "MessageView",
     "SeenRequest",
     "caller_token",
     "make_tarball",

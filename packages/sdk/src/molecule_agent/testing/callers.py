@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from molecule_agent import errors
 from molecule_agent.testing.clock import FakeClock
-from molecule_agent.testing.web import Answered, Asked
+from molecule_agent.testing.http_messages import PlatformRequest, PlatformResponse
 from molecule_wire import JSONObject, ids, jsontext
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ class Signer:
         self._clock = clock
         self._key: Any = None
 
-    def serves(self, asked: Asked) -> bool:
+    def serves(self, request: PlatformRequest) -> bool:
         """Whether this is the question for the keys."""
-        return self._key is not None and (asked.method, asked.path) == ("GET", KEYS_PATH)
+        return self._key is not None and (request.method, request.path) == ("GET", KEYS_PATH)
 
-    def keys(self, asked: Asked) -> Answered:
+    def keys(self, request: PlatformRequest) -> PlatformResponse:
         """The public half."""
         key: JSONObject = {
             "kty": "OKP",
@@ -37,15 +37,15 @@ class Signer:
             "alg": "EdDSA",
             "use": "sig",
         }
-        return Answered(200, {"issuer": asked.base, "keys": [key]})
+        return PlatformResponse(200, {"issuer": request.base, "keys": [key]})
 
     def sign(self, claims: JSONObject) -> str:
         """A JWT with these claims."""
         if self._key is None:
             self._key = _new_key()
         head: JSONObject = {"alg": "EdDSA", "typ": "JWT", "kid": self._kid()}
-        said = ".".join(_base64url(jsontext.encode(part)) for part in (head, claims))
-        return f"{said}.{_base64url(self._key.sign(said.encode()))}"
+        signed = ".".join(_base64url(jsontext.encode(part)) for part in (head, claims))
+        return f"{signed}.{_base64url(self._key.sign(signed.encode()))}"
 
     def _public(self) -> bytes:
         return self._key.public_key().public_bytes_raw()
@@ -72,7 +72,7 @@ def caller_token(
     said otherwise, also with `None` to leave one out.
     """
     now = int(platform.clock.time())
-    said: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "iss": issuer or platform._origin,
         "sub": sub,
         "aud": aud if ":" in aud else f"workspace:{aud}",
@@ -84,7 +84,7 @@ def caller_token(
         "jti": ids.uuid7(),
         **claims,
     }
-    return platform._signer.sign({name: value for name, value in said.items() if value is not None})
+    return platform._signer.sign({name: value for name, value in payload.items() if value is not None})
 
 
 def _new_key() -> Any:

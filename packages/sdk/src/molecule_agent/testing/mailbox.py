@@ -9,8 +9,8 @@ accepted|leased --deadline--> expired        accepted|leased --target removed-->
 from typing import NamedTuple
 
 from molecule_agent.testing.clock import FakeClock
+from molecule_agent.testing.http_messages import RequestRejected, moment, new_secret, object_in
 from molecule_agent.testing.records import Message, Workspace
-from molecule_agent.testing.web import Refused, moment, new_secret, object_in
 from molecule_wire import JSON, JSONObject, ids
 from molecule_wire.a2a import convert, tasks
 
@@ -18,14 +18,14 @@ WAITS_SECONDS = 86_400.0
 RUNS_SECONDS = {"user": 7200.0, "workspace": 1800.0}
 PRIORITIES = {"user": 100, "workspace": 50}
 RAISED_AFTER_SECONDS = 600.0
-RETRY_LONGEST_SECONDS = 300.0
+MAX_RETRY_SECONDS = 300.0
 RELEASES_WITHOUT_PAUSE = 3
 MAX_RELEASES = 20
 
 _CLASSES = (10, 20, 50, 100)
 
 
-class Wish(NamedTuple):
+class LeaseRequest(NamedTuple):
     """What a worker asks to be leased."""
 
     limit: int
@@ -99,7 +99,7 @@ class Mailbox:
         for message in self.of(workspace.id):
             if name in (message.id, message.activity_id):
                 return message
-        raise Refused("message-not-found", f"there is no message {name} here")
+        raise RequestRejected("message-not-found", f"there is no message {name} here")
 
     # What time does
 
@@ -122,22 +122,22 @@ class Mailbox:
 
     # Handing out
 
-    def lease(self, workspace: Workspace, wish: Wish) -> list[Message]:
+    def lease(self, workspace: Workspace, lease_request: LeaseRequest) -> list[Message]:
         """Claim the next messages: oldest first inside a priority."""
         if workspace.status == "paused":
             return []
         now = self._clock.time()
-        ready = [one for one in self.of(workspace.id) if one.status == "accepted" and wish.fits(one)]
+        ready = [one for one in self.of(workspace.id) if one.status == "accepted" and lease_request.fits(one)]
         ready = [one for one in ready if one.not_before is None or one.not_before <= now]
         ready.sort(key=lambda one: (-_raised(one, now), one.seq))
-        for message in ready[: wish.limit]:
-            self._take(message, wish, now)
-        return ready[: wish.limit]
+        for message in ready[: lease_request.limit]:
+            self._take(message, lease_request, now)
+        return ready[: lease_request.limit]
 
-    def _take(self, message: Message, wish: Wish, now: float) -> None:
+    def _take(self, message: Message, lease_request: LeaseRequest, now: float) -> None:
         message.status, message.attempts, message.epoch = "leased", message.attempts + 1, message.epoch + 1
-        message.lease_token, message.lease_expires_at = new_secret(), now + wish.seconds
-        message.worker, message.leased_at, message.not_before = wish.worker, now, None
+        message.lease_token, message.lease_expires_at = new_secret(), now + lease_request.seconds
+        message.worker, message.leased_at, message.not_before = lease_request.worker, now, None
         message.deadline_at = now + message.run_limit
         if tasks.state_of(message.task) is tasks.TaskState.SUBMITTED:
             self.tell(message, status_event(message, "working", now))
@@ -173,7 +173,7 @@ class Mailbox:
             self.end(message, "failed", failure("released-too-often", sentence), dead_letter=True)
             return
         doublings = message.releases - RELEASES_WITHOUT_PAUSE
-        pause = min(RETRY_LONGEST_SECONDS, 2.0**doublings) if doublings > 0 else 0.0
+        pause = min(MAX_RETRY_SECONDS, 2.0**doublings) if doublings > 0 else 0.0
         message.not_before = self._clock.time() + pause
 
     def fail(self, message: Message, error: JSONObject, delay: float | None) -> None:
@@ -181,7 +181,7 @@ class Mailbox:
         if not error["retryable"] or message.attempts >= message.max_attempts:
             self.end(message, "failed", error | {"retryable": False}, dead_letter=True)
             return
-        doubled = min(RETRY_LONGEST_SECONDS, 2.0**message.attempts)
+        doubled = min(MAX_RETRY_SECONDS, 2.0**message.attempts)
         self._offer_again(message, self._clock.time() + (doubled if delay is None else delay), error)
 
     def _offer_again(self, message: Message, at: float, error: JSONObject) -> None:
@@ -194,19 +194,19 @@ class Mailbox:
         self._clock.changed.notify_all()
 
     def answer(
-        self, message: Message, state: str, said: JSONObject | None, more: JSONObject, *, bare: bool = False
+        self, message: Message, state: str, reply: JSONObject | None, more: JSONObject, *, bare: bool = False
     ) -> None:
         """End a message with what the agent said; `more` are other members of the task."""
-        if bare and said is not None:
-            whole: JSONObject = {**said, "contextId": message.context_id}
+        if bare and reply is not None:
+            whole: JSONObject = {**reply, "contextId": message.context_id}
             if more:
-                whole["metadata"] = {**object_in(said.get("metadata")), **object_in(more.get("metadata"))}
+                whole["metadata"] = {**object_in(reply.get("metadata")), **object_in(more.get("metadata"))}
             message.result = convert.TO_0_3.message(whole)
             self.end(message, "answered", None, task_state=state)
             return
         status: JSONObject = {"state": state_1_0(state), "timestamp": moment(self._clock.time())}
-        if said is not None:
-            status["message"] = {**said, "taskId": message.id, "contextId": message.context_id}
+        if reply is not None:
+            status["message"] = {**reply, "taskId": message.id, "contextId": message.context_id}
         task: JSONObject = {**more, "id": message.id, "contextId": message.context_id, "status": status}
         if message.task.get("artifacts"):
             task["artifacts"] = message.task["artifacts"]
@@ -239,11 +239,11 @@ def state_1_0(state: str) -> str:
     return "TASK_STATE_" + state.upper().replace("-", "_")
 
 
-def status_event(message: Message, state: str, now: float, said: JSON = None) -> JSONObject:
+def status_event(message: Message, state: str, now: float, reply: JSON = None) -> JSONObject:
     """An A2A event that tells of a status."""
     status: JSONObject = {"state": state_1_0(state), "timestamp": moment(now)}
-    if said is not None:
-        status["message"] = said
+    if reply is not None:
+        status["message"] = reply
     return {"statusUpdate": {"taskId": message.id, "contextId": message.context_id, "status": status}}
 
 

@@ -1,35 +1,35 @@
 """The routes of an agent about itself: registering, heartbeats, state, secrets, peers."""
 
-from molecule_agent.testing import bodies
-from molecule_agent.testing.bodies import Shape
+from molecule_agent.testing import request_bodies
 from molecule_agent.testing.clock import FakeClock
-from molecule_agent.testing.mailbox import Mailbox
-from molecule_agent.testing.organisation import RELATIONS, Organisation, mentions, peer_row
-from molecule_agent.testing.records import ALIVE, Workspace
-from molecule_agent.testing.web import (
-    Answered,
-    Asked,
-    Refused,
-    Visit,
+from molecule_agent.testing.http_messages import (
+    PlatformRequest,
+    PlatformResponse,
+    RequestRejected,
+    RouteCall,
     invalid,
     moment,
     object_in,
     workspace_not_found,
 )
+from molecule_agent.testing.mailbox import Mailbox
+from molecule_agent.testing.organisation import RELATIONS, Organisation, mentions, peer_row
+from molecule_agent.testing.records import ALIVE, Workspace
+from molecule_agent.testing.request_bodies import BodySchema
 from molecule_wire import JSON, JSONObject, ids, jsontext
 
 CLAIM_SECONDS = 86_400.0
 LIVENESS_SECONDS, SELF_PACED_SECONDS = 90.0, 300.0
-CARD_MOST_BYTES = 256 * 1024
-METADATA_MOST_BYTES = 32 * 1024
-PEERS_MOST = 500
+MAX_CARD_BYTES = 256 * 1024
+MAX_METADATA_BYTES = 32 * 1024
+MAX_PEERS = 500
 DELIVERY_MODES = ("push", "poll")
 FORGED = ("system:", "webhook:", "channel:", "test:")
 
 _WAITING = ("awaiting_agent", "provisioning", "offline", "failed")
 _SICK = ("wedged", "degraded", "auth_lost")
 
-_REGISTER = Shape(
+_REGISTER = BodySchema(
     {
         "agent_card": "object",
         "protocols": "array | null",
@@ -50,7 +50,7 @@ _REGISTER = Shape(
     required=("agent_card",),
     closed=False,
 )
-_HEARTBEAT = Shape(
+_HEARTBEAT = BodySchema(
     {
         "workspace_id": "str",
         "error_rate": "float | null",
@@ -77,32 +77,32 @@ class Members:
 
     # Registering
 
-    def register(self, asked: Asked, caller: Workspace | None) -> Answered:
+    def register(self, request: PlatformRequest, caller: Workspace | None) -> PlatformResponse:
         """Let an agent in by its token, by a claim or by a proof."""
-        body = bodies.read(asked.body, _REGISTER)
+        body = request_bodies.read(request.body, _REGISTER)
         workspace_id = _named(body)
         card = object_in(body["agent_card"])
-        if len(jsontext.encode(card)) > CARD_MOST_BYTES:
-            raise invalid("agent_card", f"agent_card is larger than {CARD_MOST_BYTES} bytes")
+        if len(jsontext.encode(card)) > MAX_CARD_BYTES:
+            raise invalid("agent_card", f"agent_card is larger than {MAX_CARD_BYTES} bytes")
         mode = _delivery_mode(body)
         if caller is None:
-            _check_stranger(asked, workspace_id)
+            _check_stranger(request, workspace_id)
         workspace = self._known(workspace_id)
         if caller is not None and caller is not workspace:
-            raise Refused("identity-mismatch", "this token belongs to another workspace")
+            raise RequestRejected("identity-mismatch", "this token belongs to another workspace")
         return self._decide(workspace, body, mode, proven=caller is not None)
 
-    def _decide(self, workspace: Workspace, body: JSONObject, mode: str, *, proven: bool) -> Answered:
+    def _decide(self, workspace: Workspace, body: JSONObject, mode: str, *, proven: bool) -> PlatformResponse:
         minted: JSONObject = {}
         if not proven:
             if not self._spends_proof(workspace, body):
                 if workspace.claimed:
-                    return Answered(200, _membership(workspace) | {"applied": False})
+                    return PlatformResponse(200, _membership(workspace) | {"applied": False})
                 self._check_claim(workspace)
             token, recovery = self._organisation.mint(workspace)
             minted = {"auth_token": token, "recovery_secret": recovery}
         self._apply(workspace, body, mode)
-        return Answered(200, _membership(workspace) | minted)
+        return PlatformResponse(200, _membership(workspace) | minted)
 
     def _known(self, workspace_id: str) -> Workspace:
         workspace = self._organisation.workspaces.get(workspace_id)
@@ -113,20 +113,23 @@ class Members:
         return workspace
 
     def _spends_proof(self, workspace: Workspace, body: JSONObject) -> bool:
-        recovery, enrolment = bodies.text(body, "recovery_secret"), bodies.text(body, "enrolment_token")
+        recovery, enrolment = (
+            request_bodies.text(body, "recovery_secret"),
+            request_bodies.text(body, "enrolment_token"),
+        )
         if not recovery and not enrolment:
             return False
         if recovery and self._organisation.spend_recovery(workspace, recovery):
             return True
         if enrolment and self._organisation.spend_enrolment(workspace, enrolment):
             return True
-        raise Refused(
+        raise RequestRejected(
             "enrolment-invalid", "this proof is unknown, used or expired: ask an administrator for a new one"
         )
 
     def _check_claim(self, workspace: Workspace) -> None:
         if workspace.created_at + CLAIM_SECONDS <= self._clock.time():
-            raise Refused(
+            raise RequestRejected(
                 "unauthenticated",
                 f"workspace {workspace.id} can no longer be claimed: "
                 f"an administrator can run `molecule workspace enrol {workspace.id}`",
@@ -135,34 +138,34 @@ class Members:
     def _apply(self, workspace: Workspace, body: JSONObject, mode: str) -> None:
         workspace.agent_card = object_in(body["agent_card"])
         workspace.delivery_mode = mode
-        workspace.url = bodies.text(body, "url").strip() if mode == "push" else ""
+        workspace.url = request_bodies.text(body, "url").strip() if mode == "push" else ""
         workspace.claimed = True
         workspace.liveness_expires_at = self._clock.time() + LIVENESS_SECONDS
         if workspace.status in (*_WAITING, *ALIVE):
             workspace.status = "online"
-        if worker := bodies.text(body, "replaces_worker"):
+        if worker := request_bodies.text(body, "replaces_worker"):
             self._mailbox.release_worker(workspace.id, worker)
 
     # Being there
 
-    def heartbeat(self, visit: Visit) -> Answered:
+    def heartbeat(self, call: RouteCall) -> PlatformResponse:
         """Hear that an agent lives, and how it is."""
-        caller = visit.workspace
-        body = bodies.read(visit.asked.body, _HEARTBEAT)
-        if bodies.text(body, "workspace_id").lower() != caller.id:
-            raise Refused("identity-mismatch", "workspace_id is not the workspace of this token")
+        caller = call.workspace
+        body = request_bodies.read(call.request.body, _HEARTBEAT)
+        if request_bodies.text(body, "workspace_id").lower() != caller.id:
+            raise RequestRejected("identity-mismatch", "workspace_id is not the workspace of this token")
         metadata = object_in(body.get("runtime_metadata"))
-        if len(jsontext.encode(metadata)) > METADATA_MOST_BYTES:
-            raise invalid("runtime_metadata", f"runtime_metadata is larger than {METADATA_MOST_BYTES} bytes")
+        if len(jsontext.encode(metadata)) > MAX_METADATA_BYTES:
+            raise invalid("runtime_metadata", f"runtime_metadata is larger than {MAX_METADATA_BYTES} bytes")
         caller.claimed = True
-        caller.active_tasks = max(int(bodies.number(body, "active_tasks")), 0)
+        caller.active_tasks = max(int(request_bodies.number(body, "active_tasks")), 0)
         if body.get("runtime_metadata") is not None:
             caller.needs_restart = metadata.get("restart_required") is True
         capabilities = object_in(metadata.get("capabilities"))
         seconds = SELF_PACED_SECONDS if capabilities.get("heartbeat") is True else LIVENESS_SECONDS
         caller.liveness_expires_at = self._clock.time() + seconds
         caller.status = _after_beat(caller.status, body, capabilities)
-        return Answered(200, self._heard(caller))
+        return PlatformResponse(200, self._heard(caller))
 
     def _heard(self, workspace: Workspace) -> JSONObject:
         return {
@@ -173,9 +176,9 @@ class Members:
             "server_time": moment(self._clock.time()),
         }
 
-    def state(self, visit: Visit) -> Answered:
+    def state(self, call: RouteCall) -> PlatformResponse:
         """Whether the agent shall go on."""
-        workspace = visit.workspace
+        workspace = call.workspace
         state: JSONObject = {
             "workspace_id": workspace.id,
             "status": workspace.status,
@@ -184,28 +187,28 @@ class Members:
             "pending": self._mailbox.pending(workspace.id),
             "needs_restart": workspace.needs_restart,
         }
-        return Answered(200, state)
+        return PlatformResponse(200, state)
 
-    def secrets(self, visit: Visit) -> Answered:
+    def secrets(self, call: RouteCall) -> PlatformResponse:
         """The secrets of the workspace."""
-        values: JSONObject = {**visit.workspace.secrets}
-        return Answered(200, values)
+        values: JSONObject = {**call.workspace.secrets}
+        return PlatformResponse(200, values)
 
-    def peers(self, visit: Visit) -> Answered:
+    def peers(self, call: RouteCall) -> PlatformResponse:
         """Whom the workspace may call."""
-        asked, workspace = visit.asked, visit.workspace
-        relation = bodies.asked_choice(asked.query, "relation", RELATIONS)
-        limit = int(bodies.asked_number(asked.query, "limit", 0, 0, PEERS_MOST))
-        query = asked.query.get("q", "")
+        request, workspace = call.request, call.workspace
+        relation = request_bodies.asked_choice(request.query, "relation", RELATIONS)
+        limit = int(request_bodies.asked_number(request.query, "limit", 0, 0, MAX_PEERS))
+        query = request.query.get("q", "")
         found = [
             (peer, is_a)
             for peer, is_a in self._organisation.peers(workspace)
             if relation in ("", is_a) and (not query or mentions(peer, query))
         ]
-        rest = _after(found, asked.query.get("cursor", ""))
+        rest = _after(found, request.query.get("cursor", ""))
         page = rest[:limit] if limit else rest
-        rows: list[JSON] = [peer_row(peer, is_a, asked.base) for peer, is_a in page]
-        return Answered(200, rows, {"X-Next-Cursor": page[-1][0].id} if len(page) < len(rest) else {})
+        rows: list[JSON] = [peer_row(peer, is_a, request.base) for peer, is_a in page]
+        return PlatformResponse(200, rows, {"X-Next-Cursor": page[-1][0].id} if len(page) < len(rest) else {})
 
 
 def _after(found: list[tuple[Workspace, str]], cursor: str) -> list[tuple[Workspace, str]]:
@@ -218,9 +221,9 @@ def _after(found: list[tuple[Workspace, str]], cursor: str) -> list[tuple[Worksp
     return found[ids_found.index(cursor) + 1 :]
 
 
-def removed(workspace: Workspace) -> Refused:
+def removed(workspace: Workspace) -> RequestRejected:
     """The workspace is gone for good."""
-    return Refused(
+    return RequestRejected(
         "workspace-removed",
         f"workspace {workspace.id} was removed",
         id=workspace.id,
@@ -229,9 +232,9 @@ def removed(workspace: Workspace) -> Refused:
     )
 
 
-def gone(workspace_id: str) -> Refused:
+def gone(workspace_id: str) -> RequestRejected:
     """What `/state` says of an id that is unknown or removed, to anybody who asks."""
-    return Refused(
+    return RequestRejected(
         "workspace-not-found",
         f"there is no workspace {workspace_id[:64]} here",
         workspace_id=workspace_id[:64],
@@ -241,34 +244,34 @@ def gone(workspace_id: str) -> Refused:
 
 
 def _named(body: JSONObject) -> str:
-    named = (bodies.text(body, "id") or bodies.text(body, "workspace_id")).lower()
+    named = (request_bodies.text(body, "id") or request_bodies.text(body, "workspace_id")).lower()
     if not named:
         raise invalid("id", "id is missing: the id of the workspace to register")
     if not ids.is_uuid(named):
-        raise Refused("invalid-id", f"{named[:64]} is not a workspace id: it is a UUID")
+        raise RequestRejected("invalid-id", f"{named[:64]} is not a workspace id: it is a UUID")
     return named
 
 
 def _delivery_mode(body: JSONObject) -> str:
-    wanted, url = bodies.text(body, "delivery_mode"), bodies.text(body, "url").strip()
-    if wanted and wanted not in DELIVERY_MODES:
+    mode, url = request_bodies.text(body, "delivery_mode"), request_bodies.text(body, "url").strip()
+    if mode and mode not in DELIVERY_MODES:
         raise invalid("delivery_mode", f"delivery_mode is one of {', '.join(DELIVERY_MODES)}")
     if not url or url.startswith("remote://"):
         return "poll"
     if not url.startswith(("http://", "https://")):
-        raise Refused(
+        raise RequestRejected(
             "invalid-url", "url begins with http://, https:// or remote://, or is empty for polling"
         )
-    return wanted or "push"
+    return mode or "push"
 
 
-def _check_stranger(asked: Asked, workspace_id: str) -> None:
+def _check_stranger(request: PlatformRequest, workspace_id: str) -> None:
     for header in ("x-workspace-id", "x-source-workspace-id"):
-        named = asked.headers.get(header, workspace_id)
+        named = request.headers.get(header, workspace_id)
         if named.startswith(FORGED):
-            raise Refused("forged-identity", "no request may name itself a system identity")
+            raise RequestRejected("forged-identity", "no request may name itself a system identity")
         if named.lower() != workspace_id:
-            raise Refused("identity-mismatch", f"{header} is not the workspace that registers")
+            raise RequestRejected("identity-mismatch", f"{header} is not the workspace that registers")
 
 
 def _membership(workspace: Workspace) -> JSONObject:
@@ -281,7 +284,7 @@ def _membership(workspace: Workspace) -> JSONObject:
 
 def _after_beat(status: str, body: JSONObject, capabilities: JSONObject) -> str:
     """The status after a heartbeat; the first rule that applies decides."""
-    runtime, errors = bodies.text(body, "runtime_state"), bodies.number(body, "error_rate")
+    runtime, errors = request_bodies.text(body, "runtime_state"), request_bodies.number(body, "error_rate")
     if status not in (*_WAITING, *ALIVE) or runtime in ("starting", "stopping"):
         return status
     if status in ALIVE and runtime in _SICK:

@@ -4,8 +4,8 @@ import uuid
 from collections.abc import Iterator
 
 from molecule_agent.testing.clock import FakeClock
+from molecule_agent.testing.http_messages import new_secret
 from molecule_agent.testing.records import Token, Workspace
-from molecule_agent.testing.web import new_secret
 from molecule_wire import JSONObject
 
 ENROLMENT_SECONDS = 3600.0

@@ -5,17 +5,22 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from molecule_agent import clocks
-from molecule_agent.testing import callers, serving, shown
+from molecule_agent.testing import callers, loopback_server, views
 from molecule_agent.testing.clock import FakeClock
-from molecule_agent.testing.faults import Dropped, Faults, error_answer
+from molecule_agent.testing.faults import ConnectionDropped, Faults, error_answer
+from molecule_agent.testing.http_messages import (
+    PlatformRequest,
+    PlatformResponse,
+    RequestRejected,
+    SeenRequest,
+)
 from molecule_agent.testing.inbox import Inbox
 from molecule_agent.testing.mailbox import Mailbox, failure
 from molecule_agent.testing.members import Members
 from molecule_agent.testing.organisation import Organisation
-from molecule_agent.testing.plugins import Shelf
+from molecule_agent.testing.plugins import PluginCatalogue
 from molecule_agent.testing.responses import FakeSession
 from molecule_agent.testing.routes import Routes
-from molecule_agent.testing.web import Answered, Asked, Refused, SeenRequest
 from molecule_wire import JSON, JSONObject
 
 if TYPE_CHECKING:
@@ -44,12 +49,12 @@ class FakePlatform:
         self._strict = strict
         self._organisation = Organisation(self.clock)
         self._mailbox = Mailbox(self.clock)
-        self._shelf = Shelf(unpinned_policy)
+        self._catalogue = PluginCatalogue(unpinned_policy)
         self._faults = Faults()
         self._signer = callers.Signer(self.clock)
         members = Members(self._organisation, self._mailbox, self.clock)
         inbox = Inbox(self._organisation, self._mailbox, self.clock)
-        self._routes = Routes(self._organisation, members, inbox, self._shelf)
+        self._routes = Routes(self._organisation, members, inbox, self._catalogue)
         self._origin = ""
         self._complaints: list[str] = []
 
@@ -62,45 +67,45 @@ class FakePlatform:
     @contextmanager
     def serve(self) -> Generator[str]:
         """Serve at a loopback address, which this gives, for as long as it is entered."""
-        with serving.listening(self._from_network, self.clock) as url:
+        with loopback_server.listening(self._from_network, self.clock) as url:
             self._origin = url
             yield url
         if self._complaints:
             raise AssertionError("; ".join(self._complaints))
 
-    def _from_session(self, asked: Asked) -> Answered:
-        if self._origin in ("", asked.base):
-            if self._routes.serves(asked):
-                self._origin = asked.base
-            return self._answer(asked, refuse=self._raise)
-        if asked.bearer:
-            self._object(f"a token was sent to {asked.base}, which is not the platform", self._raise)
-        raise Dropped
+    def _from_session(self, request: PlatformRequest) -> PlatformResponse:
+        if self._origin in ("", request.base):
+            if self._routes.serves(request):
+                self._origin = request.base
+            return self._answer(request, refuse=self._raise)
+        if request.bearer:
+            self._object(f"a token was sent to {request.base}, which is not the platform", self._raise)
+        raise ConnectionDropped
 
-    def _from_network(self, asked: Asked) -> Answered:
-        return self._answer(asked, refuse=self._complaints.append)
+    def _from_network(self, request: PlatformRequest) -> PlatformResponse:
+        return self._answer(request, refuse=self._complaints.append)
 
-    def _answer(self, asked: Asked, refuse: _Objection) -> Answered:
+    def _answer(self, request: PlatformRequest, refuse: _Objection) -> PlatformResponse:
         with self.clock.changed:
-            self.requests.append(asked.seen())
-            struck = self._faults.strike(asked)
+            self.requests.append(request.seen())
+            struck = self._faults.strike(request)
             if struck is not None:
                 return struck
-            if self._signer.serves(asked):
-                return self._signer.keys(asked)
-            self._inspect(asked, refuse)
+            if self._signer.serves(request):
+                return self._signer.keys(request)
+            self._inspect(request, refuse)
             self._organisation.notice_silence()
             self._mailbox.catch_up()
             try:
-                return self._routes.answer(asked)
-            except Refused as refusal:
+                return self._routes.answer(request)
+            except RequestRejected as refusal:
                 return refusal.answer()
 
-    def _inspect(self, asked: Asked, refuse: _Objection) -> None:
-        if not self._routes.serves(asked):
-            self._object(f"the fake platform has no route {asked.method} {asked.path}", refuse)
-        elif self._routes.needs_token(asked) and not asked.bearer:
-            self._object(f"{asked.method} {asked.path} was sent without a token", refuse)
+    def _inspect(self, request: PlatformRequest, refuse: _Objection) -> None:
+        if not self._routes.serves(request):
+            self._object(f"the fake platform has no route {request.method} {request.path}", refuse)
+        elif self._routes.needs_token(request) and not request.bearer:
+            self._object(f"{request.method} {request.path} was sent without a token", refuse)
 
     def _object(self, sentence: str, refuse: _Objection) -> None:
         if self._strict:
@@ -153,7 +158,7 @@ class FakePlatform:
         the digest. `sign_with` is a key of `molecule_plugin` and needs the extra `crypto`.
         """
         with self.clock.changed:
-            return self._shelf.add(name, files, source, sign_with).content_sha256
+            return self._catalogue.add(name, files, source, sign_with).content_sha256
 
     # What happens to it
 
@@ -209,7 +214,7 @@ class FakePlatform:
                 raise ValueError(f"the org tree does not let {source_id} reach {target_id}")
             return self._mailbox.send(target, f"workspace:{source.id}", source.name, text).id
 
-    def outcome(self, message_id: str) -> shown.Outcome:
+    def outcome(self, message_id: str) -> views.MessageView:
         """A message as it stands now: its status and, once it has one, its answer or error."""
         with self.clock.changed:
             self._mailbox.catch_up()
@@ -217,7 +222,7 @@ class FakePlatform:
             if message is None:
                 raise ValueError(f"no message {message_id} was sent here")
             mode = self._organisation.workspaces[message.target_id].delivery_mode
-            return shown.message_row(message, mode)
+            return views.message_row(message, mode)
 
     # Trouble
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from molecule_agent.testing import bodies
-from molecule_agent.testing.bodies import Shape
-from molecule_agent.testing.web import Answered, Refused, Visit, invalid
+from molecule_agent.testing import request_bodies
+from molecule_agent.testing.http_messages import PlatformResponse, RequestRejected, RouteCall, invalid
+from molecule_agent.testing.request_bodies import BodySchema
 from molecule_wire import JSONObject
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SCHEMES = ("github", "local")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_REPORT = Shape(
+_REPORT = BodySchema(
     {
         "source": "str",
         "sha256": "str | null",
@@ -49,7 +49,7 @@ class Plugin:
         return self.archive_sha256[:40]
 
 
-class Shelf:
+class PluginCatalogue:
     """Every version of every plugin, by its source without the ref."""
 
     def __init__(self, unpinned_policy: str) -> None:
@@ -69,25 +69,25 @@ class Shelf:
         self._versions.setdefault(place, []).append(plugin)
         return plugin
 
-    def download(self, visit: Visit) -> Answered:
+    def download(self, call: RouteCall) -> PlatformResponse:
         """The archive of a plugin, with its digests."""
-        asked, name = visit.asked, _checked(visit.name)
-        source = _full(asked.query.get("source") or name)
+        request, name = call.request, _checked(call.name)
+        source = _full(request.query.get("source") or name)
         plugin = self._found(source)
         if plugin.name != name:
             sentence = f"the source holds the plugin {plugin.name}, not {name}"
             raise invalid("source", sentence, resolved_name=plugin.name, requested_name=name)
         headers = _headers(plugin, _resolved(source, plugin))
-        if headers["ETag"] in asked.headers.get("If-None-Match", ""):
-            return Answered(304, None, headers)
-        return Answered(200, plugin.archive, headers)
+        if headers["ETag"] in request.headers.get("If-None-Match", ""):
+            return PlatformResponse(304, None, headers)
+        return PlatformResponse(200, plugin.archive, headers)
 
-    def report(self, visit: Visit) -> Answered:
+    def report(self, call: RouteCall) -> PlatformResponse:
         """Hear that an agent has installed a plugin; like everything asked, it is in the log of requests."""
-        body = bodies.read(visit.asked.body, _REPORT)
-        source = _full(bodies.text(body, "source"))
+        body = request_bodies.read(call.request.body, _REPORT)
+        source = _full(request_bodies.text(body, "source"))
         plugin = self._found(source)
-        self._reported.add((visit.workspace.id, plugin.name))
+        self._reported.add((call.workspace.id, plugin.name))
         recorded: JSONObject = {
             "status": "recorded",
             "plugin": plugin.name,
@@ -97,25 +97,25 @@ class Shelf:
             "sha256": plugin.content_sha256,
             "warnings": [],
         }
-        return Answered(200, recorded)
+        return PlatformResponse(200, recorded)
 
-    def forget(self, visit: Visit) -> Answered:
+    def forget(self, call: RouteCall) -> PlatformResponse:
         """Hear that an agent has taken a plugin away."""
-        name = _checked(visit.name)
-        if (visit.workspace.id, name) not in self._reported:
-            raise Refused("not-found", f"{visit.workspace.name} has no plugin {name}")
-        self._reported.discard((visit.workspace.id, name))
-        return Answered(200, {"status": "uninstalled", "plugin": name, "kept": []})
+        name = _checked(call.name)
+        if (call.workspace.id, name) not in self._reported:
+            raise RequestRejected("not-found", f"{call.workspace.name} has no plugin {name}")
+        self._reported.discard((call.workspace.id, name))
+        return PlatformResponse(200, {"status": "uninstalled", "plugin": name, "kept": []})
 
-    def revocations(self, visit: Visit) -> Answered:
+    def revocations(self, call: RouteCall) -> PlatformResponse:
         """What nobody may install: nothing, here."""
         from molecule_plugin.revocations import Revocations
 
         listed = Revocations()
         tag = {"ETag": f'"{listed.version}"'}
-        if tag["ETag"] in visit.asked.headers.get("If-None-Match", ""):
-            return Answered(304, None, {"Content-Type": "application/json", **tag})
-        return Answered(200, listed.to_json(), tag)
+        if tag["ETag"] in call.request.headers.get("If-None-Match", ""):
+            return PlatformResponse(304, None, {"Content-Type": "application/json", **tag})
+        return PlatformResponse(200, listed.to_json(), tag)
 
     def _found(self, source: str) -> Plugin:
         scheme = source.partition("://")[0]
@@ -139,7 +139,7 @@ class Shelf:
     def _unpinned(self, source: str, newest: Plugin, ref: str) -> Plugin:
         if self._policy == "deny" and not ref:
             sentence = f"{source} follows a branch: name a tag or a commit of 40 hexadecimal digits after #"
-            raise Refused("plugin-source-unpinned", sentence)
+            raise RequestRejected("plugin-source-unpinned", sentence)
         return newest if self._policy == "float" else self._locked.setdefault(source, newest)
 
 
@@ -155,7 +155,7 @@ def make_tarball(files: Mapping[str, bytes]) -> bytes:
 
 
 def _packed(name: str, files: Mapping[str, bytes], sign_with: "SigningKey | None") -> Plugin:
-    from molecule_plugin import manifest, packing, signatures
+    from molecule_plugin import archive_writer, manifest, signatures
     from molecule_plugin.digest import MANIFEST_FILE, compute_plugin_sha256
 
     with tempfile.TemporaryDirectory() as folder:
@@ -169,11 +169,11 @@ def _packed(name: str, files: Mapping[str, bytes], sign_with: "SigningKey | None
             Path(root, MANIFEST_FILE).write_text(f"name: {name}\nversion: 0.1.0\nsha256: {digest}\n")
         signature = signatures.sign_plugin(root, [sign_with]).content() if sign_with else None
         archive = io.BytesIO()
-        packed = packing.write_archive(root, archive)
-        said = manifest.read_manifest(root)
+        packed = archive_writer.write_archive(root, archive)
+        values = manifest.read_manifest(root)
     return Plugin(
-        name=said.name if said else name,
-        version=said.version if said else "0.0.0",
+        name=values.name if values else name,
+        version=values.version if values else "0.0.0",
         archive=archive.getvalue(),
         archive_sha256=hashlib.sha256(archive.getvalue()).hexdigest(),
         content_sha256=packed.content_sha256,
@@ -196,11 +196,13 @@ def _full(source: str) -> str:
     return source if "://" in source else f"local://{source}"
 
 
-def _missing(source: str) -> Refused:
+def _missing(source: str) -> RequestRejected:
     scheme, _, name = source.partition("://")
     if scheme == "local":
-        return Refused("not-found", f"the platform has no plugin {name}: `GET /plugins` lists those it has")
-    return Refused("not-found", f"there is no plugin at {source}")
+        return RequestRejected(
+            "not-found", f"the platform has no plugin {name}: `GET /plugins` lists those it has"
+        )
+    return RequestRejected("not-found", f"there is no plugin at {source}")
 
 
 def _resolved(source: str, plugin: Plugin) -> str:

@@ -11,11 +11,11 @@ import requests
 from requests.structures import CaseInsensitiveDict
 
 from molecule_agent.session import origin_of
-from molecule_agent.testing.faults import Dropped
-from molecule_agent.testing.web import Answered, Asked
+from molecule_agent.testing.faults import ConnectionDropped
+from molecule_agent.testing.http_messages import PlatformRequest, PlatformResponse
 from molecule_wire import JSON
 
-Serve = Callable[[Asked], Answered]
+Serve = Callable[[PlatformRequest], PlatformResponse]
 
 
 class FakeResponse(requests.Response):
@@ -68,7 +68,7 @@ class FakeSession:
         """Send any request; a broken connection is `requests.ConnectionError`, as from a real session."""
         try:
             answered = self._serve(_asked(method, url, request))
-        except Dropped:
+        except ConnectionDropped:
             raise requests.ConnectionError("the fake platform dropped the connection") from None
         response = FakeResponse(answered.status, headers=answered.headers, content=answered.content)
         response.url = url
@@ -80,7 +80,7 @@ class FakeSession:
         """Nothing to close; there is no connection."""
 
 
-def _asked(method: str, url: str, request: Mapping[str, Any]) -> Asked:
+def _asked(method: str, url: str, request: Mapping[str, Any]) -> PlatformRequest:
     parts = urlsplit(url)
     params: dict[str, Any] = request.get("params") or {}
     query = dict(parse_qsl(parts.query))
@@ -89,9 +89,9 @@ def _asked(method: str, url: str, request: Mapping[str, Any]) -> Asked:
     if request.get("json") is not None:
         body = json.dumps(request["json"], allow_nan=False)
     raw = body.encode() if isinstance(body, str) else bytes(body)
-    given: dict[str, str] = request.get("headers") or {}
-    headers = CaseInsensitiveDict[str](given)
-    return Asked(method.upper(), parts.path or "/", origin_of(url), query, headers, raw)
+    sent_headers: dict[str, str] = request.get("headers") or {}
+    headers = CaseInsensitiveDict[str](sent_headers)
+    return PlatformRequest(method.upper(), parts.path or "/", origin_of(url), query, headers, raw)
 
 
 def _phrase(status: int) -> str:

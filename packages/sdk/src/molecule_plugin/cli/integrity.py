@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from molecule_plugin import archive, digest, keys, lint, lock, packing, signatures, trust, verifying
+from molecule_plugin import archive, archive_writer, digest, keys, lint, lock, signatures, trust, verification
 from molecule_plugin.errors import PluginManifestError
 from molecule_plugin.limits import LIMITS
-from molecule_plugin.manifest_writing import write_sha256
+from molecule_plugin.manifest_writer import write_sha256
 from molecule_plugin.plugin_manifest import Manifest, read_manifest
 from molecule_plugin.revocations import Revocations, parse_revocations
 from molecule_wire import jsontext
@@ -60,7 +60,7 @@ def pack(args: argparse.Namespace) -> int:
     """Run `pack`. A signature goes beside the archive, since it is never inside."""
     manifest = required_manifest(args.dir)
     out: Path = args.output or Path(f"{manifest.name}-{manifest.version}.tar.gz")
-    packed = packing.pack_plugin(args.dir, out)
+    packed = archive_writer.pack_plugin(args.dir, out)
     signature = signatures.read_signature(args.dir)
     if signature is not None:
         signature_beside(out).write_bytes(signature)
@@ -74,7 +74,7 @@ def verify(args: argparse.Namespace) -> int:
     """Run `verify`."""
     with opened(args.path) as plugin:
         manifest = required_manifest(plugin.folder)
-        found = verifying.verify_plugin(
+        found = verification.verify_plugin(
             plugin.folder,
             manifest.name,
             archive_sha256=plugin.archive_sha256,
@@ -93,7 +93,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedPlugin:
     """A plugin to look at: a directory, or an archive unpacked for the moment."""
 
     folder: Path
@@ -102,10 +102,10 @@ class Opened:
 
 
 @contextmanager
-def opened(path: Path) -> Generator[Opened]:
+def opened(path: Path) -> Generator[OpenedPlugin]:
     """Open a directory or an archive."""
     if path.is_dir():
-        yield Opened(path.resolve())
+        yield OpenedPlugin(path.resolve())
         return
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place).resolve() / "plugin"
@@ -113,7 +113,7 @@ def opened(path: Path) -> Generator[Opened]:
         archive.safe_extract(path, folder)
         beside = signature_beside(path)
         signature = _bounded(beside, LIMITS.signature_bytes) if beside.is_file() else None
-        yield Opened(folder, digest.sha256_file(path), signature)
+        yield OpenedPlugin(folder, digest.sha256_file(path), signature)
 
 
 def signature_beside(archive_path: Path) -> Path:
@@ -133,8 +133,8 @@ def required_manifest(folder: Path) -> Manifest:
 
 def trusted_keys(texts: list[str]) -> tuple[trust.TrustedKey, ...]:
     """The keys given and those that the user trusts always."""
-    given = tuple(trust.TrustedKey(keys.parse_public_key(text)) for text in texts)
-    return given + trust.read_trusted_keys(Path.home() / TRUSTED_KEYS)
+    named_keys = tuple(trust.TrustedKey(keys.parse_public_key(text)) for text in texts)
+    return named_keys + trust.read_trusted_keys(Path.home() / TRUSTED_KEYS)
 
 
 def _revocations(path: Path | None) -> Revocations:
@@ -143,7 +143,7 @@ def _revocations(path: Path | None) -> Revocations:
     return parse_revocations(jsontext.decode(_bounded(path, lock.LOCK_BYTES)))
 
 
-def _hold_to_lock(path: Path, plugin: Opened, found: verifying.Verified) -> None:
+def _hold_to_lock(path: Path, plugin: OpenedPlugin, found: verification.VerifiedPlugin) -> None:
     entry = lock.read_lock(path).get(found.name)
     here = lock.describe(
         plugin.folder,

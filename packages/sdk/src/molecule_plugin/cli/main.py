@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import molecule_plugin
-from molecule_plugin.cli import integrity, locking, starting, validating
+from molecule_plugin.cli import init, integrity, lock, validate
 from molecule_plugin.errors import PluginError
 
 
@@ -48,7 +48,7 @@ def _command(
 
 
 def _validate(kinds: _Kinds) -> None:
-    command = _command(kinds, "validate", validating.validate, "say what is wrong with plugins and templates")
+    command = _command(kinds, "validate", validate.validate, "say what is wrong with plugins and templates")
     command.add_argument(
         "paths",
         nargs="+",
@@ -64,7 +64,7 @@ def _validate(kinds: _Kinds) -> None:
 
 
 def _init(kinds: _Kinds) -> None:
-    command = _command(kinds, "init", starting.init, "write a new plugin into an empty directory")
+    command = _command(kinds, "init", init.init, "write a new plugin into an empty directory")
     command.add_argument("dir", type=Path)
     command.add_argument("--name", help="the plugin's name; the directory's when it is left out")
     command.add_argument(
@@ -111,7 +111,7 @@ def _pack(kinds: _Kinds) -> None:
 
 
 def _lock(kinds: _Kinds) -> None:
-    command = _command(kinds, "lock", locking.lock_command, "pin plugins in plugins.lock, or check the pins")
+    command = _command(kinds, "lock", lock.lock_command, "pin plugins in plugins.lock, or check the pins")
     command.add_argument("paths", nargs="+", type=Path, help="an org.yaml, or directories of plugins")
     command.add_argument(
         "--update", action="append", default=[], metavar="name", help="take what is there now"

@@ -40,7 +40,7 @@ class FetchedPlugin:
     """A plugin that the organisation may use, who signed it, and what to pin its source to."""
 
     staged: StagedPlugin
-    verdict: trust.Verdict
+    verdict: trust.SignatureCheck
     pin: PinnedSource | None
 
     @property
@@ -89,7 +89,7 @@ class PluginSupply:
         return found
 
     def _pin(
-        self, org_id: str, resolved: Resolved, staged: StagedPlugin, verdict: trust.Verdict
+        self, org_id: str, resolved: Resolved, staged: StagedPlugin, verdict: trust.SignatureCheck
     ) -> PinnedSource | None:
         """What to remember of a source that could give something else tomorrow."""
         floats = self._policy.unpinned == "float" and resolved.kind != "commit"
@@ -159,7 +159,7 @@ def may_have(rules: OrgPluginPolicy, row: dict[str, Any]) -> bool:
     return revoked is None and plugins.is_allowed(rules.allowlist, row["name"], f"local://{row['name']}")
 
 
-def signers(staged: StagedPlugin, rules: OrgPluginPolicy) -> trust.Verdict:
+def signers(staged: StagedPlugin, rules: OrgPluginPolicy) -> trust.SignatureCheck:
     """Who signed a plugin; `PluginSignatureError` when the signature is wrong."""
     if staged.signature is None:
         return trust.UNSIGNED
@@ -169,7 +169,7 @@ def signers(staged: StagedPlugin, rules: OrgPluginPolicy) -> trust.Verdict:
     )
 
 
-def verified(staged: StagedPlugin, rules: OrgPluginPolicy) -> trust.Verdict:
+def verified(staged: StagedPlugin, rules: OrgPluginPolicy) -> trust.SignatureCheck:
     """Who signed a plugin; refuses a wrong signature and whatever was revoked."""
     try:
         verdict = signers(staged, rules)

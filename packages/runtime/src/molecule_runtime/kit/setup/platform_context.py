@@ -74,7 +74,7 @@ async def within(what: str, call: Callable[[], Awaitable[T]], otherwise: T) -> T
 
 def _keep_copy(path: Path, instructions: str) -> str:
     """Keep the last good instructions for a start without the platform."""
-    from molecule_plugin.rooted import write_atomically
+    from molecule_plugin.safe_paths import write_atomically
 
     try:
         if instructions != _read_copy(path):

@@ -58,7 +58,7 @@ class LoadedSkill:
 def parse_skill_frontmatter(path: str | Path) -> tuple[dict[str, object], str]:
     """Read a `SKILL.md`: its front matter and its body. It never raises; what is malformed is a warning."""
     from molecule_plugin.skills import parse_skill_md  # reads YAML
-    from molecule_plugin.text_reading import Unreadable, read_text
+    from molecule_plugin.text_reader import UnreadableFile, read_text
 
     front, body, problems = parse_skill_md(path)
     for problem in problems:
@@ -66,7 +66,7 @@ def parse_skill_frontmatter(path: str | Path) -> tuple[dict[str, object], str]:
     if problems and not body:
         try:
             text = read_text(Path(path), _MAX_SKILL_BYTES)
-        except Unreadable:
+        except UnreadableFile:
             return {}, ""
         return {}, text
     return front, body
