@@ -16,15 +16,15 @@ ADA = Answerer("user:ada")
 _KILLED: WeakSet[RunGate] = WeakSet()
 
 
-def settings(**given: Any) -> GateSettings:
+def settings(**options: Any) -> GateSettings:
     usual: dict[str, Any] = {"resolver": StaticAuthResolver(NoAuth(), "user:ada")}
     usual |= {"drain_seconds": 0.0, "poll_seconds": 0.05}
-    return GateSettings(**(usual | given))
+    return GateSettings(**(usual | options))
 
 
 @asynccontextmanager
-async def opened(agent: A2AAgent[Any, Any], store: Any, **given: Any) -> AsyncGenerator[RunGate]:
-    gate = RunGate(agent, store, settings(**given))
+async def opened(agent: A2AAgent[Any, Any], store: Any, **options: Any) -> AsyncGenerator[RunGate]:
+    gate = RunGate(agent, store, settings(**options))
     await gate.start()
     try:
         yield gate

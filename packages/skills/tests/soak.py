@@ -101,23 +101,24 @@ async def _examine(
     run_id = record.run_id
     events = await store.events(run_id, limit=1000)
     kinds = Counter(event.kind for event in events)
-    said = Counter(str(event.payload.get("step")) for event in events if event.kind == "retry")
+    retries = Counter(str(event.payload.get("step")) for event in events if event.kind == "retry")
     code = record.failure.code if record.failure else None
     report.interrupted += code == "run-interrupted"
-    told = [event.payload.get("message") for event in events if event.kind == "progress"]
+    messages = [event.payload.get("message") for event in events if event.kind == "progress"]
     expected = [number, "one", f"name of {run_id}", "two", len(str(number))]
     checks = {
         f"state {record.state.value} {code}": record.result == expected or code == "run-interrupted",
         "run_finished is not told once": kinds["run_finished"] == 1 == kinds["run_started"],
         "seq has a gap": [event.seq for event in events] == list(range(1, len(events) + 1)),
-        f"progress {told}": told == ["first", "second"][: len(told)] and (told[1:] != [] or code is not None),
+        f"progress {messages}": messages == ["first", "second"][: len(messages)]
+        and (messages[1:] != [] or code is not None),
         "the question is not told once": kinds["question"] <= 1 and kinds["interaction_closed"] <= 1,
     }
     for step in ("one", "two"):
         times = begun[run_id, step]
         report.repeated_steps += times == 2
-        checks[f"step {step} ran {times} times and said so {said[step]} times"] = (
-            times <= 2 and (times < 2 or said[step] == 1) and (times > 0 or code is not None)
+        checks[f"step {step} ran {times} times and said so {retries[step]} times"] = (
+            times <= 2 and (times < 2 or retries[step] == 1) and (times > 0 or code is not None)
         )
     report.faults += [f"{run_id}: {what}" for what, is_good in checks.items() if not is_good]
 
@@ -128,9 +129,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        report = soak(Path(folder), kills=given.kills, runs=given.runs, seed=given.seed)
+        report = soak(Path(folder), kills=options.kills, runs=options.runs, seed=options.seed)
     print(report)
     return 1 if report.faults else 0
 

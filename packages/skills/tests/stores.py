@@ -31,7 +31,7 @@ def make(kind: str, folder: Path) -> StoreUnderTest:
 
 
 def new_run(run_id: str = "run_1", **fields: Any) -> NewRun:
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "run_id": run_id,
         "agent": "agent",
         "skill": "skill",
@@ -39,7 +39,7 @@ def new_run(run_id: str = "run_1", **fields: Any) -> NewRun:
         "arguments": {"n": [1, "ö", None]},
         "created_at": 100.0,
     }
-    return NewRun(**(given | fields))
+    return NewRun(**(values | fields))
 
 
 def is_store(store: RunStore) -> RunStore:

@@ -150,10 +150,10 @@ class Configured(A2AAgent[Settings, NoAuth]):
 
 
 def test_configuration_is_none_a_dict_or_an_instance() -> None:
-    given = Settings(limit=9)
+    settings = Settings(limit=9)
     assert Configured().config.limit == 3
     assert Configured({"limit": "5"}).config.limit == 5
-    assert Configured(given).config is given
+    assert Configured(settings).config is settings
     with pytest.raises(ValidationError):
         Configured({"limit": "many"})
 

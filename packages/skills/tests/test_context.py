@@ -229,9 +229,9 @@ async def test_cancelling_is_synchronous_repeatable_and_lasts() -> None:
 
 
 def test_secrets_are_copied_and_an_unknown_one_is_named() -> None:
-    given = {"a": "1"}
-    ctx = local(secrets=given)
-    given["b"] = "2"
+    secrets = {"a": "1"}
+    ctx = local(secrets=secrets)
+    secrets["b"] = "2"
     assert ctx.secret("a") == "1"
     with pytest.raises(KeyError) as caught:
         ctx.secret("b")

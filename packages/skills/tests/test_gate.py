@@ -140,8 +140,8 @@ def store(under_test: StoreUnderTest) -> Any:
     return under_test.store
 
 
-def at(agent_store: Any, **given: Any) -> AbstractAsyncContextManager[RunGate]:
-    return opened(Agent(), agent_store, secrets=SECRETS, **given)
+def at(agent_store: Any, **options: Any) -> AbstractAsyncContextManager[RunGate]:
+    return opened(Agent(), agent_store, secrets=SECRETS, **options)
 
 
 async def code_of(call: Any) -> str:
@@ -495,8 +495,8 @@ async def test_values_of_secrets_are_replaced_in_events_results_errors_and_logs(
             good = await run(gate, "leaks", how="return")
             bad = await run(gate, "leaks", how="raise")
             events = [await gate.reader(one.run_id, None).events() for one in (good, bad)]
-    shown = {"[secret:TOKEN]": "<[secret:TOKEN]>", "short": "abc"}
-    assert good.result == shown
+    redacted = {"[secret:TOKEN]": "<[secret:TOKEN]>", "short": "abc"}
+    assert good.result == redacted
     assert bad.failure is not None
     assert "denied for [secret:TOKEN]" in bad.failure.error
     assert events[0][1].payload == {"message": "using [secret:TOKEN] now"}

@@ -139,8 +139,8 @@ def clean() -> None:
     DEAD.clear()
 
 
-def at(store: Any, agent: Any = None, **given: Any) -> Any:
-    return opened(agent or Agent(), store, a2a=ScriptedPeer(PEER), **given)
+def at(store: Any, agent: Any = None, **options: Any) -> Any:
+    return opened(agent or Agent(), store, a2a=ScriptedPeer(PEER), **options)
 
 
 async def killed(gate: Any, under_test: StoreUnderTest) -> Any:
@@ -212,9 +212,9 @@ async def test_a_step_cut_in_the_middle_runs_twice_at_most_and_says_so(
         events = await gate.reader(run_id, None).events()
         assert len(DONE) == 2
         assert (record.failure.code if record.failure else None) == code
-        told = [event.payload for event in events if event.kind == "retry"]
-        assert [one["step"] for one in told] == ["charge"]
-        assert "second time" in str(told[0]["error"])
+        retries = [event.payload for event in events if event.kind == "retry"]
+        assert [one["step"] for one in retries] == ["charge"]
+        assert "second time" in str(retries[0]["error"])
 
 
 async def test_a_run_that_cannot_go_on_ends_as_interrupted_and_late_answers_are_refused(
@@ -392,8 +392,8 @@ async def test_a_program_killed_anywhere_ends_as_if_it_had_never_been_killed(
     expected = [str(place) for place, op in enumerate(ops) if op == "step"]
     assert expected == DONE
     assert record.state == "succeeded"
-    told = [event.payload.get("message") for event in events if event.kind == "progress"]
-    assert told == [f"at {place}" for place, op in enumerate(ops) if op == "emit"]
+    messages = [event.payload.get("message") for event in events if event.kind == "progress"]
+    assert messages == [f"at {place}" for place, op in enumerate(ops) if op == "emit"]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert sum(event.kind == "question" for event in events) == ops.count("ask")
     rng = LocalRunContext(auth=NoAuth(), task_id=run_id).random()

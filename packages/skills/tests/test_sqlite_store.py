@@ -128,7 +128,9 @@ async def test_writes_of_one_step_share_a_commit_and_a_refused_one_takes_nothing
 ) -> None:
     store = SqliteRunStore(tmp_path / "runs.db")
     commits: list[str] = []
-    store._connection.set_trace_callback(lambda said: commits.append(said) if said == "COMMIT" else None)
+    store._connection.set_trace_callback(
+        lambda statement: commits.append(statement) if statement == "COMMIT" else None
+    )
     await asyncio.gather(*(store.open_run(new_run(f"run_{number}")) for number in range(8)))
     assert len(commits) == 1
     event = NewEvent("progress", {}, 1.0)

@@ -29,9 +29,9 @@ def event(kind: str = "progress", **payload: Any) -> NewEvent:
 
 
 def request(id: str = "q_1", **fields: Any) -> RequestRecord:
-    given: dict[str, Any] = {"id": id, "kind": "question", "requester": "agent", "run_id": "run_1"}
-    given |= {"prompt": {"prompt": "?"}, "created_at": 101.0, "expires_at": 201.0, "ordinal": 1}
-    return RequestRecord(**(given | fields))
+    values: dict[str, Any] = {"id": id, "kind": "question", "requester": "agent", "run_id": "run_1"}
+    values |= {"prompt": {"prompt": "?"}, "created_at": 101.0, "expires_at": 201.0, "ordinal": 1}
+    return RequestRecord(**(values | fields))
 
 
 async def finished(store: Any, run_id: str = "run_1", at: float = 102.0) -> None:
@@ -151,8 +151,8 @@ async def test_runs_of_a_dead_owner_are_taken_over_once_and_those_of_a_living_on
 
 async def test_an_interaction_is_a_row_with_its_event_before_anybody_sees_it(store: Any) -> None:
     await store.open_run(new_run())
-    [told] = await store.open_request(request(key="k", fingerprint="f"), 1, event("question"))
-    assert told.seq == 1
+    [stored] = await store.open_request(request(key="k", fingerprint="f"), 1, event("question"))
+    assert stored.seq == 1
     assert (await store.run("run_1")).state == "waiting"
     assert await store.requests("run_1") == [request(key="k", fingerprint="f")]
     assert await store.pending_requests("agent") == ["q_1"]
@@ -192,8 +192,8 @@ async def test_the_journal_has_one_entry_per_ordinal(store: Any) -> None:
     for entry in (started, JournalEntry(1, "call", None, "g", "done", 1, 1, 0), done):
         await store.put_journal("run_1", 1, entry)
     assert await store.journal("run_1") == [JournalEntry(1, "call", None, "g", "done", 1, 1, 0), done]
-    told = await store.put_journal("run_1", 1, started, [NewEvent("retry", {"step": "k"}, 1.0)])
-    assert told == await store.events("run_1")
+    stored = await store.put_journal("run_1", 1, started, [NewEvent("retry", {"step": "k"}, 1.0)])
+    assert stored == await store.events("run_1")
     with pytest.raises(RunRefused):
         await store.put_journal("run_1", 9, done, [NewEvent("retry", {}, 2.0)])
     assert (await store.journal("run_1"))[1] == started

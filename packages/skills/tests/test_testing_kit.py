@@ -9,10 +9,10 @@ from molecule_skill import A2AAgent, AgentEvent, APIKeyAuth, CallResult, Retryab
 from molecule_skill.testing import (
     CallRecorder,
     Case,
+    CaseResult,
     Decline,
     RecordedCall,
     ScriptedPeer,
-    Seen,
     assert_same_everywhere,
 )
 
@@ -86,16 +86,16 @@ async def test_one_list_of_cases_is_seen_the_same_everywhere() -> None:
     )
     pauses = ("question", "interaction_closed", "input_request", "interaction_closed")
     assert seen == [
-        Seen({"doubled": 4, "size": 3, "secret": True}, None, ("progress", "author.kind", "artifact")),
-        Seen(None, "skill-input-invalid"),
-        Seen(None, "skill-not-found"),
-        Seen(["Ada", 4], None, pauses),
-        Seen(["Ada", 5], None, pauses),
-        Seen(None, "declined", ("question", "interaction_closed")),
-        Seen(None, "skill-failed"),
-        Seen(None, "skill-failed"),
-        Seen(None, "skill-output-invalid"),
-        Seen(None, "missing-scopes"),
+        CaseResult({"doubled": 4, "size": 3, "secret": True}, None, ("progress", "author.kind", "artifact")),
+        CaseResult(None, "skill-input-invalid"),
+        CaseResult(None, "skill-not-found"),
+        CaseResult(["Ada", 4], None, pauses),
+        CaseResult(["Ada", 5], None, pauses),
+        CaseResult(None, "declined", ("question", "interaction_closed")),
+        CaseResult(None, "skill-failed"),
+        CaseResult(None, "skill-failed"),
+        CaseResult(None, "skill-output-invalid"),
+        CaseResult(None, "missing-scopes"),
     ]
 
 

@@ -142,13 +142,13 @@ async def test_arguments_that_are_no_object_or_too_deep_are_refused() -> None:
     for _ in range(10_000):
         deep = [deep]
     wrong: list[Any] = [[], "text", {"n": 1, "tags": deep}]
-    for given in wrong:
+    for value in wrong:
         with pytest.raises(SkillInputError):
-            await Agent().invoke_json("take", ctx(), given)
+            await Agent().invoke_json("take", ctx(), value)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "shown"),
+    ("name", "value", "expected"),
     [
         ("an_int", 3, 3),
         ("a_float", 3, 3),
@@ -160,8 +160,8 @@ async def test_arguments_that_are_no_object_or_too_deep_are_refused() -> None:
         ("anything", {"a": (1, 2)}, {"a": [1, 2]}),
     ],
 )
-async def test_results_that_fit_pass(name: str, value: Any, shown: Any) -> None:
-    assert await returns(name, value) == shown
+async def test_results_that_fit_pass(name: str, value: Any, expected: Any) -> None:
+    assert await returns(name, value) == expected
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,10 @@ def _check_types(cls: "type[A2AAgent[Any, Any]]") -> None:
         if isinstance(value, str) or not all(isinstance(one, str) for one in value):
             raise TypeError(f"{label}: {attribute} must be a tuple of texts")
     for attribute, enum in _ENUMS.items():
-        given: Any = getattr(cls, attribute)
-        if given not in list(enum):
-            raise TypeError(f"{label}: {attribute} must be one of {', '.join(enum)}, not {given!r}")
-        setattr(cls, attribute, enum(given))
+        declared: Any = getattr(cls, attribute)
+        if declared not in list(enum):
+            raise TypeError(f"{label}: {attribute} must be one of {', '.join(enum)}, not {declared!r}")
+        setattr(cls, attribute, enum(declared))
     for attribute in ("config_model", "auth_model"):
         model: Any = getattr(cls, attribute)
         if not (isinstance(model, type) and issubclass(model, BaseModel)):

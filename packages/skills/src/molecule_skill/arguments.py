@@ -40,13 +40,13 @@ class Arguments:
         self._skill = skill
         self.parameters = dict(parameters)
 
-    def from_python(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def from_python(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values for the handler from Python values. Raises `SkillInputError`."""
-        return self._validated(given, _from_python)
+        return self._validated(values, _from_python)
 
-    def from_json(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def from_json(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values for the handler from decoded JSON. Raises `SkillInputError`."""
-        return self._validated(given, _from_json)
+        return self._validated(values, _from_json)
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema: exact properties, exact required ones, nothing else allowed."""
@@ -65,19 +65,19 @@ class Arguments:
         }
         return schema | ({"$defs": definitions["$defs"]} if definitions.get("$defs") else {})
 
-    def _validated(self, given: Mapping[str, Any], validate: Any) -> dict[str, Any]:
+    def _validated(self, raw: Mapping[str, Any], validate: Any) -> dict[str, Any]:
         errors: list[dict[str, Any]] = []
-        if not self.parameters.keys() >= given.keys():
+        if not self.parameters.keys() >= raw.keys():
             errors += [
                 {"loc": [name], "msg": f"unknown parameter {name!r}", "type": "extra_forbidden"}
-                for name in given
+                for name in raw
                 if name not in self.parameters
             ]
         values: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
-            if name in given:
+            if name in raw:
                 try:
-                    values[name] = validate(parameter.adapter, given[name])
+                    values[name] = validate(parameter.adapter, raw[name])
                 except ValidationError as problem:
                     errors += _places(name, problem)
                 except (TypeError, ValueError, RecursionError) as problem:
@@ -92,10 +92,10 @@ class Arguments:
         return values
 
     def _refusal(self, errors: list[dict[str, Any]]) -> SkillInputError:
-        told = errors[:MAX_ERRORS]
-        parts = [_sentence(error) for error in told[:5]]
+        reported = errors[:MAX_ERRORS]
+        parts = [_sentence(error) for error in reported[:5]]
         more = f"; and {len(errors) - 5} more" if len(errors) > 5 else ""
-        return SkillInputError(f"skill {self._skill!r}: {'; '.join(parts)}{more}", told)
+        return SkillInputError(f"skill {self._skill!r}: {'; '.join(parts)}{more}", reported)
 
 
 def _from_python(adapter: TypeAdapter[Any], value: Any) -> Any:

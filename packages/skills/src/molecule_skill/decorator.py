@@ -86,13 +86,13 @@ def build_spec(handler: Any, options: SkillOptions, names: Mapping[str, Any] | N
     _check_async(handler, label)
     skill_name = options.name or handler.__name__
     _check_options(label, skill_name, options)
-    context, *given = _parameters(handler, label)
+    context, *rest = _parameters(handler, label)
     hints = _Annotations(handler, names or {}, label)
     if not hints.is_context(context.name):
         raise TypeError(
             f"{label}: parameter {context.name!r} must be annotated RunContext or RunContext[...]"
         )
-    parameters = {one.name: _parameter(label, one, hints) for one in given}
+    parameters = {one.name: _parameter(label, one, hints) for one in rest}
     arguments = Arguments(skill_name, parameters)
     try:
         result_type = ResultType(skill_name, hints.of("return") if hints.has("return") else UNANNOTATED)

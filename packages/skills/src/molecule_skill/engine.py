@@ -46,7 +46,7 @@ MAX_RETRY_DELAY = 30.0
 _RETRYABLE_STATUS = frozenset({429, 502, 503, 504})
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why a run is stopped before its handler ends."""
 
     TIMEOUT = "timeout"
@@ -79,23 +79,23 @@ def find_skill(agent: "A2AAgent[Any, Any]", skill: str) -> SkillSpec:
 
 
 def prepare(
-    agent: "A2AAgent[Any, Any]", skill: str, ctx: RunContext[Any], given: Any, *, is_json: bool
+    agent: "A2AAgent[Any, Any]", skill: str, ctx: RunContext[Any], values: Any, *, is_json: bool
 ) -> PreparedRun:
     """The steps before a run exists: skill, budget, scopes, input; the first failure is raised."""
     spec = find_skill(agent, skill)
     ctx._check_budget()
     ctx.require_scopes(spec.scopes)
-    if not isinstance(given, Mapping):
+    if not isinstance(values, Mapping):
         raise SkillInputError(f"skill {skill!r}: the arguments must be an object")
     arguments = spec.arguments
-    return PreparedRun(spec, arguments.from_json(given) if is_json else arguments.from_python(given))  # pyright: ignore[reportUnknownArgumentType]
+    return PreparedRun(spec, arguments.from_json(values) if is_json else arguments.from_python(values))  # pyright: ignore[reportUnknownArgumentType]
 
 
 async def invoke(
-    agent: "A2AAgent[Any, Any]", skill: str, ctx: RunContext[Any], given: Any, *, is_json: bool = False
+    agent: "A2AAgent[Any, Any]", skill: str, ctx: RunContext[Any], values: Any, *, is_json: bool = False
 ) -> SkillResult:
     """Run a skill of an instance under a context that the caller made."""
-    prepared = prepare(agent, skill, ctx, given, is_json=is_json)
+    prepared = prepare(agent, skill, ctx, values, is_json=is_json)
     try:
         await ensure_started(agent, LifecycleContext(agent.name, ctx.secret))
     except Exception as problem:
@@ -137,7 +137,7 @@ class Execution:
     ) -> None:
         """`on_abandoned` is told the outcome of a run whose handler ignores that it was cancelled."""
         self.spec = prepared.spec
-        self.reason: Stop | None = None
+        self.reason: StopReason | None = None
         self._agent, self._values, self._ctx = agent, prepared.values, ctx
         self._attempt, self._on_attempt, self._on_abandoned = attempt, on_attempt, on_abandoned
         self._slot = slot or slots_of(agent).slot(self.spec)
@@ -165,7 +165,7 @@ class Execution:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             # Whoever waited is gone: a server that ends the task of its request, a test that is over.
-            self.stop(Stop.INTERRUPTED)
+            self.stop(StopReason.INTERRUPTED)
             self._cancel_handler()
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             raise
@@ -178,12 +178,12 @@ class Execution:
         """
         CURRENT.set(self)
         self._ctx._bind(self._agent, self.spec)
-        forget = self._ctx._on_cancel(lambda: self.stop(Stop.CANCELLED))
+        forget = self._ctx._on_cancel(lambda: self.stop(StopReason.CANCELLED))
         deadline = self._ctx.deadline
         if deadline is not None and deadline <= self._clock.time():
-            self.stop(Stop.DEADLINE)
+            self.stop(StopReason.DEADLINE)
         elif deadline is not None:
-            self._later(deadline - self._clock.time(), lambda: self.stop(Stop.DEADLINE))
+            self._later(deadline - self._clock.time(), lambda: self.stop(StopReason.DEADLINE))
         try:
             while True:
                 try:
@@ -202,7 +202,7 @@ class Execution:
             for timer in self._timers:
                 timer.cancel()
 
-    def stop(self, reason: Stop) -> None:
+    def stop(self, reason: StopReason) -> None:
         """End the run early; the first reason counts. May be called from outside at any time."""
         if self.reason is not None or self._is_over:
             return
@@ -210,7 +210,7 @@ class Execution:
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)
         # A caller's cancellation leaves the handler time to notice it by itself.
-        self._later(CANCEL_SECONDS if reason is Stop.CANCELLED else 0.0, self._cancel_handler)
+        self._later(CANCEL_SECONDS if reason is StopReason.CANCELLED else 0.0, self._cancel_handler)
 
     def pause(self) -> None:
         """The handler waits for a person."""
@@ -252,7 +252,7 @@ class Execution:
             value = await self._handled()
             if self._time.spent > self._time.limit:
                 # It blocked the event loop past its limit, so the timer could not fire.
-                self.reason = self.reason or Stop.TIMEOUT
+                self.reason = self.reason or StopReason.TIMEOUT
             if self.reason is not None:
                 self._check_stopped()
             return self.spec.result_type.checked(value)
@@ -301,7 +301,7 @@ class Execution:
                 self._slot.slots.stuck.pop(self._ctx.task_id, None)
 
     def _time_is_over(self) -> None:
-        self.stop(Stop.TIMEOUT)
+        self.stop(StopReason.TIMEOUT)
 
     def _cancel_handler(self) -> None:
         if self._task is not None:
@@ -323,19 +323,19 @@ class Execution:
     def _check_stopped(self) -> None:
         """Raise what a stopped run ends with, whatever its handler did meanwhile."""
         name = self.spec.name
-        if self.reason is Stop.TIMEOUT:
+        if self.reason is StopReason.TIMEOUT:
             raise SkillTimeout(f"skill {name!r} ran longer than {self._time.limit:g} seconds")
-        if self.reason is Stop.CANCELLED:
+        if self.reason is StopReason.CANCELLED:
             raise CancelledByCaller(self._ctx.task_id)
-        if self.reason is Stop.DEADLINE:
+        if self.reason is StopReason.DEADLINE:
             raise RunRefused("deadline-exceeded", f"skill {name!r} was not done before its deadline")
-        if self.reason is Stop.INTERRUPTED:
+        if self.reason is StopReason.INTERRUPTED:
             raise RunRefused(
                 "run-interrupted", f"the process ended while skill {name!r} was running; try again"
             )
-        if self.reason is Stop.LEASE_LOST:
+        if self.reason is StopReason.LEASE_LOST:
             raise RunRefused("lease-lost", "another process has taken this run over")
-        if self.reason is Stop.PARKED:
+        if self.reason is StopReason.PARKED:
             raise RunParked
 
     def _wrapped(self, problem: Exception) -> SkillInvocationError:
@@ -347,9 +347,9 @@ class Execution:
         is_over = self.reason is not None or self._attempt > self.spec.max_retries
         if is_over or not self.spec.idempotent or not is_retryable(problem):
             return None
-        asked = getattr(problem, "retry_after", None)
-        if isinstance(asked, int | float) and asked >= 0:
-            return float(asked)
+        retry_after = getattr(problem, "retry_after", None)
+        if isinstance(retry_after, int | float) and retry_after >= 0:
+            return float(retry_after)
         delay = min(MAX_RETRY_DELAY, 0.5 * 2 ** (self._attempt - 1))
         return delay * random.uniform(0.8, 1.2)  # noqa: S311 - spreads retries, protects nothing
 

@@ -46,12 +46,12 @@ class FileUpload:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
         return AfterValidator(self._checked).__get_pydantic_core_schema__(source, handler)
 
-    def _checked(self, given: Any) -> Any:
-        files = [given] if isinstance(given, UploadedFile) else given
+    def _checked(self, value: Any) -> Any:
+        files = [value] if isinstance(value, UploadedFile) else value
         for file in files or ():
             if self.max_bytes is not None and getattr(file, "size_bytes", 0) > self.max_bytes:
                 raise ValueError(f"the file is larger than {self.max_bytes} bytes")
-        return given
+        return value
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(schema), "x-a2a-file-upload": self.marker()}

@@ -72,19 +72,19 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
         timeout: float | None,
-    ) -> AsyncGenerator["Streamed"]:
+    ) -> AsyncGenerator["StreamingResponse"]:
         """Send one request and read its answer piece by piece. Raises OSError and AddressRefused."""
         import httpx
 
         pinned, host = await self._pinned(url)
-        given = {"accept-encoding": "identity", **(headers or {}), "host": host}
+        fields = {"accept-encoding": "identity", **(headers or {}), "host": host}
         limit = httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS)
         extensions = {"sni_hostname": urlsplit(url).hostname or ""}
         try:
             async with self._opened().stream(
-                method, pinned, headers=given, content=content, timeout=limit, extensions=extensions
+                method, pinned, headers=fields, content=content, timeout=limit, extensions=extensions
             ) as response:
-                yield Streamed(response)
+                yield StreamingResponse(response)
         except httpx.TimeoutException as problem:
             raise TimeoutError(f"{method} {origin(url)}: {type(problem).__name__}") from problem
         except httpx.HTTPError as problem:
@@ -128,7 +128,7 @@ class HttpClient:
         return addresses[0]
 
 
-class Streamed:
+class StreamingResponse:
     """An answer whose body is still coming."""
 
     def __init__(self, response: "httpx.Response") -> None:

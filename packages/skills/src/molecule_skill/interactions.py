@@ -21,8 +21,8 @@ class AnswerInvalid(ValueError):
 
     def __init__(self, errors: Sequence[Mapping[str, Any]]) -> None:
         self.errors = [dict(error) for error in errors]
-        told = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in self.errors[:5])
-        super().__init__(f"the answer is invalid: {told}")
+        text = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in self.errors[:5])
+        super().__init__(f"the answer is invalid: {text}")
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Interaction:
     def payload(self, expires_at: float) -> JSONObject:
         """The payload of its event."""
         id_name = "question_id" if self.kind == "question" else "request_id"
-        shown = times.format_time(datetime.fromtimestamp(expires_at, UTC))
-        return {id_name: self.id, **self.prompt, "timeout_seconds": self.timeout, "expires_at": shown}
+        expiry = times.format_time(datetime.fromtimestamp(expires_at, UTC))
+        return {id_name: self.id, **self.prompt, "timeout_seconds": self.timeout, "expires_at": expiry}
 
     def value_of(self, answer: JSON) -> Any:
         """The answer as the handler gets it. Raises `AnswerInvalid`."""

@@ -74,8 +74,8 @@ class _Validation:
             return [] if schema else [_error(loc, "nothing is allowed here", "false_schema")]
         if "$ref" in schema:
             return self.errors(self._target(schema["$ref"]), value, loc, depth + 1)
-        wanted = schema.get("type")
-        kinds = [wanted] if isinstance(wanted, str) else wanted
+        expected = schema.get("type")
+        kinds = [expected] if isinstance(expected, str) else expected
         if kinds and not any(_is_of(kind, value) for kind in kinds):
             return [_error(loc, f"must be of type {' or '.join(kinds)}", "type")]
         return [

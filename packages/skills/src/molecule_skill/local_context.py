@@ -82,9 +82,9 @@ class LocalRunContext(RunContext[AuthT]):
     async def emit_event(self, event: AgentEvent) -> None:
         self.events.append(event)
         if self._on_event is not None:
-            told = self._on_event(event)
-            if inspect.isawaitable(told):
-                await told
+            result = self._on_event(event)
+            if inspect.isawaitable(result):
+                await result
 
     async def write_artifact(self, name: str, data: bytes, mime_type: str) -> ArtifactRef:
         self.artifacts[name] = data
@@ -193,8 +193,8 @@ class LocalRunContext(RunContext[AuthT]):
         model = self._state_model("load_state")
         if self._state is None:
             return model()
-        given = self._state.model_dump(mode="json") if isinstance(self._state, BaseModel) else self._state
-        return model.model_validate(given)
+        values = self._state.model_dump(mode="json") if isinstance(self._state, BaseModel) else self._state
+        return model.model_validate(values)
 
     async def save_state(self, value: Any) -> None:
         from molecule_skill.state import checked_state

@@ -57,9 +57,9 @@ class LocalPauses:
         if id not in self._pending:
             raise KeyError(f"no question or form {id!r} waits for an answer")
         interaction, waiting = self._pending[id]
-        given = value if isinstance(value, Decline) else interaction.value_of(_json_of(value))
+        answered = value if isinstance(value, Decline) else interaction.value_of(_json_of(value))
         if not waiting.done():
-            waiting.set_result(given)
+            waiting.set_result(answered)
 
     async def _answered(self, interaction: Interaction, key: str | None) -> Any:
         self._ctx._use_key(key)
@@ -85,9 +85,9 @@ class LocalPauses:
         state = "cancelled"
         try:
             await self._ctx.emit_event(event)
-            given = await self._given(event, interaction, key)
-            if given is not _NONE_LEFT and not waiting.done():
-                self.answer(interaction.id, given)
+            answered = await self._given(event, interaction, key)
+            if answered is not _NONE_LEFT and not waiting.done():
+                self.answer(interaction.id, answered)
             if not waiting.done():
                 async with engine.paused():
                     await clocks.wait(waiting, interaction.timeout)
@@ -117,9 +117,9 @@ class LocalPauses:
             left = cast("list[Any]", answers)
             return left.pop(0) if left else _NONE_LEFT
         if callable(answers):
-            given = answers(event)
-            given = await given if inspect.isawaitable(given) else given
-            return _NONE_LEFT if given is None else given
+            answered = answers(event)
+            answered = await answered if inspect.isawaitable(answered) else answered
+            return _NONE_LEFT if answered is None else answered
         return _NONE_LEFT
 
 

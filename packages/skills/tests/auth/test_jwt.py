@@ -16,13 +16,13 @@ def resolver(jwks: Any = ALL_KEYS, **options: Any) -> JWTAuthResolver:
     return JWTAuthResolver(ISSUER, AUDIENCE, jwks, clock=lambda: NOW, **options)
 
 
-async def resolve(given: str | None, jwks: Any = ALL_KEYS, **options: Any) -> JWTAuth:
-    return await resolver(jwks, **options).resolve(given, headers={}, agent="a")
+async def resolve(token_text: str | None, jwks: Any = ALL_KEYS, **options: Any) -> JWTAuth:
+    return await resolver(jwks, **options).resolve(token_text, headers={}, agent="a")
 
 
-async def refusal(given: str | None, jwks: Any = ALL_KEYS, **options: Any) -> AuthError:
+async def refusal(token_text: str | None, jwks: Any = ALL_KEYS, **options: Any) -> AuthError:
     with pytest.raises(AuthError) as raised:
-        await resolve(given, jwks, **options)
+        await resolve(token_text, jwks, **options)
     return raised.value
 
 
@@ -38,7 +38,7 @@ async def test_scopes_are_read_from_each_claim_that_providers_use(name: str, val
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("token_text", "says"),
     [
         (None, "needed"),
         ("", "needed"),
@@ -70,11 +70,13 @@ async def test_scopes_are_read_from_each_claim_that_providers_use(name: str, val
         ("x" * 70_000, "no signed JWT"),
     ],
 )
-async def test_a_token_that_does_not_hold_is_401_and_the_error_says_why(given: str | None, says: str) -> None:
-    problem = await refusal(given)
+async def test_a_token_that_does_not_hold_is_401_and_the_error_says_why(
+    token_text: str | None, says: str
+) -> None:
+    problem = await refusal(token_text)
     assert problem.status_code == 401
     assert says in str(problem)
-    assert given is None or len(given) < 10 or given not in str(problem)
+    assert token_text is None or len(token_text) < 10 or token_text not in str(problem)
 
 
 async def test_a_changed_claim_breaks_the_signature() -> None:

@@ -64,8 +64,8 @@ def sign(algorithm: str, signed: bytes) -> bytes:
 
 
 def claims(**changed: Any) -> dict[str, Any]:
-    told = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "exp": NOW + 60, **changed}
-    return {name: value for name, value in told.items() if value is not None}
+    values = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "exp": NOW + 60, **changed}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def token(

@@ -87,15 +87,15 @@ class Dev:
         self.process, self.url, self._log = process, url, log
         self.base = url.partition("/_dev")[0]
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text()
 
-    def until_said(self, text: str, seconds: float = 10.0) -> float:
+    def wait_for_output(self, text: str, seconds: float = 10.0) -> float:
         """Wait for a line; how long that took."""
         began = time.monotonic()
-        while text not in self.said():
-            assert time.monotonic() - began < seconds, self.said()
-            assert self.process.poll() is None, self.said()
+        while text not in self.output():
+            assert time.monotonic() - began < seconds, self.output()
+            assert self.process.poll() is None, self.output()
             time.sleep(0.01)
         return time.monotonic() - began
 

@@ -174,8 +174,8 @@ async def test_a_served_agent_is_called_by_its_address(tmp_path: Path) -> None:
 
         done = await asyncio.to_thread(ask, "add", "a=2", "b=5", "--json")
         assert value(done)["result"] == {"sum": 7}
-        told = await asyncio.to_thread(ask, "ask", "question=why?", "--stream", stdin="because\n")
-        assert "answer: because" in told.stdout
+        output = await asyncio.to_thread(ask, "ask", "question=why?", "--stream", stdin="because\n")
+        assert "answer: because" in output.stdout
         wrong = await asyncio.to_thread(ask, "add", "c=2")
         assert wrong.returncode == 2
         assert "no parameter 'c'" in wrong.stderr

@@ -43,8 +43,8 @@ def test_a_run_that_waits_survives_a_save(root: Path, served: Dev) -> None:
     waiting = served.invoke("ask", topic="tea")
     write_agent(root, greeting="Servus")
     until(lambda: served.invoke("greet", name="Ada")["result"] == "Servus, Ada!")
-    shown = httpx.get(f"{served.base}/runs/{waiting['run_id']}").json()
-    assert shown["state"] == "waiting"
+    run = httpx.get(f"{served.base}/runs/{waiting['run_id']}").json()
+    assert run["state"] == "waiting"
     answered = httpx.post(f"{served.base}/answers/{waiting['interaction']['id']}", json={"answer": "green"})
     assert answered.json() == {"state": "answered"}
     took = until(lambda: httpx.get(f"{served.base}/runs/{waiting['run_id']}").json().get("result") == "GREEN")
@@ -53,10 +53,10 @@ def test_a_run_that_waits_survives_a_save(root: Path, served: Dev) -> None:
 
 def test_a_syntax_error_is_shown_with_its_line_and_the_old_code_goes_on(root: Path, served: Dev) -> None:
     (root / "agent.py").write_text("class Agent(:\n")
-    served.until_said("agent.py:1")
-    assert "SyntaxError" in served.said()
-    assert "molecule_skill/" not in served.said()
-    assert "frozen" not in served.said()
+    served.wait_for_output("agent.py:1")
+    assert "SyntaxError" in served.output()
+    assert "molecule_skill/" not in served.output()
+    assert "frozen" not in served.output()
     assert served.invoke("greet", name="Ada")["result"] == "Hello, Ada!"
     write_agent(root, greeting="Moin")
     until(lambda: served.invoke("greet", name="Ada")["result"] == "Moin, Ada!")
@@ -65,7 +65,7 @@ def test_a_syntax_error_is_shown_with_its_line_and_the_old_code_goes_on(root: Pa
 def test_an_agent_that_cannot_be_loaded_at_the_start_is_mended_by_a_save(root: Path) -> None:
     (root / "agent.py").write_text("import nothing_of_this_name\n")
     with dev(root) as served:
-        assert "nothing_of_this_name" in served.said()
+        assert "nothing_of_this_name" in served.output()
         assert served.invoke("greet", name="Ada")["code"] == "agent-busy"
         write_agent(root, greeting="Hello")
         until(lambda: served.invoke("greet", name="Ada").get("result") == "Hello, Ada!")
@@ -73,8 +73,8 @@ def test_an_agent_that_cannot_be_loaded_at_the_start_is_mended_by_a_save(root: P
 
 def test_an_error_of_a_skill_is_logged_with_the_authors_line_only(served: Dev) -> None:
     assert served.invoke("fail")["code"] == "skill-failed"
-    served.until_said("agent.py:31 in helper")
-    assert "engine.py" not in served.said()
+    served.wait_for_output("agent.py:31 in helper")
+    assert "engine.py" not in served.output()
 
 
 def test_past_runs_are_there_after_a_restart(root: Path) -> None:

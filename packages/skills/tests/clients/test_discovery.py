@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from molecule_skill.card import AgentCard, CardSkill
-from molecule_skill.clients import search
-from molecule_skill.clients.search import Wanted
+from molecule_skill.clients import ranking
+from molecule_skill.clients.ranking import AgentQuery
 from molecule_skill.discovery import DiscoveredAgent, InMemoryDiscovery, RegistryDiscovery
 from molecule_skill.errors import A2AError
 from packages.skills.tests.clients.agents import Forecaster, Planner
@@ -97,12 +97,12 @@ async def both() -> AsyncIterator[tuple[InMemoryDiscovery, RegistryDiscovery, Re
         await remote.close()
 
 
-@pytest.mark.parametrize("wanted", QUERIES, ids=str)
+@pytest.mark.parametrize("filters", QUERIES, ids=str)
 async def test_both_give_the_same_agents_in_the_same_order(
-    both: tuple[InMemoryDiscovery, RegistryDiscovery, Registry], wanted: dict[str, Any]
+    both: tuple[InMemoryDiscovery, RegistryDiscovery, Registry], filters: dict[str, Any]
 ) -> None:
     local, remote, _ = both
-    here, there = await local.find_agents(**wanted), await remote.find_agents(**wanted)
+    here, there = await local.find_agents(**filters), await remote.find_agents(**filters)
     assert [agent.name for agent in here] == [agent.name for agent in there]
     assert [agent.card for agent in here] == [agent.card for agent in there]
 
@@ -206,8 +206,8 @@ cards = st.builds(
 def test_the_order_does_not_depend_on_the_order_of_the_data(
     agents: list[DiscoveredAgent], query: str, chance: Any
 ) -> None:
-    wanted = Wanted(query=query, limit=100)
-    first = [(one.name, one.card) for one in search.best(agents, wanted)]
+    agent_query = AgentQuery(query=query, limit=100)
+    first = [(one.name, one.card) for one in ranking.rank(agents, agent_query)]
     chance.shuffle(agents)
-    again = [(one.name, one.card) for one in search.best(agents, wanted)]
+    again = [(one.name, one.card) for one in ranking.rank(agents, agent_query)]
     assert [name for name, _ in first] == [name for name, _ in again]

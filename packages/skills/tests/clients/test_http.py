@@ -77,10 +77,10 @@ async def test_a_run_that_asks_is_waited_for(served: Served, client: HttpA2AClie
 
     async def answered() -> bool:
         for record in await served.app.gate.runs(None, limit=3):
-            for asked in await served.app.gate.reader(record.run_id, None).interactions():
-                if asked.state == "pending":
+            for interaction in await served.app.gate.reader(record.run_id, None).interactions():
+                if interaction.state == "pending":
                     return (
-                        await served.http.post(f"/answers/{asked.id}", json={"answer": "y"})
+                        await served.http.post(f"/answers/{interaction.id}", json={"answer": "y"})
                     ).status_code == 200
         return False
 

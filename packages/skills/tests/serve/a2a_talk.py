@@ -51,29 +51,29 @@ class Form:
         """The result in 1.0 form as far as tests look at it, or {"error": …}."""
         new, old, path = METHODS[operation]
         if self.binding == "rpc":
-            given = {**self.headers(), **headers}
+            sent_headers = {**self.headers(), **headers}
             body = {
                 "jsonrpc": "2.0",
                 "id": 7,
                 "method": new if self.version == "1.0" else old,
                 "params": params,
             }
-            text = (await served.http.post("/", json=body, headers=given)).text
+            text = (await served.http.post("/", json=body, headers=sent_headers)).text
             # A 0.3 client reads the answer to a resubscription as a stream, errors too.
             answer = json.loads(text.removeprefix("data: "))
             return answer if "error" in answer else answer["result"]
         prefix = "/v1/" if self.version == "0.3" else "/"
         place = prefix + path.format(id=params.get("id", ""))
         verb = "GET" if operation in ("get", "subscribe") else "POST"
-        asked = None if verb == "GET" else {k: v for k, v in params.items() if k != "id"}
-        given = {**self.headers(), **headers}
-        return (await served.http.request(verb, place, json=asked, headers=given)).json()
+        sent_body = None if verb == "GET" else {k: v for k, v in params.items() if k != "id"}
+        sent_headers = {**self.headers(), **headers}
+        return (await served.http.request(verb, place, json=sent_body, headers=sent_headers)).json()
 
     async def frames(
         self, served: Served, operation: str, params: dict[str, Any], limit: int | None = None, **headers: str
     ) -> list[tuple[str | None, Any]]:
         new, old, path = METHODS[operation]
-        given = {**self.headers(), **{name.replace("_", "-"): text for name, text in headers.items()}}
+        sent_headers = {**self.headers(), **{name.replace("_", "-"): text for name, text in headers.items()}}
         if self.binding == "rpc":
             body = {
                 "jsonrpc": "2.0",
@@ -81,13 +81,13 @@ class Form:
                 "method": new if self.version == "1.0" else old,
                 "params": params,
             }
-            found = await served.frames("POST", "/", json=body, headers=given, limit=limit)
+            found = await served.frames("POST", "/", json=body, headers=sent_headers, limit=limit)
             return [(number, data.get("result", data)) for number, data in found]
         prefix = "/v1/" if self.version == "0.3" else "/"
         verb = "GET" if operation == "subscribe" else "POST"
-        asked = {} if verb == "GET" else {"json": params}
+        sent_body = {} if verb == "GET" else {"json": params}
         place = prefix + path.format(id=params.get("id", ""))
-        return await served.frames(verb, place, headers=given, limit=limit, **asked)
+        return await served.frames(verb, place, headers=sent_headers, limit=limit, **sent_body)
 
 
 FORMS = [Form(version, binding) for version in ("1.0", "0.3") for binding in ("rpc", "rest")]

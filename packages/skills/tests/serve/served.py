@@ -30,9 +30,9 @@ class Served:
         return await self.http.post(f"/invoke/{skill}", json={"arguments": arguments})
 
     async def rpc(self, method: str, params: dict[str, Any], version: str = "1.0", **headers: str) -> Any:
-        given = {**({"a2a-version": version} if version == "1.0" else {}), **headers}
+        sent_headers = {**({"a2a-version": version} if version == "1.0" else {}), **headers}
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return (await self.http.post("/", json=body, headers=given)).json()
+        return (await self.http.post("/", json=body, headers=sent_headers)).json()
 
     async def frames(
         self, method: str, path: str, *, limit: int | None = None, **options: Any
@@ -77,14 +77,14 @@ async def parse(lines: AsyncIterator[str]) -> AsyncGenerator[tuple[str | None, A
 async def serving(agent: Any = None, **options: Any) -> AsyncGenerator[Served]:
     """Serve an agent on a free port of loopback."""
     options.setdefault("store", MemoryRunStore())
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "resolver": None,
         "grants": None,
         "sandboxes": None,
         "drain_seconds": 0.2,
         **options,
     }
-    app = make_app(agent or Sample(), **given)
+    app = make_app(agent or Sample(), **settings)
     listener, server = bind("127.0.0.1", 0), HttpServer(app)
     await app.start()
     await server.start(listener)

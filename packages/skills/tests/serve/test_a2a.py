@@ -57,9 +57,9 @@ async def test_the_three_ways_to_choose_a_skill(served: Served, form: Form) -> N
 async def test_a_message_without_a_skill_is_rejected_with_what_there_is(served: Served, form: Form) -> None:
     done = await form.perform(served, "send", {"message": form.message({"a": 4})})
     assert state_of(done) == "TASK_STATE_REJECTED"
-    said = str(task_in(done)["status"]["message"])
-    assert "shout" in said
-    assert "additionalProperties" in said
+    text = str(task_in(done)["status"]["message"])
+    assert "shout" in text
+    assert "additionalProperties" in text
 
 
 @forms
@@ -98,10 +98,10 @@ async def test_a_question_is_input_required_and_the_next_message_answers_it(
     served: Served, form: Form
 ) -> None:
     Sample.calls.clear()
-    asked = await form.perform(served, "send", asks(form, "ask", question="why?"))
-    assert state_of(asked) == "TASK_STATE_INPUT_REQUIRED"
-    assert "why?" in str(task_in(asked)["status"]["message"])
-    task_id = task_in(asked)["id"]
+    first = await form.perform(served, "send", asks(form, "ask", question="why?"))
+    assert state_of(first) == "TASK_STATE_INPUT_REQUIRED"
+    assert "why?" in str(task_in(first)["status"]["message"])
+    task_id = task_in(first)["id"]
     done = await form.perform(served, "send", {"message": form.message("because", taskId=task_id)})
     assert state_of(done) == "TASK_STATE_COMPLETED"
     assert artifacts_of(done)["result"] == "answer: because"
@@ -112,8 +112,8 @@ async def test_a_question_is_input_required_and_the_next_message_answers_it(
 
 @forms
 async def test_a_form_takes_data_and_a_wrong_one_stays_open(served: Served, form: Form) -> None:
-    asked = await form.perform(served, "send", asks(form, "form"))
-    task_id = task_in(asked)["id"]
+    first = await form.perform(served, "send", asks(form, "form"))
+    task_id = task_in(first)["id"]
     wrong = form.message({"name": "Ada", "age": "old"}, taskId=task_id)
     assert _code(await form.perform(served, "send", {"message": wrong})) == -32602
     assert state_of(await form.perform(served, "get", {"id": task_id})) == "TASK_STATE_INPUT_REQUIRED"
@@ -147,8 +147,8 @@ async def test_an_answer_by_http_moves_the_task_on(served: Served, form: Form) -
 async def test_cancelling_really_cancels_also_what_waits(served: Served, form: Form) -> None:
     config = {"configuration": {"returnImmediately": True} if form.version == "1.0" else {"blocking": False}}
     begun = await form.perform(served, "send", {**asks(form, "wait", seconds=60), **config})
-    asked = await form.perform(served, "send", asks(form, "ask", question="?"))
-    for task_id in (task_in(begun)["id"], task_in(asked)["id"]):
+    first = await form.perform(served, "send", asks(form, "ask", question="?"))
+    for task_id in (task_in(begun)["id"], task_in(first)["id"]):
         cancelled = await form.perform(served, "cancel", {"id": task_id})
         assert state_of(cancelled) == "TASK_STATE_CANCELED"
 
@@ -166,8 +166,8 @@ async def test_a_stream_tells_the_task_then_updates_then_the_end(served: Served,
     assert state_of(frames[0][1]) == "TASK_STATE_SUBMITTED"
     last = frames[-1][1]
     assert _status(last)["state"] in ("TASK_STATE_COMPLETED", "completed")
-    told = [_artifact(data) for _, data in frames]
-    chunks = [one for one in told if one is not None and one["artifact"]["artifactId"] == "text-1"]
+    artifacts = [_artifact(data) for _, data in frames]
+    chunks = [one for one in artifacts if one is not None and one["artifact"]["artifactId"] == "text-1"]
     assert [chunk.get("append", False) for chunk in chunks] == [False, True, True, True]
     assert [chunk.get("lastChunk", False) for chunk in chunks] == [False, False, False, True]
     chapters = [data for _, data in frames if "molecule.event" in str(data)]
@@ -228,13 +228,13 @@ async def test_a_live_stream_cut_anywhere_and_resumed_is_the_whole_stream(
         "add": {"a": 1},
     }
     answers = ["a", "b"] if skill == "twice" else []
-    told = await form.frames(
+    received = await form.frames(
         served, "stream", asks(form, skill, **arguments.get(skill, {})), limit=cuts[0] if cuts else None
     )
-    task_id = task_in(told[0][1])["id"]
+    task_id = task_in(received[0][1])["id"]
     left = [*cuts[1:], *([None] * 20)]
-    while not is_end(told[-1][1]):
-        seen = str(told[-1][0])
+    while not is_end(received[-1][1]):
+        seen = str(received[-1][0])
         rest = await form.frames(
             served,
             "subscribe",
@@ -242,16 +242,16 @@ async def test_a_live_stream_cut_anywhere_and_resumed_is_the_whole_stream(
             limit=None if left[0] is None else left[0] + 1,
             last_event_id=seen,
         )
-        told += rest[1:]
+        received += rest[1:]
         left.pop(0)
-        if is_question(told[-1][1]):
+        if is_question(received[-1][1]):
             message = {"message": form.message(answers.pop(0), taskId=task_id)}
-            told += await form.frames(served, "stream", message, limit=left.pop(0))
-    numbers = [int(number or 0) for number, _ in told]
-    assert numbers == list(range(1, len(told) + 1))
+            received += await form.frames(served, "stream", message, limit=left.pop(0))
+    numbers = [int(number or 0) for number, _ in received]
+    assert numbers == list(range(1, len(received) + 1))
     whole = await form.frames(served, "subscribe", {"id": task_id}, last_event_id="0")
-    assert [number for number, _ in whole] == [number for number, _ in told]
-    assert [data for _, data in whole[1:]] == [data for _, data in told[1:]]
+    assert [number for number, _ in whole] == [number for number, _ in received]
+    assert [data for _, data in whole[1:]] == [data for _, data in received[1:]]
 
 
 def is_question(data: Any) -> bool:
@@ -298,13 +298,13 @@ async def test_tasks_survive_a_restart_with_the_numbers_of_their_frames(tmp_path
         second += await form.frames(served, "stream", {"message": form.message("a", taskId=two)})
         second += await form.frames(served, "stream", {"message": form.message("b", taskId=two)})
     async with serving(store=SqliteRunStore(path)) as served:
-        for told in (first, second):
-            task_id = task_in(told[0][1])["id"]
+        for reply in (first, second):
+            task_id = task_in(reply[0][1])["id"]
             again = await form.perform(served, "get", {"id": task_id})
             assert state_of(again) == "TASK_STATE_COMPLETED"
-            for cut in range(1, len(told)):
+            for cut in range(1, len(reply)):
                 rest = await form.frames(served, "subscribe", {"id": task_id}, last_event_id=str(cut))
-                assert [number for number, _ in rest[1:]] == [number for number, _ in told[cut:]]
+                assert [number for number, _ in rest[1:]] == [number for number, _ in reply[cut:]]
         listed = (await served.rpc("ListTasks", {}))["result"]
         assert listed["totalSize"] == 2
 
@@ -313,7 +313,7 @@ async def test_push_is_the_platforms_and_refused_here() -> None:
     async with serving() as served:
         task = task_in(await FORMS[0].perform(served, "send", asks(FORMS[0], "shout", text="x")))
         config = {"url": "https://example.com/hook"}
-        asked: list[tuple[str, str, dict[str, Any]]] = [
+        requests: list[tuple[str, str, dict[str, Any]]] = [
             ("1.0", "CreateTaskPushNotificationConfig", {"taskId": task["id"], **config}),
             (
                 "0.3",
@@ -321,7 +321,7 @@ async def test_push_is_the_platforms_and_refused_here() -> None:
                 {"taskId": task["id"], "pushNotificationConfig": config},
             ),
         ]
-        for version, method, params in asked:
+        for version, method, params in requests:
             assert (await served.rpc(method, params, version))["error"]["code"] == -32003
         card = (await served.http.get("/.well-known/agent-card.json")).json()
         assert card["capabilities"].get("pushNotifications") in (None, False)

@@ -72,13 +72,13 @@ async def test_answers_and_questions_come_once_also_when_the_platform_delivers_t
     )
     question = asks(form, "ask", question="who?")
     async with serving(Durable(), store=SqliteRunStore(path)) as served:
-        asked = await form.perform(served, "send", question, **row)
-        task_id = task_in(asked)["id"]
+        first = await form.perform(served, "send", question, **row)
+        task_id = task_in(first)["id"]
     async with serving(Durable(), store=SqliteRunStore(path)) as served:
         again = await form.perform(served, "send", question, **row)
         assert (task_in(again)["id"], state_of(again)) == (task_id, "TASK_STATE_INPUT_REQUIRED")
-        said = {"message": form.message("Ada", taskId=task_id)}
-        sending = asyncio.ensure_future(form.perform(served, "send", said, **answer_row))
+        reply = {"message": form.message("Ada", taskId=task_id)}
+        sending = asyncio.ensure_future(form.perform(served, "send", reply, **answer_row))
 
         async def is_answered() -> bool:
             return len(await served.app.gate.reader(task_id, None).events()) >= 3
@@ -86,7 +86,7 @@ async def test_answers_and_questions_come_once_also_when_the_platform_delivers_t
         await until(is_answered)
     await asyncio.wait({sending})
     async with serving(Durable(), store=SqliteRunStore(path)) as served:
-        waiting = asyncio.ensure_future(form.perform(served, "send", said, **answer_row))
+        waiting = asyncio.ensure_future(form.perform(served, "send", reply, **answer_row))
         ended, _ = await asyncio.wait({waiting}, timeout=0.1)
         assert not ended
         RELEASED.set()

@@ -144,10 +144,10 @@ class Fuzzer:
         return text
 
 
-def _check_own_deadline(asked: dict[str, Any], status: int, body: bytes) -> None:
+def _check_own_deadline(request: dict[str, Any], status: int, body: bytes) -> None:
     """A run that nobody answered within the seconds that the request named is over: its outcome is a 504."""
     outcome = json.loads(body)
-    assert (status, "run_id" in outcome, "deadline" in outcome["error"]) == (504, True, True), (asked, body)
+    assert (status, "run_id" in outcome, "deadline" in outcome["error"]) == (504, True, True), (request, body)
 
 
 async def fuzz(served: Served, count: int, seed: int) -> None:
@@ -156,10 +156,10 @@ async def fuzz(served: Served, count: int, seed: int) -> None:
 
     async def worker() -> None:
         for _ in left:
-            asked = fuzzer.request()
-            async with client.stream(**asked) as answer:
+            request = fuzzer.request()
+            async with client.stream(**request) as answer:
                 if answer.status_code >= 500:
-                    _check_own_deadline(asked, answer.status_code, await answer.aread())
+                    _check_own_deadline(request, answer.status_code, await answer.aread())
                     continue
                 text = b""
                 async for piece in answer.aiter_bytes():

@@ -106,10 +106,10 @@ async def test_a_run_that_asks_answers_202_and_goes_on_with_the_answer(served: S
     body = waiting.json()
     assert waiting.status_code == 202
     assert body.keys() == {"run_id", "state", "interaction"}
-    asked = body["interaction"]
-    assert (body["state"], asked["kind"], asked["prompt"]) == ("waiting", "question", "why?")
-    assert asked["state"] == "pending"
-    done = await served.http.post(f"/answers/{asked['id']}", json={"answer": "because"})
+    interaction = body["interaction"]
+    assert (body["state"], interaction["kind"], interaction["prompt"]) == ("waiting", "question", "why?")
+    assert interaction["state"] == "pending"
+    done = await served.http.post(f"/answers/{interaction['id']}", json={"answer": "because"})
     assert done.json() == {"state": "answered"}
     stream = await served.frames("GET", f"/runs/{body['run_id']}/events")
     assert stream[-2][1]["result"] == "answer: because"
@@ -230,8 +230,8 @@ async def test_a_run_goes_on_without_readers(served: Served) -> None:
     frames = await served.frames("POST", "/invoke/ask", json={"arguments": {"question": "?"}}, limit=1)
     run_id = frames[0][1]["run_id"]
     await until(lambda: is_in(served, run_id, "waiting"))
-    shown = (await served.http.get(f"/runs/{run_id}")).json()
-    assert shown["interaction"]["prompt"] == "?"
+    run = (await served.http.get(f"/runs/{run_id}")).json()
+    assert run["interaction"]["prompt"] == "?"
 
 
 async def is_in(served: Served, run_id: str, state: str) -> bool:

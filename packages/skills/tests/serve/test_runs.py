@@ -17,8 +17,8 @@ async def served() -> AsyncIterator[Served]:
 
 async def test_a_run_is_shown_as_it_is(served: Served) -> None:
     run_id = (await served.invoke("write", name="a.txt", size=1)).json()["run_id"]
-    shown = (await served.http.get(f"/runs/{run_id}")).json()
-    assert shown.keys() == {
+    run = (await served.http.get(f"/runs/{run_id}")).json()
+    assert run.keys() == {
         "run_id",
         "skill",
         "state",
@@ -29,17 +29,17 @@ async def test_a_run_is_shown_as_it_is(served: Served) -> None:
         "created_at",
         "updated_at",
     }
-    assert (shown["skill"], shown["state"], shown["attempt"], shown["result"]) == (
+    assert (run["skill"], run["state"], run["attempt"], run["result"]) == (
         "write",
         "succeeded",
         1,
         10,
     )
     failed = (await served.invoke("fail", message="boom")).json()
-    shown = (await served.http.get(f"/runs/{failed['run_id']}")).json()
-    assert shown["state"] == "failed"
-    assert shown["error"]["code"] == "skill-failed"
-    assert "LookupError" in shown["error"]["error"]
+    run = (await served.http.get(f"/runs/{failed['run_id']}")).json()
+    assert run["state"] == "failed"
+    assert run["error"]["code"] == "skill-failed"
+    assert "LookupError" in run["error"]["error"]
 
 
 async def test_events_are_pages_that_go_on(served: Served) -> None:
@@ -117,13 +117,13 @@ async def test_a_caller_that_waits_learns_of_the_cancel(served: Served) -> None:
     assert (answer.status_code, answer.json()["code"], answer.json()["status"]) == (409, "cancelled", 499)
 
 
-async def asked(served: Served, skill: str = "ask", **arguments: Any) -> tuple[str, str]:
+async def ask(served: Served, skill: str = "ask", **arguments: Any) -> tuple[str, str]:
     body = (await served.invoke(skill, **(arguments or ({"question": "?"} if skill == "ask" else {})))).json()
     return body["run_id"], body["interaction"]["id"]
 
 
 async def test_answers_are_given_once(served: Served) -> None:
-    run_id, question = await asked(served)
+    run_id, question = await ask(served)
     path = f"/answers/{question}"
     assert (await served.http.post(path, json={"answer": "a", "run_id": "run_x"})).status_code == 404
     assert (await served.http.post("/input-requests/" + question, json={"value": "a"})).status_code == 404
@@ -139,7 +139,7 @@ async def test_answers_are_given_once(served: Served) -> None:
 
 
 async def test_a_form_is_validated_and_stays_open(served: Served) -> None:
-    run_id, form = await asked(served, "form")
+    run_id, form = await ask(served, "form")
     path = f"/input-requests/{form}"
     wrong = await served.http.post(path, json={"value": {"name": "Ada", "age": "old"}})
     assert (wrong.status_code, wrong.json()["code"]) == (422, "answer-invalid")
@@ -150,12 +150,12 @@ async def test_a_form_is_validated_and_stays_open(served: Served) -> None:
 
 
 async def test_a_question_may_be_declined_and_is_closed_with_its_run(served: Served) -> None:
-    run_id, question = await asked(served)
+    run_id, question = await ask(served)
     declined = await served.http.post(f"/answers/{question}", json={"declined": True, "reason": "private"})
     assert declined.json() == {"state": "denied"}
     stream = await served.frames("GET", f"/runs/{run_id}/events")
     assert stream[-2][1]["code"] == "declined"
-    run_id, question = await asked(served)
+    run_id, question = await ask(served)
     await served.http.post(f"/runs/{run_id}/cancel")
     await served.frames("GET", f"/runs/{run_id}/events")
     late = await served.http.post(f"/answers/{question}", json={"answer": "a"})

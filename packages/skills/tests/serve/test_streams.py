@@ -157,7 +157,7 @@ async def answer_all(served: Served) -> None:
     """Answer every question as it comes."""
     while True:
         for record in await served.app.gate.runs(None, limit=3):
-            for asked in await served.app.gate.reader(record.run_id, None).interactions():
-                if asked.state == "pending":
-                    await served.http.post(f"/answers/{asked.id}", json={"answer": "yes"})
+            for interaction in await served.app.gate.reader(record.run_id, None).interactions():
+                if interaction.state == "pending":
+                    await served.http.post(f"/answers/{interaction.id}", json={"answer": "yes"})
         await asyncio.sleep(0.01)

@@ -52,12 +52,12 @@ class PlatformResolver(AuthResolver):
     async def resolve(self, token: str | None, *, headers: Mapping[str, str], agent: str) -> PlatformAuth:
         """The caller whom the platform names. Raises AuthError."""
         signatures.require_crypto()
-        given = headers.get(assertions.HEADER.lower(), "").strip()
-        if not given:
+        header = headers.get(assertions.HEADER.lower(), "").strip()
+        if not header:
             sentence = f"{assertions.HEADER} is missing: only the platform may call this agent"
             raise _refused(sentence, "caller-unverified")
         try:
-            assertion = assertions.parse(given)
+            assertion = assertions.parse(header)
             keys = await self._keys(assertion.kid)
             caller = self._check.caller(assertion, keys, self._clock(), row=headers.get(ROW_HEADER, ""))
         except assertions.AssertionRefused as problem:

@@ -67,9 +67,9 @@ class APIKeyAuthResolver(AuthResolver):
 class _ApiKey:
     """One configured key."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        unknown = sorted(set(given) - {"id", "sha256", "scopes", "expires_at"})
-        name, digest = given.get("id"), given.get("sha256")
+    def __init__(self, keys: Mapping[str, Any]) -> None:
+        unknown = sorted(set(keys) - {"id", "sha256", "scopes", "expires_at"})
+        name, digest = keys.get("id"), keys.get("sha256")
         if not isinstance(name, str) or not name.strip() or unknown:
             raise ValueError("an API key is {'id', 'sha256', 'scopes'?, 'expires_at'?} and nothing else")
         if not isinstance(digest, str) or not _is_digest(digest):
@@ -79,11 +79,11 @@ class _ApiKey:
         self.digest = digest.lower()
         if hashlib.sha256(name.encode()).hexdigest() == self.digest:
             raise ValueError("the id of an API key is shown in logs: it must not be the key")
-        scopes = given.get("scopes") or ()
+        scopes = keys.get("scopes") or ()
         if isinstance(scopes, str):
             raise ValueError(f"the scopes of the API key {name!r} are a list of texts")
         self.auth = APIKeyAuth(api_key_id=name, scopes=tuple(scopes))
-        self.expires_at = _seconds(given.get("expires_at"))
+        self.expires_at = _seconds(keys.get("expires_at"))
 
 
 def _is_digest(text: str) -> bool:
@@ -104,8 +104,8 @@ def _seconds(moment: Any) -> float | None:
 
 def bearer_token(headers: Mapping[str, str]) -> str | None:
     """The token of `Authorization: Bearer …`; None without one. Names of headers are in lower case."""
-    said = headers.get("authorization")
-    if not said:
+    header = headers.get("authorization")
+    if not header:
         return None
-    scheme, _, token = said.partition(" ")
+    scheme, _, token = header.partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None

@@ -18,42 +18,42 @@ from molecule_skill.errors import A2AError, report_of
 CREDENTIALS = Path(".molecule/credentials.json")
 
 
-def run(given: argparse.Namespace, output: Output) -> int:
+def run(options: argparse.Namespace, output: Output) -> int:
     """Run the skill and print its result."""
-    if given.grant is not None:
+    if options.grant is not None:
         raise CommandFailed("file grants are not supported yet: call without --grant")
-    values = samples.json_object(given.args, "--args")
-    if given.target == ".":
-        return asyncio.run(_here(given, output, values))
-    if given.target.startswith("platform:"):
-        return asyncio.run(_platform(given, output, values))
-    if given.target.startswith(("http://", "https://")):
-        return asyncio.run(_url(given, output, values))
+    values = samples.json_object(options.args, "--args")
+    if options.target == ".":
+        return asyncio.run(_here(options, output, values))
+    if options.target.startswith("platform:"):
+        return asyncio.run(_platform(options, output, values))
+    if options.target.startswith(("http://", "https://")):
+        return asyncio.run(_url(options, output, values))
     raise CommandFailed("TARGET is a URL, platform:NAME, or . for this project", exit_code=2)
 
 
-async def _here(given: argparse.Namespace, output: Output, values: dict[str, Any]) -> int:
+async def _here(options: argparse.Namespace, output: Output, values: dict[str, Any]) -> int:
     """Run it in this process, through the same gate as a server's."""
     from molecule_skill.auth import NoAuthResolver
     from molecule_skill.hosted import GateSettings, Invocation, RunGate
     from molecule_skill.store import MemoryRunStore
 
-    found = project.find(given.project)
+    found = project.find(options.project)
     agent = found.instance()
-    spec = agent.skills.get(given.skill)
+    spec = agent.skills.get(options.skill)
     if spec is None:
-        raise CommandFailed(f"there is no skill {given.skill!r}; there are {', '.join(agent.skills)}")
-    values |= samples.typed(given.values, spec.input_schema)
-    secrets = project.secrets(found, given.env_file, tuple(agent.required_secrets))
+        raise CommandFailed(f"there is no skill {options.skill!r}; there are {', '.join(agent.skills)}")
+    values |= samples.typed(options.values, spec.input_schema)
+    secrets = project.secrets(found, options.env_file, tuple(agent.required_secrets))
     gate = RunGate(
         agent, MemoryRunStore(), GateSettings(resolver=NoAuthResolver(), secrets=secrets, drain_seconds=0.0)
     )
     await gate.start()
     try:
-        ctx = await gate.open(Invocation("cli", given.skill, values))
+        ctx = await gate.open(Invocation("cli", options.skill, values))
         _, by = await gate.identify(None, {})
         async for event in gate.reader(ctx.run_id, by.principal).follow():
-            _tell(output, given, event.kind, event.payload)
+            _tell(output, options, event.kind, event.payload)
             if event.kind in ("question", "input_request"):
                 answered = await _prompt(event.kind, event.payload)
                 await gate.answer(_id_of(event.payload), by, answered)
@@ -71,23 +71,23 @@ async def _here(given: argparse.Namespace, output: Output, values: dict[str, Any
         await gate.close()
 
 
-async def _url(given: argparse.Namespace, output: Output, values: dict[str, Any]) -> int:
+async def _url(options: argparse.Namespace, output: Output, values: dict[str, Any]) -> int:
     from molecule_skill.clients.http import HttpA2AClient
 
-    base = given.target.rstrip("/")
+    base = options.target.rstrip("/")
     tokens = credentials(Path.home())
     client = HttpA2AClient(credentials=tokens, allow_private=True)
     peer = _Peer(base, tokens)
     try:
-        if given.values:
-            values |= samples.typed(given.values, await peer.schema(given.skill))
-        async for said in client.stream(base, given.skill, args=values, timeout=given.timeout):
-            if isinstance(said, CallResult):
-                _result(output, said.result, [one.name for one in said.artifacts], said.run_id)
+        if options.values:
+            values |= samples.typed(options.values, await peer.schema(options.skill))
+        async for item in client.stream(base, options.skill, args=values, timeout=options.timeout):
+            if isinstance(item, CallResult):
+                _result(output, item.result, [one.name for one in item.artifacts], item.run_id)
                 continue
-            _tell(output, given, said.kind, said.payload)
-            if said.kind in ("question", "input_request"):
-                await peer.answer(said.kind, said.payload, await _prompt(said.kind, said.payload))
+            _tell(output, options, item.kind, item.payload)
+            if item.kind in ("question", "input_request"):
+                await peer.answer(item.kind, item.payload, await _prompt(item.kind, item.payload))
         return 0
     except (A2AError, TimeoutError) as problem:
         raise _failed(problem, Path()) from problem
@@ -96,7 +96,7 @@ async def _url(given: argparse.Namespace, output: Output, values: dict[str, Any]
         await peer.close()
 
 
-async def _platform(given: argparse.Namespace, output: Output, values: dict[str, Any]) -> int:
+async def _platform(options: argparse.Namespace, output: Output, values: dict[str, Any]) -> int:
     from molecule_skill.clients.platform import PlatformA2AClient
     from molecule_skill.http_client import origin
 
@@ -108,9 +108,9 @@ async def _platform(given: argparse.Namespace, output: Output, values: dict[str,
         )
     client = PlatformA2AClient(url, workspace, token)
     try:
-        values |= samples.typed(given.values, {})
-        name = given.target.removeprefix("platform:")
-        result = await client.call(name, given.skill, args=values, timeout=given.timeout)
+        values |= samples.typed(options.values, {})
+        name = options.target.removeprefix("platform:")
+        result = await client.call(name, options.skill, args=values, timeout=options.timeout)
         _result(output, result.result, [one.name for one in result.artifacts], result.run_id)
         return 0
     except (A2AError, TimeoutError, KeyError) as problem:
@@ -201,8 +201,8 @@ async def _read_line(prompt: str) -> str:
     return line.rstrip("\n")
 
 
-def _tell(output: Output, given: argparse.Namespace, kind: str, payload: dict[str, Any]) -> None:
-    if not given.stream:
+def _tell(output: Output, options: argparse.Namespace, kind: str, payload: dict[str, Any]) -> None:
+    if not options.stream:
         return
     if output.as_json:
         output.value({"kind": kind, "payload": payload})

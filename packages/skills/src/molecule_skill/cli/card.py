@@ -7,20 +7,20 @@ from molecule_skill.cli import project
 from molecule_skill.cli.output import CommandFailed, Output
 
 
-def run(given: argparse.Namespace, output: Output) -> int:
+def run(options: argparse.Namespace, output: Output) -> int:
     """Print the card of the project's agent."""
-    found = project.find(given.project)
+    found = project.find(options.project)
     agent = found.load()
     card = agent.card()
     differences = project.drift(found, agent)
     if differences:
         raise CommandFailed("\n".join([*differences, "Make them say the same."]), problems=differences)
-    if given.check:
+    if options.check:
         card.from_a2a(card.to_a2a())
         output.line(f"The card of {agent.name} is valid, and config.yaml agrees with it.")
         output.value({"ok": True, "agent": agent.name})
         return 0
-    shown = card.to_json() if given.format == "native" else card.to_a2a()
-    output.verbatim(json.dumps(shown, indent=2, ensure_ascii=False))
-    output.value(shown)
+    document = card.to_json() if options.format == "native" else card.to_a2a()
+    output.verbatim(json.dumps(document, indent=2, ensure_ascii=False))
+    output.value(document)
     return 0

@@ -19,7 +19,7 @@ from molecule_skill.cli.traces import AuthorFormatter
 from molecule_skill.errors import AuthError
 from molecule_skill.serve import callers, server, shapes
 from molecule_skill.serve.app import SkillApp, error_response, make_app
-from molecule_skill.serve.asgi import Request, Response, json_response
+from molecule_skill.serve.asgi import AsgiRequest, Response, json_response
 from molecule_skill.store import RunStore, SqliteRunStore
 from molecule_wire import JSON, JSONObject
 
@@ -42,26 +42,26 @@ _POLICY = (
 log = logging.getLogger("molecule_skill")
 
 
-def run(given: argparse.Namespace, output: Output) -> int:
+def run(options: argparse.Namespace, output: Output) -> int:
     """Serve on loopback until Ctrl-C."""
-    found = project.find(given.project)
-    if given.workspace is not None:
+    found = project.find(options.project)
+    if options.workspace is not None:
         raise CommandFailed("--workspace needs file grants, which are not supported yet")
     handler = logging.StreamHandler()
     handler.setFormatter(AuthorFormatter(found.root))
     logging.getLogger().addHandler(handler)
     try:
-        listener = server.bind("127.0.0.1", given.port)
+        listener = server.bind("127.0.0.1", options.port)
     except server.PortTaken as problem:
         raise CommandFailed(f"{problem}; choose another with --port") from problem
     port = listener.getsockname()[1]
-    app = DevServer(found, given.env_file, reload=not given.no_reload, output=output)
+    app = DevServer(found, options.env_file, reload=not options.no_reload, output=output)
 
     def started() -> None:
         output.line("Open this address; it works once, then the browser is known:")
         output.verbatim(f"  http://127.0.0.1:{port}/_dev?token={app.token}")
         output.value({"ok": True, "url": f"http://127.0.0.1:{port}/_dev?token={app.token}"})
-        if not given.no_reload:
+        if not options.no_reload:
             output.line("Saved files take effect at once. Ctrl-C ends.")
 
     server.run(server.serve_until_signal(app, listener, started))
@@ -103,7 +103,7 @@ class DevServer:
         """Serve one ASGI scope."""
         if scope["type"] != "http":
             return None
-        request = Request(scope, receive)
+        request = AsgiRequest(scope, receive)
         if request.path == "/_dev" or request.path.startswith("/_dev/"):
             try:
                 callers.check_origin(request, NoAuthResolver())
@@ -181,8 +181,8 @@ class DevServer:
         kind, _, rest = path.lstrip("/").partition("/")
         run_id = rest.partition("/")[0]
         if kind in ("answers", "input-requests"):
-            asked = await self._store.request(run_id)
-            run_id = asked.run_id if asked else ""
+            request = await self._store.request(run_id)
+            run_id = request.run_id if request else ""
         for app in self._apps[:-1] if len(self._apps) > 1 else ():
             if run_id in app.gate.active_runs():
                 return app
@@ -190,12 +190,12 @@ class DevServer:
 
     # Page
 
-    async def _page(self, request: Request) -> Response:
+    async def _page(self, request: AsgiRequest) -> Response:
         if request.method != "GET":
             raise AuthError("the page is only looked at", 403)
-        given = request.query.get("token", "")
-        if request.path == "/_dev" and given:
-            return self._signed_in(given)
+        token = request.query.get("token", "")
+        if request.path == "/_dev" and token:
+            return self._signed_in(token)
         if not hmac.compare_digest(_cookie(request), self._session):
             raise AuthError("open the address that 'molecule-skill dev' printed; it works once", 401)
         if request.path == "/_dev/api/state":
@@ -204,8 +204,8 @@ class DevServer:
             return json_response({"runs": await self._runs()})
         return _asset("index.html" if request.path == "/_dev" else request.path.removeprefix("/_dev/"))
 
-    def _signed_in(self, given: str) -> Response:
-        if not self.token or not hmac.compare_digest(given.encode(), self.token.encode()):
+    def _signed_in(self, token: str) -> Response:
+        if not self.token or not hmac.compare_digest(token.encode(), self.token.encode()):
             raise AuthError(
                 "this address was used already: start 'molecule-skill dev' again for a new one", 401
             )
@@ -273,7 +273,7 @@ def _asset(name: str) -> Response:
     return Response(200, path.read_bytes(), _MEDIA[path.suffix], headers)
 
 
-def _cookie(request: Request) -> str:
+def _cookie(request: AsgiRequest) -> str:
     for pair in request.headers.get("cookie", "").split(";"):
         name, _, value = pair.strip().partition("=")
         if name == COOKIE:

@@ -12,14 +12,14 @@ from molecule_skill.cli.output import CommandFailed, Output
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command."""
     parser = _parser()
-    given, rest = parser.parse_known_args(arguments)
-    if given.command == "call" and not any(text.startswith("-") for text in rest):
-        given.values += rest  # arguments of the skill may stand behind options
+    options, rest = parser.parse_known_args(arguments)
+    if options.command == "call" and not any(text.startswith("-") for text in rest):
+        options.values += rest  # arguments of the skill may stand behind options
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    output = Output(as_json=given.json)
+    output = Output(as_json=options.json)
     try:
-        return int(given.run(given, output) or 0)
+        return int(options.run(options, output) or 0)
     except CommandFailed as problem:
         output.failure(problem)
         return problem.exit_code
@@ -117,10 +117,10 @@ def _add_call(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def _lazy(name: str):
     """The function `run` of a command's module, which is imported when the command is used."""
 
-    def run(given: argparse.Namespace, output: Output) -> int | None:
+    def run(options: argparse.Namespace, output: Output) -> int | None:
         from importlib import import_module
 
-        return import_module(f"molecule_skill.cli.{name}").run(given, output)
+        return import_module(f"molecule_skill.cli.{name}").run(options, output)
 
     return run
 

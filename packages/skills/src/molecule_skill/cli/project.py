@@ -80,16 +80,16 @@ def find(folder: Path) -> Project:
         ) from problem
     except (yaml.YAMLError, UnicodeError) as problem:
         raise CommandFailed(f"{path} is no YAML: {problem}") from problem
-    told = _mapping(config)
-    if told.get("runtime") != "python":
+    settings = _mapping(config)
+    if settings.get("runtime") != "python":
         raise CommandFailed(f"{path} must say 'runtime: python'")
-    runtime = _mapping(told.get("runtime_config"))
+    runtime = _mapping(settings.get("runtime_config"))
     entrypoint = runtime.get("entrypoint")
     if not isinstance(entrypoint, str) or entrypoint.count(":") != 1:
         raise CommandFailed(f'{path} must say runtime_config.entrypoint, such as "agent:MyAgent"')
     if not isinstance(runtime.get("config", {}), dict):
         raise CommandFailed(f"{path}: runtime_config.config must be a mapping")
-    return Project(root, told, entrypoint, _mapping(runtime.get("config")))
+    return Project(root, settings, entrypoint, _mapping(runtime.get("config")))
 
 
 def secrets(project: Project, env_file: Path | None, names: tuple[str, ...]) -> dict[str, str]:

@@ -7,19 +7,19 @@ from molecule_skill.cli import project
 from molecule_skill.cli.output import CommandFailed, Output
 
 
-def run(given: argparse.Namespace, output: Output) -> int:
+def run(options: argparse.Namespace, output: Output) -> int:
     """Serve until SIGTERM or Ctrl-C, then drain."""
     from molecule_skill.serve import callers, server
     from molecule_skill.serve.app import make_app
 
-    found = project.find(given.project)
+    found = project.find(options.project)
     agent = found.instance()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    kept = project.secrets(found, given.env_file, tuple(agent.required_secrets))
+    kept = project.secrets(found, options.env_file, tuple(agent.required_secrets))
     resolver = callers.choose_resolver(agent, None)
     try:
-        callers.check_bind(resolver, given.host)
-        listener = server.bind(given.host, given.port)
+        callers.check_bind(resolver, options.host)
+        listener = server.bind(options.host, options.port)
     except callers.RefusedToStart as problem:
         raise CommandFailed(str(problem)) from problem
     except server.PortTaken as problem:
@@ -34,7 +34,7 @@ def run(given: argparse.Namespace, output: Output) -> int:
             await app.stop()
             raise CommandFailed(f"{agent.name} cannot start: {'; '.join(readiness.reasons)}")
         await server.serve_until_signal(
-            app, listener, lambda: output.line(f"{agent.name} listens on http://{given.host}:{port}")
+            app, listener, lambda: output.line(f"{agent.name} listens on http://{options.host}:{port}")
         )
 
     server.run(serve())

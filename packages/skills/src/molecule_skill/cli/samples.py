@@ -11,8 +11,8 @@ def arguments(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: _value(schema["properties"][name], schema) for name in schema.get("required", [])}
 
 
-def _value(given: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any:
-    schema = _resolved(given, root)
+def _value(node: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any:
+    schema = _resolved(node, root)
     for name in ("default", "const"):
         if name in schema:
             return schema[name]
@@ -87,12 +87,12 @@ def typed(pairs: list[str], schema: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _types(given: dict[str, Any], root: dict[str, Any]) -> set[str]:
-    reference = given.get("$ref", "")
+def _types(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
+    reference = schema.get("$ref", "")
     if reference.startswith("#/$defs/"):
         return _types(root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {}), root)
-    found = {given["type"]} if isinstance(given.get("type"), str) else set[str]()
-    for option in given.get("anyOf", []):
+    found = {schema["type"]} if isinstance(schema.get("type"), str) else set[str]()
+    for option in schema.get("anyOf", []):
         found |= _types(option, root)
     return found
 

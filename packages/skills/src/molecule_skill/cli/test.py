@@ -31,27 +31,27 @@ class _Report:
         return any(line["state"] == "failed" for line in self.lines)
 
 
-def run(given: argparse.Namespace, output: Output) -> int:
+def run(options: argparse.Namespace, output: Output) -> int:
     """Check everything; exit code 1 when something failed."""
-    found = project.find(given.project)
+    found = project.find(options.project)
     report = _Report(output)
     report.add("ok", "project", f"{found.root.name}, entrypoint {found.entrypoint}")
     agent = found.instance()
     report.add("ok", "import", f"{agent.name} {agent.version}, {len(agent.skills)} skills")
     _check_card(report, found, agent)
-    secrets = _check_environment(report, found, agent, given.env_file)
+    secrets = _check_environment(report, found, agent, options.env_file)
     _check_sandbox(report, agent)
     for name, spec in agent.skills.items():
         if inspect.signature(spec.handler).return_annotation is inspect.Signature.empty:
             report.add("warning", f"skill {name}", "no return annotation: its result is not checked")
-    if given.skill is not None and given.skill not in agent.skills:
-        raise CommandFailed(f"there is no skill {given.skill!r}; there are {', '.join(agent.skills)}")
+    if options.skill is not None and options.skill not in agent.skills:
+        raise CommandFailed(f"there is no skill {options.skill!r}; there are {', '.join(agent.skills)}")
     for name, spec in agent.skills.items():
         is_safe = spec.idempotent or "safe" in spec.tags
-        if given.skill == name or (given.skill is None and is_safe and not report.failed):
-            made = samples.json_object(given.args, "--args") if given.skill and given.args else None
+        if options.skill == name or (options.skill is None and is_safe and not report.failed):
+            made = samples.json_object(options.args, "--args") if options.skill and options.args else None
             asyncio.run(_run_skill(report, found.root, agent, name, made, secrets))
-        elif given.skill is None:
+        elif options.skill is None:
             report.add("skipped", f"run {name}", "not marked safe (idempotent=True or the tag 'safe')")
     output.value({"ok": not report.failed, "checks": report.lines})
     return 1 if report.failed else 0
@@ -94,13 +94,18 @@ def _check_sandbox(report: _Report, agent: Any) -> None:
 
 
 async def _run_skill(
-    report: _Report, root: Path, agent: Any, name: str, given: dict[str, Any] | None, secrets: dict[str, str]
+    report: _Report,
+    root: Path,
+    agent: Any,
+    name: str,
+    arguments: dict[str, Any] | None,
+    secrets: dict[str, str],
 ) -> None:
     from molecule_skill.identity import NoAuth
     from molecule_skill.local_context import LocalRunContext
     from molecule_skill.paths import normalize
 
-    values = samples.arguments(agent.skills[name].input_schema) if given is None else given
+    values = samples.arguments(agent.skills[name].input_schema) if arguments is None else arguments
     ctx = LocalRunContext(auth=NoAuth(), secrets=secrets, caller="local")
     try:
         async with asyncio.timeout(RUN_SECONDS):

@@ -18,10 +18,10 @@ def author_lines(problem: BaseException, project: Path) -> str:
             break
         chain.append(cause)
     # The wrapper says nothing that its cause does not: whoever has the author's lines is shown.
-    shown = next((one for one in chain if _frames(one, project)), chain[-1] if len(chain) > 1 else problem)
-    lines = [*_syntax(shown, project), *_frames(shown, project)]
-    text = "\n".join(line.rstrip() for line in traceback.format_exception_only(type(shown), shown))
-    last = text.splitlines()[-1] if isinstance(shown, SyntaxError) else text
+    origin = next((one for one in chain if _frames(one, project)), chain[-1] if len(chain) > 1 else problem)
+    lines = [*_syntax(origin, project), *_frames(origin, project)]
+    text = "\n".join(line.rstrip() for line in traceback.format_exception_only(type(origin), origin))
+    last = text.splitlines()[-1] if isinstance(origin, SyntaxError) else text
     return "\n".join([*lines, last])
 
 

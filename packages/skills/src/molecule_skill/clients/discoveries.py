@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 from pydantic import ValidationError
 
 from molecule_skill.card import EXTENSION_URI, AgentCard
-from molecule_skill.clients import search
+from molecule_skill.clients import ranking
+from molecule_skill.clients.ranking import AgentQuery
 from molecule_skill.clients.remote_errors import remote_error, unreachable
-from molecule_skill.clients.search import Wanted
 from molecule_skill.discovery import DiscoveredAgent, DiscoveryClient
 from molecule_wire import JSON, JSONObject, jsontext
 
@@ -34,12 +34,12 @@ class InMemoryDiscovery(DiscoveryClient):
     def __init__(self, agents: Iterable[Any]) -> None:
         self.problems: list[CardProblem] = []
         self._agents: list[DiscoveredAgent] = []
-        for given in agents:
+        for agent in agents:
             try:
-                self._agents.append(_discovered(given))
+                self._agents.append(_discovered(agent))
             except (ValueError, TypeError, AttributeError, KeyError) as problem:
-                name = getattr(given, "name", None)
-                self.problems.append(CardProblem(str(name or type(given).__name__), _first_line(problem)))
+                name = getattr(agent, "name", None)
+                self.problems.append(CardProblem(str(name or type(agent).__name__), _first_line(problem)))
 
     async def find_agents(
         self,
@@ -51,7 +51,7 @@ class InMemoryDiscovery(DiscoveryClient):
         limit: int = 10,
     ) -> list[DiscoveredAgent]:
         """See `DiscoveryClient`."""
-        return search.best(self._agents, Wanted(tags, capability, skill, query, limit))
+        return ranking.rank(self._agents, AgentQuery(tags, capability, skill, query, limit))
 
     async def get_agent(self, name: str) -> DiscoveredAgent:
         """See `DiscoveryClient`."""
@@ -89,16 +89,16 @@ class RegistryDiscovery(DiscoveryClient):
         limit: int = 10,
     ) -> list[DiscoveredAgent]:
         """See `DiscoveryClient`. Raises A2AError when the registry gives no answer."""
-        wanted = Wanted(tags, capability, skill, query, limit)
+        agent_query = AgentQuery(tags, capability, skill, query, limit)
         named = (("capability", capability), ("skill", skill), ("q", query))
         params = [("tag", tag) for tag in tags] + [(name, text) for name, text in named if text is not None]
         # As many as there may be: the points of this side decide which come first.
-        params.append(("limit", str(search.MAX_LIMIT)))
-        return search.best(self._read(await self._ask(params)), wanted)
+        params.append(("limit", str(ranking.MAX_LIMIT)))
+        return ranking.rank(self._read(await self._ask(params)), agent_query)
 
     async def get_agent(self, name: str) -> DiscoveredAgent:
         """See `DiscoveryClient`."""
-        for agent in self._read(await self._ask([("q", name), ("limit", str(search.MAX_LIMIT))])):
+        for agent in self._read(await self._ask([("q", name), ("limit", str(ranking.MAX_LIMIT))])):
             if agent.name == name:
                 return agent
         raise KeyError(f"unknown agent: {name!r}; the registry has none of this name that you may reach")
@@ -138,24 +138,24 @@ class RegistryDiscovery(DiscoveryClient):
                 found.append(DiscoveredAgent(name, url, _card(row.get("card"), name)))
             except (ValueError, TypeError) as problem:
                 problems.append(CardProblem(name, _first_line(problem), url))
-        for told in _objects(body.get("problems")):
+        for item in _objects(body.get("problems")):
             problems.append(
-                CardProblem(str(told.get("name") or ""), str(told.get("problem") or "unreadable"))
+                CardProblem(str(item.get("name") or ""), str(item.get("problem") or "unreadable"))
             )
         self.problems = problems
         return found
 
 
-def _discovered(given: Any) -> DiscoveredAgent:
-    if isinstance(given, DiscoveredAgent):
-        return given
-    if isinstance(given, AgentCard):
-        return DiscoveredAgent(given.name, f"local:{given.name}", given)
-    if isinstance(given, Mapping):
-        told = cast("JSONObject", dict(cast("Mapping[str, Any]", given)))
-        card = _card(told, "")
-        return DiscoveredAgent(card.name, str(told.get("url") or f"local:{card.name}"), card)
-    card = given.card()
+def _discovered(value: Any) -> DiscoveredAgent:
+    if isinstance(value, DiscoveredAgent):
+        return value
+    if isinstance(value, AgentCard):
+        return DiscoveredAgent(value.name, f"local:{value.name}", value)
+    if isinstance(value, Mapping):
+        fields = cast("JSONObject", dict(cast("Mapping[str, Any]", value)))
+        card = _card(fields, "")
+        return DiscoveredAgent(card.name, str(fields.get("url") or f"local:{card.name}"), card)
+    card = value.card()
     if not isinstance(card, AgentCard):
         raise TypeError("card() gave no AgentCard")
     return DiscoveredAgent(card.name, f"local:{card.name}", card)
@@ -165,13 +165,13 @@ def _card(card: JSON, name: str) -> AgentCard:
     """A card in its native form or in that of A2A. Raises ValueError."""
     if not isinstance(card, dict):
         raise ValueError("the card is no JSON object")
-    told: JSONObject = card if card.get("name") or not name else {**card, "name": name}
-    skills = told.get("skills", [])
+    fields: JSONObject = card if card.get("name") or not name else {**card, "name": name}
+    skills = fields.get("skills", [])
     if not isinstance(skills, list) or not all(isinstance(one, dict) for one in skills):
         raise ValueError("skills: must be a list of objects")
-    if not {"defaultInputModes", "supportedInterfaces", "url"} & told.keys():
-        return AgentCard.model_validate(told)
-    made, capabilities = AgentCard.from_a2a(told), told.get("capabilities")
+    if not {"defaultInputModes", "supportedInterfaces", "url"} & fields.keys():
+        return AgentCard.model_validate(fields)
+    made, capabilities = AgentCard.from_a2a(fields), fields.get("capabilities")
     if isinstance(capabilities, dict) and EXTENSION_URI not in str(capabilities.get("extensions")):
         made = made.model_copy(update={"capabilities": capabilities})
     return made

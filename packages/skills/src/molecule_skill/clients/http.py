@@ -12,7 +12,7 @@ from molecule_skill.clients.remote_errors import remote_error, unreachable
 from molecule_skill.discovery import DiscoveryClient
 from molecule_skill.errors import A2AError, CallTimeout, GrantDelegationDenied
 from molecule_skill.events import AgentEvent, ArtifactRef
-from molecule_skill.http_client import MAX_BODY_BYTES, AddressRefused, HttpClient, Streamed, origin
+from molecule_skill.http_client import MAX_BODY_BYTES, AddressRefused, HttpClient, StreamingResponse, origin
 from molecule_wire import JSONObject, ids, jsontext
 from molecule_wire.sse_decoder import EventTooLarge, SSEDecoder
 
@@ -54,10 +54,10 @@ class HttpA2AClient(A2AClient):
     ) -> CallResult:
         """See `A2AClient`. Raises A2AError, also as the class that the callee's code names."""
         events = list[AgentEvent]()
-        async for said in self.stream(target, skill, args=args, grant=grant, timeout=timeout):
-            if isinstance(said, CallResult):
-                return CallResult(said.result, tuple(events), said.artifacts, said.grant_id, said.run_id)
-            events.append(said)
+        async for item in self.stream(target, skill, args=args, grant=grant, timeout=timeout):
+            if isinstance(item, CallResult):
+                return CallResult(item.result, tuple(events), item.artifacts, item.grant_id, item.run_id)
+            events.append(item)
         raise A2AError("the stream ended without a result", url=target)
 
     async def stream(
@@ -78,9 +78,9 @@ class HttpA2AClient(A2AClient):
         ended, limit = False, asyncio.timeout(seconds)
         try:
             async with limit:
-                async for said in call.events():
-                    ended = ended or isinstance(said, CallResult)
-                    yield said
+                async for item in call.events():
+                    ended = ended or isinstance(item, CallResult)
+                    yield item
         except TimeoutError as problem:
             self._resolved.pop(target, None)
             if not limit.expired():
@@ -140,9 +140,9 @@ class _Call:
         while True:
             seen = self._seen
             try:
-                async for said in self._connected():
-                    yield said
-                    if isinstance(said, CallResult):
+                async for item in self._connected():
+                    yield item
+                    if isinstance(item, CallResult):
                         return
             except AddressRefused as problem:
                 raise A2AError(str(problem), url=self._base, code="unsafe-url") from problem
@@ -166,8 +166,8 @@ class _Call:
     async def _connected(self) -> AsyncGenerator[AgentEvent | CallResult]:
         async with self._request() as answer:
             if answer.status == 202 or not answer.headers.get("content-type", "").startswith(_STREAM):
-                for said in self._whole(answer.status, await _body(answer)):
-                    yield said
+                for item in self._whole(answer.status, await _body(answer)):
+                    yield item
                 return
             decoder = SSEDecoder()
             async for piece in answer.pieces():
@@ -202,21 +202,21 @@ class _Call:
     def _event(self, frame: Any) -> AgentEvent | CallResult:
         if not isinstance(frame, dict):
             raise ConnectionError("the stream holds what is no event")
-        told = cast("JSONObject", frame)
-        if told.get("type") == "error":
-            status = told.get("status")
-            raise remote_error(self._base, status if isinstance(status, int) else None, told)
-        run_id, seq = told.get("run_id"), told.get("seq")
+        fields = cast("JSONObject", frame)
+        if fields.get("type") == "error":
+            status = fields.get("status")
+            raise remote_error(self._base, status if isinstance(status, int) else None, fields)
+        run_id, seq = fields.get("run_id"), fields.get("seq")
         if isinstance(run_id, str):
             self._run_id = run_id
-        if told.get("type") == "result":
-            return _result(told)
+        if fields.get("type") == "result":
+            return _result(fields)
         if isinstance(seq, int):
             self._seen = seq
-        return _agent_event(told)
+        return _agent_event(fields)
 
 
-async def _body(answer: Streamed) -> JSONObject:
+async def _body(answer: StreamingResponse) -> JSONObject:
     held, size = list[bytes](), 0
     async for piece in answer.pieces():
         size += len(piece)
@@ -230,29 +230,29 @@ async def _body(answer: Streamed) -> JSONObject:
     return body if isinstance(body, dict) else {}
 
 
-def _agent_event(told: Any) -> AgentEvent:
-    payload: Any = told.get("payload")
+def _agent_event(fields: Any) -> AgentEvent:
+    payload: Any = fields.get("payload")
     return AgentEvent(
-        str(told.get("kind")), cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+        str(fields.get("kind")), cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
     )
 
 
-def _result(told: JSONObject) -> CallResult:
-    grant, run_id = told.get("grant_id"), told.get("run_id")
-    listed = cast("list[Any]", told.get("artifacts") or [])
+def _result(fields: JSONObject) -> CallResult:
+    grant, run_id = fields.get("grant_id"), fields.get("run_id")
+    listed = cast("list[Any]", fields.get("artifacts") or [])
     return CallResult(
-        result=told.get("result"),
+        result=fields.get("result"),
         artifacts=tuple(_reference(cast("dict[str, Any]", one)) for one in listed if isinstance(one, dict)),
         grant_id=grant if isinstance(grant, str) else None,
         run_id=run_id if isinstance(run_id, str) else None,
     )
 
 
-def _reference(told: dict[str, Any]) -> ArtifactRef:
-    size = told.get("size_bytes")
+def _reference(fields: dict[str, Any]) -> ArtifactRef:
+    size = fields.get("size_bytes")
     return ArtifactRef(
-        str(told.get("name")),
-        str(told.get("uri")),
-        str(told.get("mime_type")),
+        str(fields.get("name")),
+        str(fields.get("uri")),
+        str(fields.get("mime_type")),
         size if isinstance(size, int) else 0,
     )

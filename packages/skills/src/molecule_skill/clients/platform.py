@@ -90,7 +90,7 @@ class PlatformA2AClient(A2AClient):
 
     async def _send(self, target_id: str, skill: str, args: dict[str, Any], seconds: float) -> JSONObject:
         rpc_id, message_id = ids.uuid7(), ids.uuid7()
-        asked = a2a.run_skill(
+        api_call = a2a.run_skill(
             self._workspace_id,
             target_id,
             skill,
@@ -99,7 +99,7 @@ class PlatformA2AClient(A2AClient):
             message_id=message_id,
             timeout=seconds + 30.0,
         )
-        return await self._task(asked)
+        return await self._task(api_call)
 
     async def _settled(self, target_id: str, task: JSONObject) -> JSONObject:
         """Look at the task until it is over: the platform holds a call for some seconds only."""
@@ -107,17 +107,17 @@ class PlatformA2AClient(A2AClient):
         while task.get("kind") == "task" and _state(task) not in _OVER:
             await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
             looks += 1
-            asked = a2a.get_task(self._workspace_id, target_id, str(task["id"]), rpc_id=ids.uuid7())
-            task = await self._task(asked)
+            api_call = a2a.get_task(self._workspace_id, target_id, str(task["id"]), rpc_id=ids.uuid7())
+            task = await self._task(api_call)
         return task
 
     async def _cancel(self, target_id: str, task_id: str) -> None:
-        asked = a2a.cancel_task(self._workspace_id, target_id, task_id, rpc_id=ids.uuid7())
+        api_call = a2a.cancel_task(self._workspace_id, target_id, task_id, rpc_id=ids.uuid7())
         with suppress(A2AError, OSError, ValueError):
-            await asyncio.shield(self._request(asked))
+            await asyncio.shield(self._request(api_call))
 
-    async def _task(self, asked: Request) -> JSONObject:
-        envelope = a2a.read_envelope(await self._request(asked))
+    async def _task(self, api_call: Request) -> JSONObject:
+        envelope = a2a.read_envelope(await self._request(api_call))
         result, error = envelope.get("result"), envelope.get("error")
         if isinstance(error, dict):
             raise remote_error(self._url, None, {"error": error.get("message"), "code": _code_in(error)})
@@ -125,13 +125,17 @@ class PlatformA2AClient(A2AClient):
             raise remote_error(self._url, None, {"error": "the answer has no result", "code": None})
         return result
 
-    async def _request(self, asked: Request) -> Reply:
+    async def _request(self, api_call: Request) -> Reply:
         token = self._token() if callable(self._token) else self._token
-        headers = {**asked.headers, "authorization": f"Bearer {token}", "accept": "application/json"}
-        content = None if asked.json is None else jsontext.encode(asked.json)
+        headers = {**api_call.headers, "authorization": f"Bearer {token}", "accept": "application/json"}
+        content = None if api_call.json is None else jsontext.encode(api_call.json)
         try:
             reply = await self._http.send(
-                asked.method, self._url + asked.path, headers=headers, content=content, timeout=asked.timeout
+                api_call.method,
+                self._url + api_call.path,
+                headers=headers,
+                content=content,
+                timeout=api_call.timeout,
             )
         except TimeoutError:
             raise
@@ -194,11 +198,11 @@ def _result(url: str, answered: JSONObject) -> CallResult:
 
 def _failed(url: str, task: JSONObject, state: str) -> A2AError:
     metadata, status = task.get("metadata"), task.get("status")
-    told = metadata.get("molecule") if isinstance(metadata, dict) else None
-    body: JSONObject = dict(told) if isinstance(told, dict) else {}
+    details = metadata.get("molecule") if isinstance(metadata, dict) else None
+    body: JSONObject = dict(details) if isinstance(details, dict) else {}
     message = status.get("message") if isinstance(status, dict) else None
-    said = _value(message.get("parts")) if isinstance(message, dict) else None
-    body["error"] = said if isinstance(said, str) else f"the task ended as {state}"
+    text = _value(message.get("parts")) if isinstance(message, dict) else None
+    body["error"] = text if isinstance(text, str) else f"the task ended as {state}"
     if not body.get("code"):
         body["code"] = "cancelled" if state == "canceled" else "skill-failed"
     number = body.get("status")

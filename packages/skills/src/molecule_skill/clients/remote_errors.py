@@ -42,19 +42,19 @@ def _class_for(code: str | None) -> type[A2AError]:
 
 def _members(made: A2AError, body: JSONObject, detail: str | None) -> dict[str, Any]:
     """What the constructor of the named class would have set."""
-    told: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     if isinstance(made, errors.MissingScopes):
-        told["missing"] = tuple(_texts(body.get("missing")))
+        members["missing"] = tuple(_texts(body.get("missing")))
     if isinstance(made, errors.SkillInputError | errors.SkillOutputError):
         listed = body.get("errors")
-        told["errors"] = listed if isinstance(listed, list) else []
+        members["errors"] = listed if isinstance(listed, list) else []
     if isinstance(made, errors.ScopeDenied | errors.Declined):
-        told["reason"] = detail or ""
+        members["reason"] = detail or ""
     if isinstance(made, errors.CapabilityUnavailable):
-        told["member"] = _text(body.get("member")) or ""
+        members["member"] = _text(body.get("member")) or ""
     if isinstance(made, errors.OverlayConflict):
-        told["paths"] = tuple(_texts(body.get("paths")))
-    return told
+        members["paths"] = tuple(_texts(body.get("paths")))
+    return members
 
 
 def _text(value: object) -> str | None:

@@ -18,10 +18,10 @@ from molecule_skill.events import (
     checked_payload,
     json_payload,
 )
+from molecule_skill.hosted.effect_journal import Journal
 from molecule_skill.hosted.effects import Effects
 from molecule_skill.hosted.host import Host
-from molecule_skill.hosted.journal import Journal
-from molecule_skill.hosted.live import LiveRun
+from molecule_skill.hosted.live_runs import LiveRun
 from molecule_skill.local_context import NO_A2A, NO_DISCOVERY, NO_SANDBOX, NO_WORKSPACE
 from molecule_skill.local_pauses import check_scope_request
 from molecule_skill.sandbox import SandboxClient
@@ -281,8 +281,8 @@ class HostedRunContext(RunContext[AuthT]):
         self._stored(stored)
 
     def _event(self, kind: str, payload: JSONObject, ordinal: int | None = None) -> NewEvent:
-        shown = cast("JSONObject", self._host.redactor.json(payload))
-        return NewEvent(kind, shown, clocks.CURRENT.get().time(), self._attempt, ordinal)
+        redacted = cast("JSONObject", self._host.redactor.json(payload))
+        return NewEvent(kind, redacted, clocks.CURRENT.get().time(), self._attempt, ordinal)
 
     def _stored(self, events: Sequence[StoredEvent]) -> None:
         if events:
@@ -295,7 +295,7 @@ class HostedRunContext(RunContext[AuthT]):
         self._is_over = True
         self._live.leave()
         if self._execution is not None:
-            self._execution.stop(engine.Stop.LEASE_LOST)
+            self._execution.stop(engine.StopReason.LEASE_LOST)
 
     def _artifact_ref(self, record: ArtifactRecord) -> ArtifactRef:
         uri = f"molecule://runs/{self.run_id}/artifacts/{record.name}"

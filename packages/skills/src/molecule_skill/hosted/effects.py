@@ -17,8 +17,8 @@ from molecule_skill.errors import (
     report_of,
 )
 from molecule_skill.events import AgentEvent, ArtifactRef
+from molecule_skill.hosted.effect_journal import JournalPosition
 from molecule_skill.hosted.host import Waiter
-from molecule_skill.hosted.journal import Place
 from molecule_skill.interactions import Interaction, fingerprint
 from molecule_skill.json_values import json_value
 from molecule_skill.state import checked_state, read_state
@@ -58,11 +58,11 @@ class Effects:
         known = place.entry
         if known is not None and known.state == "done":
             return known.value
-        runs, told = self._runs_of(key, known)
+        runs, recorded = self._runs_of(key, known)
         journal = self._ctx._journal
         started = journal.entry(place, "step", key, mark, "started", runs=runs)
         # Told and counted together: a process that ends in between would tell it again.
-        self._ctx._stored(await journal.record(started, told))
+        self._ctx._stored(await journal.record(started, recorded))
         try:
             value = await run_step(key, fn, args)
         except Exception:
@@ -114,9 +114,9 @@ class Effects:
             raise
         except Exception as problem:
             await self._record_failure(started)
-            told = report_of(problem)
-            shown = {**about, "code": told.code, "error": told.sentence}
-            await self._ctx._engine_event("call_error", shown)
+            report = report_of(problem)
+            details = {**about, "code": report.code, "error": report.sentence}
+            await self._ctx._engine_event("call_error", details)
             raise
         finally:
             forget()
@@ -173,15 +173,17 @@ class Effects:
         if row.state is RequestState.ANSWERED:
             return interaction.value_of(row.answer)
         if row.state is RequestState.DENIED:
-            told = row.answer if isinstance(row.answer, dict) else {}
-            raise Declined(str(told.get("reason") or ""))
+            answer = row.answer if isinstance(row.answer, dict) else {}
+            raise Declined(str(answer.get("reason") or ""))
         if row.state is RequestState.CANCELLED:
             raise CancelledByCaller(self._ctx.run_id)
         raise InteractionTimeout(
             f"nobody answered within {interaction.timeout:g} seconds: {interaction.label}"
         )
 
-    async def _opened(self, interaction: Interaction, key: str | None, place: Place) -> RequestRecord:
+    async def _opened(
+        self, interaction: Interaction, key: str | None, place: JournalPosition
+    ) -> RequestRecord:
         ctx, now = self._ctx, clocks.CURRENT.get().time()
         redactor = ctx._host.redactor
         row = RequestRecord(
@@ -197,9 +199,9 @@ class Effects:
             fingerprint=interaction.fingerprint,
             attempt=ctx.attempt,
         )
-        shown = cast("JSONObject", redactor.json(interaction.payload(row.expires_at)))
+        redacted = cast("JSONObject", redactor.json(interaction.payload(row.expires_at)))
         row = replace(row, prompt=cast("JSONObject", redactor.json(row.prompt)))
-        event = ctx._event(interaction.event_kind, shown)
+        event = ctx._event(interaction.event_kind, redacted)
         try:
             ctx._stored(await ctx._host.store.open_request(row, ctx._record.fence, event))
         except RunRefused:
@@ -259,7 +261,7 @@ class Effects:
             if await clocks.wait(waiter.woken, park):
                 return
             self._ctx._is_over = True
-            execution.stop(engine.Stop.PARKED)
+            execution.stop(engine.StopReason.PARKED)
         await clocks.wait(waiter.woken, left)
 
     # State
@@ -314,7 +316,7 @@ class Effects:
 
     # Inside
 
-    def _find(self, kind: str, key: str | None, mark: str, label: str) -> Place:
+    def _find(self, kind: str, key: str | None, mark: str, label: str) -> JournalPosition:
         if self._ctx._is_over:
             raise RunRefused("lease-lost", "the run is over in this process; nothing more is done for it")
         try:

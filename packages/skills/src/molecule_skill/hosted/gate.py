@@ -16,8 +16,8 @@ from molecule_skill.errors import (
 from molecule_skill.hosted.context import HostedRunContext
 from molecule_skill.hosted.host import Host, log
 from molecule_skill.hosted.invocation import READY, Answerer, GateSettings, Invocation, Readiness
+from molecule_skill.hosted.run_api import RunViews
 from molecule_skill.hosted.runs import Runs
-from molecule_skill.hosted.views import RunViews
 from molecule_skill.ids import new_id
 from molecule_skill.interactions import fingerprint
 from molecule_skill.lifecycle import Instances, LifecycleContext, StateAccess
@@ -277,6 +277,10 @@ class RunGate(RunViews):
 
 def _check_workspace_header(invocation: Invocation, caller: Answerer) -> None:
     """`X-Workspace-ID` proves nothing; one that contradicts the credential is refused."""
-    said = invocation.headers.get("x-workspace-id")
-    if said and caller.principal.startswith("workspace:") and caller.principal != f"workspace:{said.lower()}":
+    header = invocation.headers.get("x-workspace-id")
+    if (
+        header
+        and caller.principal.startswith("workspace:")
+        and caller.principal != f"workspace:{header.lower()}"
+    ):
         raise AuthError("X-Workspace-ID is not the workspace of the credential", 403)

@@ -8,7 +8,7 @@ an unknown id, they raise `RunRefused` with the code `not-found`. Every refusal 
 from typing import Any, Protocol
 
 from molecule_skill.hosted.invocation import Answerer, Invocation, Readiness
-from molecule_skill.hosted.reader import RunReader
+from molecule_skill.hosted.run_reader import RunReader
 from molecule_skill.store.records import (
     ArtifactRecord,
     RequestState,

@@ -37,7 +37,7 @@ class ActiveRun:
 
 
 @value
-class Outcome:
+class RunOutcome:
     """How a run ended."""
 
     state: RunState
@@ -130,7 +130,7 @@ class Runs:
                 return False
             ctx = HostedRunContext._made(self.host, record, None)
             await ctx._engine_event("cancel_requested", {})
-            await self._recorded(ctx, Outcome(RunState.CANCELLED, failure=_cancelled(record.run_id)))
+            await self._recorded(ctx, RunOutcome(RunState.CANCELLED, failure=_cancelled(record.run_id)))
             return True
         if run.ctx._is_cancelled:
             return True
@@ -157,13 +157,13 @@ class Runs:
             if run.prepared.spec.durable:
                 self._release(run)
             elif run.ctx._execution is not None:
-                run.ctx._execution.stop(engine.Stop.INTERRUPTED)
+                run.ctx._execution.stop(engine.StopReason.INTERRUPTED)
         await self._ended(engine.GRACE_SECONDS + 1)
 
     def _release(self, run: ActiveRun) -> None:
         run.is_released = run.ctx._is_over = True
         if run.ctx._execution is not None:
-            run.ctx._execution.stop(engine.Stop.PARKED)
+            run.ctx._execution.stop(engine.StopReason.PARKED)
 
     async def _ended(self, seconds: float) -> None:
         tasks = [run.task for run in self.active.values() if run.task is not None]
@@ -186,7 +186,7 @@ class Runs:
                 on_abandoned=lambda problem: self._abandon(run, problem),
             )
             result = await execution.drive()
-            outcome = Outcome(RunState.SUCCEEDED, self.host.redactor.json(result.json))
+            outcome = RunOutcome(RunState.SUCCEEDED, self.host.redactor.json(result.json))
         except engine.RunParked:
             pass
         except asyncio.CancelledError:
@@ -212,7 +212,7 @@ class Runs:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _end(self, run: ActiveRun, outcome: Outcome | None) -> None:
+    async def _end(self, run: ActiveRun, outcome: RunOutcome | None) -> None:
         """Record how a run ended; one that has no outcome waits for a person, outside of memory."""
         ctx = run.ctx
         if outcome is None:
@@ -234,19 +234,19 @@ class Runs:
         ctx._live.leave()
         self.host.notify(ctx.run_id)
 
-    def _failed(self, ctx: HostedRunContext[Any], problem: Exception) -> Outcome:
-        told = report_of(problem)
-        sentence = self.host.redactor.text(told.sentence)
-        failure = RunFailure(told.code, sentence, told.status, _redacted(self.host, told.extras))
+    def _failed(self, ctx: HostedRunContext[Any], problem: Exception) -> RunOutcome:
+        report = report_of(problem)
+        sentence = self.host.redactor.text(report.sentence)
+        failure = RunFailure(report.code, sentence, report.status, _redacted(self.host, report.extras))
         if isinstance(problem, CancelledByCaller):
-            return Outcome(RunState.CANCELLED, failure=failure)
+            return RunOutcome(RunState.CANCELLED, failure=failure)
         if isinstance(problem, SkillInvocationError) and problem.__cause__ is not None:
             lines = "".join(traceback.format_exception(problem.__cause__))
             log.warning("run %s failed: %s", ctx.run_id, self.host.redactor.text(lines))
         is_expired = isinstance(problem, RunRefused) and problem.code == "deadline-exceeded"
-        return Outcome(RunState.EXPIRED if is_expired else RunState.FAILED, failure=failure)
+        return RunOutcome(RunState.EXPIRED if is_expired else RunState.FAILED, failure=failure)
 
-    async def _recorded(self, ctx: HostedRunContext[Any], outcome: Outcome) -> None:
+    async def _recorded(self, ctx: HostedRunContext[Any], outcome: RunOutcome) -> None:
         """Write the outcome down. If the store will not take it, those who wait learn it all the same."""
         ctx._is_over = True
         now = clocks.CURRENT.get().time()
@@ -258,7 +258,7 @@ class Runs:
             events.insert(0, NewEvent("events_dropped", {"count": ctx._dropped}, now, ctx.attempt))
         for delay in (*RECORD_DELAYS, None):
             try:
-                told = await self.host.store.finish(
+                stored = await self.host.store.finish(
                     ctx.run_id,
                     ctx._record.fence,
                     outcome.state,
@@ -279,12 +279,12 @@ class Runs:
                 else:
                     await asyncio.sleep(delay)
                 continue
-            ctx._live.tell(told)
+            ctx._live.tell(stored)
             ctx._live.finish(outcome.state, outcome.result, outcome.failure, now)
             break
         self.host.notify(ctx.run_id)
 
-    def _remember(self, ctx: HostedRunContext[Any], outcome: Outcome, now: float) -> None:
+    def _remember(self, ctx: HostedRunContext[Any], outcome: RunOutcome, now: float) -> None:
         old = ctx._record
         self.unrecorded[ctx.run_id] = RunRecord(
             old.new, outcome.state, ctx.attempt, old.fence, ctx._count, now, outcome.result, outcome.failure
@@ -310,7 +310,7 @@ class Runs:
     async def _interrupt(self, record: RunRecord, why: str) -> None:
         ctx = HostedRunContext._made(self.host, record, None)
         failure = RunFailure("run-interrupted", f"the run was interrupted: {why}; start it again", 500)
-        await self._recorded(ctx, Outcome(RunState.FAILED, failure=failure))
+        await self._recorded(ctx, RunOutcome(RunState.FAILED, failure=failure))
 
     async def _events_of(self, record: RunRecord) -> list[Any]:
         after = max(record.last_seq - 1000, 0)
@@ -322,5 +322,5 @@ def _cancelled(run_id: str) -> RunFailure:
 
 
 def _redacted(host: Host, extras: JSONObject) -> JSONObject:
-    shown = host.redactor.json(extras)
-    return shown if isinstance(shown, dict) else {}
+    redacted = host.redactor.json(extras)
+    return redacted if isinstance(redacted, dict) else {}

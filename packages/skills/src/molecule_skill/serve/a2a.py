@@ -18,9 +18,9 @@ from molecule_skill.hosted import Answerer, Invocation
 from molecule_skill.hosted.interface import Gate
 from molecule_skill.ids import new_id
 from molecule_skill.serve import messages, repetitions
-from molecule_skill.serve.asgi import Request
+from molecule_skill.serve.asgi import AsgiRequest
 from molecule_skill.serve.projection import ASKING, Projection, begun, failure_metadata
-from molecule_skill.serve.repetitions import KnownBy
+from molecule_skill.serve.repetitions import MessageKey
 from molecule_skill.store.records import RequestState, RunRecord
 from molecule_wire import JSONObject, assertions
 from molecule_wire.a2a import convert, errors, operations, tasks
@@ -42,7 +42,7 @@ class _A2ACall:
 
     __slots__ = ("by", "identified", "request")
 
-    def __init__(self, identified: tuple[Any, Answerer], request: Request) -> None:
+    def __init__(self, identified: tuple[Any, Answerer], request: AsgiRequest) -> None:
         self.identified, self.by = identified, identified[1]
         self.request = request
 
@@ -85,7 +85,7 @@ class A2ATransport:
             merges_chunks=False,
         )
 
-    async def __call__(self, request: Request, send: Send) -> None:
+    async def __call__(self, request: AsgiRequest, send: Send) -> None:
         """Answer one request. Raises AuthError."""
         identified = await self._gate.identify(bearer_token(request.headers), request.headers)
         _call.set(_A2ACall(identified, request))
@@ -154,8 +154,8 @@ class A2ATransport:
         """Tell what the run tells. Where it waits for a person the turn is over, and a task follows on."""
         run_id = projection.log.id
         reader = self._gate.reader(run_id, principal)
-        while told := await reader.events(projection.seq, wait=None):
-            for event in told:
+        while events := await reader.events(projection.seq, wait=None):
+            for event in events:
                 if event.kind == "interaction_closed" and (held := self._answering.get(run_id)) is not None:
                     await held.wait()
                 projection.apply(event)
@@ -166,7 +166,7 @@ class A2ATransport:
                 ):
                     self._watch_cancel(projection, principal)
                     return self._spawn(self._follow(projection, principal))
-            if projection.log.is_over or told[-1].kind == "run_finished":
+            if projection.log.is_over or events[-1].kind == "run_finished":
                 break
         record = await reader.record()
         if record.state.is_final:
@@ -238,7 +238,7 @@ class A2ATransport:
             return
         await self._adopt(record, principal)
 
-    async def _recall_message(self, known_by: KnownBy, owner: Owner) -> None:
+    async def _recall_message(self, known_by: MessageKey, owner: Owner) -> None:
         """A message that ran in an earlier process, or too long ago to be remembered, runs no second time."""
         record = await self._gate.run_of_key(owner.principal, known_by.of_run)
         if record is None or self._app.tasks.known_task(record.run_id) is not None:
@@ -247,10 +247,10 @@ class A2ATransport:
         log = self._app.tasks.known_task(record.run_id)
         if log is None or log.owner != owner:
             return
-        said = (record.new.origin or {}).get("fingerprint")
-        self._go_on_with(log, known_by._replace(fingerprint=str(said or "")))
+        fingerprint = (record.new.origin or {}).get("fingerprint")
+        self._go_on_with(log, known_by._replace(fingerprint=str(fingerprint or "")))
 
-    async def _recall_answer(self, log: TaskLog, message: JSONObject, known_by: KnownBy) -> None:
+    async def _recall_answer(self, log: TaskLog, message: JSONObject, known_by: MessageKey) -> None:
         """A message that answered a run in an earlier process is known by what it said."""
         rows = await self._gate.reader(log.id, log.owner.principal).interactions()
         decided = [row for row in rows if row.answered_at is not None]
@@ -258,7 +258,7 @@ class A2ATransport:
         if last is not None and messages.repeats(message, last):
             self._go_on_with(log, known_by)
 
-    def _go_on_with(self, log: TaskLog, known_by: KnownBy) -> None:
+    def _go_on_with(self, log: TaskLog, known_by: MessageKey) -> None:
         turn = self._app.tasks.recall(log, known_by.key, known_by.fingerprint)
         projection = self._open.get(log.id)
         if projection is not None and not turn.is_over:
@@ -291,7 +291,7 @@ class A2ATransport:
         return self._app.tasks.adopt(made)
 
     async def _answer(
-        self, request: Any, message: JSONObject, owner: Owner, known_by: KnownBy | None
+        self, request: Any, message: JSONObject, owner: Owner, known_by: MessageKey | None
     ) -> None:
         """Hand the answer to the run before the message is accepted: a wrong one changes nothing."""
         run_id = str(request.task_id)
@@ -343,7 +343,7 @@ def _modern(operation: A2AOperation) -> JSONObject:
     return converter.message(message) if converter else message
 
 
-def _origin(turn: Turn, known_by: KnownBy | None) -> JSONObject:
+def _origin(turn: Turn, known_by: MessageKey | None) -> JSONObject:
     """What a later process must know: the message, its tenant, and what a repetition must be like."""
     origin: JSONObject = {"message": turn.message}
     if turn.log.owner.tenant:
@@ -364,10 +364,10 @@ def _refuse(turn: Turn, problem: Exception) -> None:
     if isinstance(problem, messages.NoSkillChosen):
         return turn.reject(str(problem), metadata=failure_metadata("skill-not-found", 404, {}))
     report = report_of(problem)
-    told = failure_metadata(report.code, report.status, report.extras)
+    metadata = failure_metadata(report.code, report.status, report.extras)
     if report.status == 503:
-        return turn.fail(report.sentence, retry=True, metadata=told)
+        return turn.fail(report.sentence, retry=True, metadata=metadata)
     if report.status >= 500 and not isinstance(problem, SkillInvocationError):
         log.error("task %s could not be started", turn.log.id, exc_info=problem)
-        return turn.fail(report.sentence, metadata=told)
-    return turn.reject(report.sentence, metadata=told)
+        return turn.fail(report.sentence, metadata=metadata)
+    return turn.reject(report.sentence, metadata=metadata)

@@ -14,10 +14,10 @@ from molecule_skill.hosted.invocation import DEFAULT_STORE
 from molecule_skill.identity import AuthResolver
 from molecule_skill.serve import callers
 from molecule_skill.serve.a2a import A2ATransport
-from molecule_skill.serve.asgi import Answer, Request, Response, json_response
+from molecule_skill.serve.asgi import Answer, AsgiRequest, Response, json_response
 from molecule_skill.serve.cards import CardRoutes
 from molecule_skill.serve.invoke import InvokeRoutes
-from molecule_skill.serve.readers import Readers
+from molecule_skill.serve.readers import ReaderCounts
 from molecule_skill.serve.runs import RunRoutes
 from molecule_skill.store import RunStore, SqliteRunStore, StoreUnavailable
 from molecule_wire import JSONObject
@@ -37,7 +37,7 @@ class SkillApp:
         """`store` is closed with the application, where it belongs to it."""
         self.agent, self.gate, self.resolver = agent, gate, resolver
         self._store = store
-        readers = Readers(lambda run_id: gate.cancel(run_id, None))
+        readers = ReaderCounts(lambda run_id: gate.cancel(run_id, None))
         cards = CardRoutes(agent, gate)
         runs = RunRoutes(gate, readers)
         self.runs = runs
@@ -61,7 +61,7 @@ class SkillApp:
             ("POST", re.compile(r"/answers/([^/]+)"), _answering(runs, "answer", "question")),
             ("POST", re.compile(r"/input-requests/([^/]+)"), _answering(runs, "value", "form")),
         ]
-        self.extra: list[Callable[[Request], Handler | None]] = []
+        self.extra: list[Callable[[AsgiRequest], Handler | None]] = []
         """Further routes, asked first: the development page adds its own."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +69,7 @@ class SkillApp:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._serve(Request(scope, receive), send)
+            await self._serve(AsgiRequest(scope, receive), send)
         else:
             await send({"type": "websocket.close", "code": 1000})
 
@@ -100,7 +100,7 @@ class SkillApp:
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _serve(self, request: Request, send: Send) -> None:
+    async def _serve(self, request: AsgiRequest, send: Send) -> None:
         try:
             if self._starting is None or not self._starting.done():
                 await self.start()
@@ -120,7 +120,7 @@ class SkillApp:
                 answer = _with_request_id(answer, request)
         return await answer.send(request, send)
 
-    def _handler(self, request: Request) -> Handler | None:
+    def _handler(self, request: AsgiRequest) -> Handler | None:
         """Who answers a request; None for the paths of A2A."""
         path, method = request.path, "GET" if request.method == "HEAD" else request.method
         for extra in self.extra:
@@ -152,7 +152,7 @@ class SkillApp:
         if self.agent.capabilities.get("public") is True:
             return handler
 
-        async def identified(request: Request) -> Answer:
+        async def identified(request: AsgiRequest) -> Answer:
             await self.runs.identify(request)
             return await handler(request)
 
@@ -181,7 +181,7 @@ def make_app(
     return SkillApp(instance, gate, chosen, kept if owns_store else None)
 
 
-def error_response(problem: Exception, request: Request) -> Response:
+def error_response(problem: Exception, request: AsgiRequest) -> Response:
     """Any exception as an answer; one that is not ours is logged and told by its class alone."""
     if isinstance(problem, StoreUnavailable):
         log.error("the run store cannot be used: %s", problem)
@@ -203,7 +203,7 @@ def error_response(problem: Exception, request: Request) -> Response:
     return json_response({**report.extras, "error": report.sentence, "code": report.code}, status, headers)
 
 
-def _with_request_id(answer: Response, request: Request) -> Response:
+def _with_request_id(answer: Response, request: AsgiRequest) -> Response:
     """The three members that every error has, and `detail` for original clients."""
     from molecule_wire import jsontext
 
@@ -217,21 +217,21 @@ def _with_request_id(answer: Response, request: Request) -> Response:
 
 
 def _with_names(handler: Handler, names: tuple[str, ...]) -> Handler:
-    async def answer(request: Request) -> Answer:
+    async def answer(request: AsgiRequest) -> Answer:
         return await handler(request, *names)
 
     return answer
 
 
 def _answering(runs: RunRoutes, member: str, kind: str) -> Handler:
-    async def answer(request: Request, request_id: str) -> Answer:
+    async def answer(request: AsgiRequest, request_id: str) -> Answer:
         return await runs.answer(request, request_id, member, kind)
 
     return answer
 
 
 def _method_not_allowed(allowed: list[str]) -> Handler:
-    async def refuse(request: Request) -> Answer:
+    async def refuse(request: AsgiRequest) -> Answer:
         body: JSONObject = {"error": f"use {' or '.join(allowed)} here", "code": "method-not-allowed"}
         return json_response(body, 405, {"allow": ", ".join(allowed)})
 

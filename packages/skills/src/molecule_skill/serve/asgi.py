@@ -22,7 +22,7 @@ _STREAM_HEADERS = (
 )
 
 
-class Request:
+class AsgiRequest:
     """One HTTP request; names of headers are in lower case, `path` is that below the mount point."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -108,7 +108,7 @@ class Response:
     media: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
-    async def send(self, request: Request, send: Send) -> None:
+    async def send(self, request: AsgiRequest, send: Send) -> None:
         """Write it; a HEAD gets the headers alone."""
         headers = [
             (b"content-type", self.media.encode()),
@@ -126,7 +126,7 @@ class Stream:
     headers: tuple[tuple[bytes, bytes], ...] = _STREAM_HEADERS
     gone: Callable[[], None] | None = None
 
-    async def send(self, request: Request, send: Send) -> None:
+    async def send(self, request: AsgiRequest, send: Send) -> None:
         """Write until the end, or until the client is gone."""
         headers = [*self.headers, (b"x-request-id", request.request_id.encode())]
         finished = False

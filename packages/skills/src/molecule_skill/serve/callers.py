@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from molecule_skill.auth import NoAuthResolver
 from molecule_skill.errors import AuthError
 from molecule_skill.identity import AuthResolver
-from molecule_skill.serve.asgi import Request
+from molecule_skill.serve.asgi import AsgiRequest
 from molecule_wire.callers import is_loopback
 
 _SIGNS_OF_A_PROXY = frozenset(
@@ -31,10 +31,10 @@ class RefusedToStart(RuntimeError):
     """The server does not start as it is configured; the text says what to change."""
 
 
-def choose_resolver(agent: Any, given: AuthResolver | None) -> AuthResolver:
+def choose_resolver(agent: Any, resolver: AuthResolver | None) -> AuthResolver:
     """The resolver of a server: the one given, the agent's own, the platform's in a workspace, or none."""
-    if given is not None:
-        return given
+    if resolver is not None:
+        return resolver
     own: AuthResolver | None = agent.auth_resolver
     if own is not None:
         return own
@@ -90,7 +90,7 @@ def begin_request() -> None:
         _resolved.set(None)
 
 
-def check_origin(request: Request, resolver: AuthResolver) -> None:
+def check_origin(request: AsgiRequest, resolver: AuthResolver) -> None:
     """Refuse what a web page made a browser send, and every stranger, where nobody is asked who they are.
 
     Raises AuthError. A page of another site reaches a loopback port by its own name (DNS rebinding), which

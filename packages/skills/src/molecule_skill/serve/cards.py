@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from molecule_skill.hosted.interface import Gate
-from molecule_skill.serve.asgi import Answer, Request, Response, json_response
+from molecule_skill.serve.asgi import Answer, AsgiRequest, Response, json_response
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a.server.card import ServedCard, complete_card
 
@@ -20,11 +20,11 @@ class CardRoutes:
         self._native = agent.card()
         self._a2a: dict[str, tuple[JSONObject, ServedCard]] = {}
 
-    async def health(self, request: Request) -> Answer:
+    async def health(self, request: AsgiRequest) -> Answer:
         """`GET /healthz`: the process answers."""
         return json_response(self._identity(ok=True))
 
-    async def ready(self, request: Request) -> Answer:
+    async def ready(self, request: AsgiRequest) -> Answer:
         """`GET /readyz`: runs are admitted, or why not."""
         readiness = self._gate.readiness()
         body = self._identity(ok=readiness.ok)
@@ -34,7 +34,7 @@ class CardRoutes:
             body["reasons"] = list[JSON](readiness.reasons)
         return json_response(body, 200 if readiness.ok else 503)
 
-    async def a2a_card(self, request: Request) -> Answer:
+    async def a2a_card(self, request: AsgiRequest) -> Answer:
         """`GET /.well-known/agent-card.json`, with the addresses that the caller used."""
         base = request.base_url
         known = self._a2a.get(base)
@@ -46,15 +46,15 @@ class CardRoutes:
         answer = served.response(card, request.headers.get("if-none-match", ""), datetime.now(UTC))
         return Response(answer.status, answer.body, answer.media, dict(answer.headers))
 
-    async def native_card(self, request: Request) -> Answer:
+    async def native_card(self, request: AsgiRequest) -> Answer:
         """`GET /.well-known/agent-card`: schemas, scopes and policies."""
         return json_response(self._native.to_json())
 
-    async def skills(self, request: Request) -> Answer:
+    async def skills(self, request: AsgiRequest) -> Answer:
         """`GET /.well-known/a2a-skills.json`: the skills alone."""
         return json_response({"skills": self._native.to_json()["skills"]})
 
-    async def openapi(self, request: Request) -> Answer:
+    async def openapi(self, request: AsgiRequest) -> Answer:
         """`GET /.well-known/openapi.json`."""
         return json_response(openapi(self._native.to_json(), request.base_url))
 

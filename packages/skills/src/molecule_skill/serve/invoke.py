@@ -10,10 +10,10 @@ from molecule_skill.auth import bearer_token
 from molecule_skill.errors import RunRefused
 from molecule_skill.hosted import Invocation
 from molecule_skill.hosted.interface import Gate
-from molecule_skill.hosted.reader import RunReader
+from molecule_skill.hosted.run_reader import RunReader
 from molecule_skill.serve import shapes, streams
-from molecule_skill.serve.asgi import Answer, Request, Response, Stream, json_response, with_pings
-from molecule_skill.serve.readers import Readers
+from molecule_skill.serve.asgi import Answer, AsgiRequest, Response, Stream, json_response, with_pings
+from molecule_skill.serve.readers import ReaderCounts
 from molecule_skill.store.records import RunRecord, RunState, StoredEvent
 from molecule_wire import JSON, JSONObject
 from molecule_wire import errors as codes
@@ -25,7 +25,7 @@ EVENTS_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class InvokeRequest:
     """The checked body of an invocation."""
 
     arguments: JSONObject
@@ -38,43 +38,43 @@ class _Asked:
 class InvokeRoutes:
     """Starts runs and tells how they end."""
 
-    def __init__(self, gate: Gate, readers: Readers) -> None:
+    def __init__(self, gate: Gate, readers: ReaderCounts) -> None:
         self._gate = gate
         self._readers = readers
 
-    async def invoke(self, request: Request, skill: str) -> Answer:
+    async def invoke(self, request: AsgiRequest, skill: str) -> Answer:
         """Run a skill. What the gate refuses is raised, also when a stream was asked for."""
-        asked = _read(await request.json_object())
+        body = _read(await request.json_object())
         ctx: Any = await self._gate.open(
             Invocation(
                 transport="http",
                 skill=skill,
-                arguments=asked.arguments,
+                arguments=body.arguments,
                 caller_token=bearer_token(request.headers),
                 headers=request.headers,
-                grant_token=asked.grant,
+                grant_token=body.grant,
                 idempotency_key=_key(request),
-                session_id=asked.session_id,
-                deadline=None if asked.deadline_seconds is None else time.time() + asked.deadline_seconds,
+                session_id=body.session_id,
+                deadline=None if body.deadline_seconds is None else time.time() + body.deadline_seconds,
                 traceparent=request.headers.get("traceparent"),
             )
         )
         run_id, principal = str(ctx.run_id), str(ctx.caller)
         asgi.count_connection(request.scope, principal)
-        if asked.cancels_on_disconnect:
+        if body.cancels_on_disconnect:
             self._readers.watch(run_id)
         if request.accepts_stream:
             return await self._stream(request, run_id, principal)
         if "respond-async" in request.headers.get("prefer", ""):
             return json_response({"run_id": run_id}, 202, {"location": f"{request.root}/runs/{run_id}"})
         reader = self._gate.reader(run_id, principal)
-        if not asked.cancels_on_disconnect:
+        if not body.cancels_on_disconnect:
             # Nobody looks whether the client is still there: the run goes on without it anyway.
             return await self._whole(await reader.wait(), reader)
         with self._readers.reading(run_id):
             return await self._whole(await _unless_gone(request, reader), reader)
 
-    async def _stream(self, request: Request, run_id: str, principal: str) -> Stream:
+    async def _stream(self, request: AsgiRequest, run_id: str, principal: str) -> Stream:
         seen = streams.cursor(run_id, request.headers.get("last-event-id"), None) or 0
         if seen:
             streams.check_cursor(await self._gate.run(run_id, principal), seen)
@@ -93,12 +93,12 @@ class InvokeRoutes:
             return failed(record)
         if record.state is not RunState.SUCCEEDED:
             return json_response({"run_id": record.run_id, "state": record.state.value}, 202)
-        told: list[JSON] = [shapes.event(stored) for stored in await _events(record, reader)]
+        events: list[JSON] = [shapes.event(stored) for stored in await _events(record, reader)]
         return json_response(
             {
                 "run_id": record.run_id,
                 "result": record.result,
-                "events": told,
+                "events": events,
                 "artifacts": shapes.artifacts(record.run_id, await reader.artifacts()),
                 "grant_id": None,
                 "changes": {"pending": []},
@@ -106,7 +106,7 @@ class InvokeRoutes:
         )
 
 
-async def _unless_gone(request: Request, reader: RunReader) -> RunRecord:
+async def _unless_gone(request: AsgiRequest, reader: RunReader) -> RunRecord:
     """The run when it is final or waits for somebody, or as it is when the client leaves."""
     waiting = asyncio.ensure_future(reader.wait())
     leaving = asyncio.ensure_future(request.disconnected())
@@ -119,10 +119,10 @@ async def _unless_gone(request: Request, reader: RunReader) -> RunRecord:
 
 
 async def _events(record: RunRecord, reader: RunReader) -> list[StoredEvent]:
-    told = await reader.events(limit=EVENTS_PAGE)
-    while told and told[-1].seq < record.last_seq:
-        told += await reader.events(told[-1].seq, EVENTS_PAGE)
-    return told
+    events = await reader.events(limit=EVENTS_PAGE)
+    while events and events[-1].seq < record.last_seq:
+        events += await reader.events(events[-1].seq, EVENTS_PAGE)
+    return events
 
 
 def failed(record: RunRecord) -> Response:
@@ -141,7 +141,7 @@ def failed(record: RunRecord) -> Response:
     return json_response(body, status)
 
 
-def _read(body: JSONObject) -> _Asked:
+def _read(body: JSONObject) -> InvokeRequest:
     """The known members of a body; `llm_creds`, `cp_jwt` and `cp_url` of old clients are not kept."""
     arguments = body.get("arguments", {})
     if not isinstance(arguments, dict):
@@ -162,7 +162,7 @@ def _read(body: JSONObject) -> _Asked:
     if not isinstance(body.get("consumer_config", {}), dict):
         raise RunRefused("invalid-request", "consumer_config must be a JSON object")
     grant, session = body.get("grant"), body.get("session_id")
-    return _Asked(
+    return InvokeRequest(
         arguments,
         grant if isinstance(grant, str) else None,
         session if isinstance(session, str) else None,
@@ -171,7 +171,7 @@ def _read(body: JSONObject) -> _Asked:
     )
 
 
-def _key(request: Request) -> str | None:
+def _key(request: AsgiRequest) -> str | None:
     key = request.headers.get("idempotency-key")
     if key is None:
         return None

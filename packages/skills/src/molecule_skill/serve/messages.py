@@ -13,14 +13,14 @@ class NoSkillChosen(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SkillChoice:
     """The skill that a message asks for."""
 
     skill: str
     arguments: JSONObject
 
 
-def choose_skill(agent: Any, message: JSONObject) -> Chosen:
+def choose_skill(agent: Any, message: JSONObject) -> SkillChoice:
     """The skill and arguments of a message, by the three rules of the contract. Raises NoSkillChosen."""
     parts = _parts(message)
     data = [part["data"] for part in parts if "data" in part]
@@ -29,18 +29,18 @@ def choose_skill(agent: Any, message: JSONObject) -> Chosen:
             arguments = value.get("arguments", {})
             if not isinstance(arguments, dict):
                 raise NoSkillChosen('"arguments" beside "skill" must be a JSON object')
-            return Chosen(str(value["skill"]), arguments)
+            return SkillChoice(str(value["skill"]), arguments)
     named = _named_skill(message)
     if named is not None:
         arguments = data[0] if data else {}
         if not isinstance(arguments, dict):
             raise NoSkillChosen("the data part beside metadata.skill must be a JSON object: the arguments")
-        return Chosen(named, arguments)
+        return SkillChoice(named, arguments)
     text = text_of(message)
     if text is not None and not data:
         found = _text_skill(agent)
         if found is not None:
-            return Chosen(found[0], {found[1]: text})
+            return SkillChoice(found[0], {found[1]: text})
     raise NoSkillChosen(_what_there_is(agent))
 
 

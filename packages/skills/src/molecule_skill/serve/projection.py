@@ -69,17 +69,17 @@ class Projection:
             self._close_text()
             self._attempt += 1
         elif kind not in RESERVED_KINDS:
-            told: JSONObject = {"molecule.event": {"kind": kind, "payload": payload}}
-            self._status(metadata=told, at=event.at)
+            metadata: JSONObject = {"molecule.event": {"kind": kind, "payload": payload}}
+            self._status(metadata=metadata, at=event.at)
 
     def finish(self, record: RunRecord, artifacts: list[ArtifactRecord]) -> None:
         """Tell how the run ended."""
         if self.log.is_over:
             return
         self._close_text()
-        told = {str(one.get("artifactId")) for one in _objects(self.log.whole.get("artifacts"))}
+        artifact_ids = {str(one.get("artifactId")) for one in _objects(self.log.whole.get("artifacts"))}
         for written in artifacts:
-            if written.name not in told:
+            if written.name not in artifact_ids:
                 self._file(shapes.artifact(record.run_id, written))
         turn = self._speaker()
         if record.state is RunState.SUCCEEDED:
@@ -141,17 +141,17 @@ class Projection:
 
     def _ask(self, kind: str, payload: JSONObject) -> None:
         prompt = payload.get("prompt") or payload.get("title") or payload.get("reason") or "input is needed"
-        asked: list[JSON] = [{"text": str(prompt)}, {"data": {"kind": kind, **payload}}]
-        self._speaker().ask(asked, for_authentication=kind == "scope_request")
+        parts: list[JSON] = [{"text": str(prompt)}, {"data": {"kind": kind, **payload}}]
+        self._speaker().ask(parts, for_authentication=kind == "scope_request")
 
     def _go_on(self, at: float) -> None:
         """An interaction is closed: by the next message of the task, which told so, or in another way."""
         if self.log.waits:
             status = new_status(TaskState.SUBMITTED, datetime.fromtimestamp(at, UTC))
-            asked = self.log.status.get("message")
+            question = self.log.status.get("message")
             history = [
                 *_objects(self.log.whole.get("history")),
-                *([asked] if isinstance(asked, dict) else []),
+                *([question] if isinstance(question, dict) else []),
             ]
             whole: JSONObject = {**self.log.whole, "status": status, "history": list[JSON](history)}
             self.log.append({"task": whole})
@@ -161,8 +161,8 @@ class Projection:
 def begun(record: RunRecord, log: TaskLog) -> JSONObject:
     """The first event of the task of a run: with its message, or one that asks for the same."""
     kept = (record.new.origin or {}).get("message")
-    asked: JSONObject = {"skill": record.new.skill, "arguments": record.new.arguments}
-    like: JSONObject = {"messageId": f"{record.run_id}-0", "role": "ROLE_USER", "parts": [{"data": asked}]}
+    data: JSONObject = {"skill": record.new.skill, "arguments": record.new.arguments}
+    like: JSONObject = {"messageId": f"{record.run_id}-0", "role": "ROLE_USER", "parts": [{"data": data}]}
     message = kept if isinstance(kept, dict) else like
     status = new_status(TaskState.SUBMITTED, datetime.fromtimestamp(record.new.created_at, UTC))
     return {"task": tasks.begun(log.id, log.context_id, message, status)}

@@ -8,7 +8,7 @@ from typing import Any
 GRACE_SECONDS = 30.0
 
 
-class Readers:
+class ReaderCounts:
     """Counts who reads each run that asked for `on_disconnect: cancel`; other runs cost nothing here."""
 
     def __init__(

@@ -10,7 +10,7 @@ from molecule_wire.a2a.server import service
 from molecule_wire.a2a.server.task_log import Owner
 
 
-class KnownBy(NamedTuple):
+class MessageKey(NamedTuple):
     """By what a message is known: to the server in memory, and in the row of its run.
 
     A repetition under the key of the client must have the same fingerprint. The platform's own row needs
@@ -22,14 +22,14 @@ class KnownBy(NamedTuple):
     fingerprint: str = ""
 
 
-def known_by(request: Request | None, owner: Owner, headers: Mapping[str, str]) -> KnownBy | None:
+def known_by(request: Request | None, owner: Owner, headers: Mapping[str, str]) -> MessageKey | None:
     """By what a repetition of this message would be known; None for one that says nothing of the kind."""
     row = headers.get(service.MESSAGE_ID_HEADER)
     if row:
-        return KnownBy(service.redelivery_key(owner.principal, headers), f"a2a:row:{row}")
+        return MessageKey(service.redelivery_key(owner.principal, headers), f"a2a:row:{row}")
     named = headers.get("idempotency-key")
     if not named or request is None:
         return None
-    said = json.dumps([request.method, request.params], sort_keys=True)
-    digest = hashlib.sha256(said.encode()).hexdigest()
-    return KnownBy(("key", *owner, named), f"a2a:key:{owner.tenant}:{named}", digest)
+    content = json.dumps([request.method, request.params], sort_keys=True)
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return MessageKey(("key", *owner, named), f"a2a:key:{owner.tenant}:{named}", digest)

@@ -11,8 +11,8 @@ from molecule_skill.errors import RunRefused
 from molecule_skill.hosted import Answerer
 from molecule_skill.hosted.interface import Gate
 from molecule_skill.serve import shapes, streams
-from molecule_skill.serve.asgi import Answer, Request, Response, Stream, json_response, with_pings
-from molecule_skill.serve.readers import Readers
+from molecule_skill.serve.asgi import Answer, AsgiRequest, Response, Stream, json_response, with_pings
+from molecule_skill.serve.readers import ReaderCounts
 from molecule_skill.store.records import ArtifactRecord
 from molecule_wire import JSON, JSONObject
 
@@ -25,22 +25,22 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 class RunRoutes:
     """Shows each caller its own runs; for anybody else they do not exist."""
 
-    def __init__(self, gate: Gate, readers: Readers) -> None:
+    def __init__(self, gate: Gate, readers: ReaderCounts) -> None:
         self._gate = gate
         self._readers = readers
 
-    async def show(self, request: Request, run_id: str) -> Answer:
+    async def show(self, request: AsgiRequest, run_id: str) -> Answer:
         """`GET /runs/{id}`."""
         return json_response(await self._shown(run_id, await self._principal(request)))
 
-    async def cancel(self, request: Request, run_id: str) -> Answer:
+    async def cancel(self, request: AsgiRequest, run_id: str) -> Answer:
         """`POST /runs/{id}/cancel`: what is over already is shown unchanged."""
         principal = await self._principal(request)
         await request.body()
         await self._gate.cancel(run_id, principal)
         return json_response(await self._shown(run_id, principal))
 
-    async def events(self, request: Request, run_id: str) -> Answer:
+    async def events(self, request: AsgiRequest, run_id: str) -> Answer:
         """`GET /runs/{id}/events`: a page as JSON, or a stream that goes on where the client was cut off."""
         principal = await self._principal(request)
         record = await self._gate.run(run_id, principal)
@@ -56,10 +56,10 @@ class RunRoutes:
             if seen > record.last_seq
             else await self._gate.reader(run_id, principal).events(after=seen, limit=limit, wait=wait)
         )
-        told: list[JSON] = [shapes.dated_event(stored) for stored in found]
-        return json_response({"events": told, "next": found[-1].seq if found else seen})
+        rows: list[JSON] = [shapes.dated_event(stored) for stored in found]
+        return json_response({"events": rows, "next": found[-1].seq if found else seen})
 
-    async def artifact(self, request: Request, run_id: str, name: str) -> Answer:
+    async def artifact(self, request: AsgiRequest, run_id: str, name: str) -> Answer:
         """`GET /runs/{id}/artifacts/{name}`, whole or a range of it."""
         principal = await self._principal(request)
         record = await self._gate.artifact(run_id, principal, name)
@@ -75,17 +75,17 @@ class RunRoutes:
         media = record.mime_type if _is_media(record.mime_type) else "application/octet-stream"
         if f'"{record.sha256}"' in request.headers.get("if-none-match", ""):
             return Response(304, b"", media, headers)
-        wanted = _range(request, record)
-        if wanted is None:
+        byte_range = _range(request, record)
+        if byte_range is None:
             return self._download(record, 0, record.size_bytes, 200, media, headers)
-        start, end = wanted
+        start, end = byte_range
         if start >= end:
             headers["content-range"] = f"bytes */{record.size_bytes}"
             return Response(416, b"", media, headers)
         headers["content-range"] = f"bytes {start}-{end - 1}/{record.size_bytes}"
         return self._download(record, start, end, 206, media, headers)
 
-    async def answer(self, request: Request, request_id: str, member: str, kind: str) -> Answer:
+    async def answer(self, request: AsgiRequest, request_id: str, member: str, kind: str) -> Answer:
         """`POST /answers/{q}` and `/input-requests/{ir}`: answer an interaction, or decline it."""
         _, by = await self.identify(request)
         body = await request.json_object()
@@ -101,13 +101,13 @@ class RunRoutes:
         )
         return json_response({"state": state.value})
 
-    async def identify(self, request: Request) -> tuple[Any, Answerer]:
+    async def identify(self, request: AsgiRequest) -> tuple[Any, Answerer]:
         """Return the caller and its identity as an answerer. Raises AuthError."""
         model, caller = await self._gate.identify(bearer_token(request.headers), request.headers)
         asgi.count_connection(request.scope, caller.principal)
         return model, caller
 
-    async def _principal(self, request: Request) -> str:
+    async def _principal(self, request: AsgiRequest) -> str:
         return (await self.identify(request))[1].principal
 
     async def _shown(self, run_id: str, principal: str) -> JSONObject:
@@ -133,7 +133,7 @@ class RunRoutes:
         return Stream(pieces(), status, encoded)
 
 
-def _number(request: Request, name: str, default: float, most: float) -> float:
+def _number(request: AsgiRequest, name: str, default: float, most: float) -> float:
     text = request.query.get(name)
     if text is None:
         return default
@@ -146,7 +146,7 @@ def _number(request: Request, name: str, default: float, most: float) -> float:
     return value
 
 
-def _range(request: Request, record: ArtifactRecord) -> tuple[int, int] | None:
+def _range(request: AsgiRequest, record: ArtifactRecord) -> tuple[int, int] | None:
     """The range that is asked for, empty when it cannot be had; None for the whole file (RFC 9110, 14)."""
     found = _RANGE.fullmatch(request.headers.get("range", ""))
     condition = request.headers.get("if-range")

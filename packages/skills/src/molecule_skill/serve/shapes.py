@@ -68,20 +68,20 @@ def failure(record: RunRecord) -> JSONObject | None:
 
 def run(record: RunRecord, waits_for: JSONObject | None, written: Iterable[ArtifactRecord]) -> JSONObject:
     """A run as it is now."""
-    shown: JSONObject = {
+    view: JSONObject = {
         "run_id": record.run_id,
         "skill": record.new.skill,
         "state": record.state.value,
         "attempt": record.attempt,
     }
     if record.state == "succeeded":
-        shown["result"] = record.result
+        view["result"] = record.result
     if (why := failure(record)) is not None:
-        shown["error"] = why
+        view["error"] = why
     if waits_for is not None:
-        shown["interaction"] = waits_for
+        view["interaction"] = waits_for
     return {
-        **shown,
+        **view,
         "artifacts": artifacts(record.run_id, written),
         "changes": {"pending": []},
         "created_at": moment(record.new.created_at),
@@ -89,8 +89,8 @@ def run(record: RunRecord, waits_for: JSONObject | None, written: Iterable[Artif
     }
 
 
-def reference(shown: JSONObject) -> ArtifactRef:
+def reference(view: JSONObject) -> ArtifactRef:
     """The reference that a shown artifact stands for."""
     return ArtifactRef(
-        str(shown["name"]), str(shown["uri"]), str(shown["mime_type"]), int(str(shown["size_bytes"]))
+        str(view["name"]), str(view["uri"]), str(view["mime_type"]), int(str(view["size_bytes"]))
     )

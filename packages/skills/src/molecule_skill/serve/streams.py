@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from molecule_skill.errors import RunRefused
-from molecule_skill.hosted.reader import RunReader
+from molecule_skill.hosted.run_reader import RunReader
 from molecule_skill.serve import shapes
 from molecule_skill.store.records import RunRecord, StoredEvent
 from molecule_wire import JSONObject, jsontext
@@ -20,12 +20,12 @@ DONE = b"data: [DONE]\n\n"
 
 def cursor(run_id: str, last_event_id: str | None, after: str | None) -> int | None:
     """How many frames the client has seen; None when it does not say. Raises RunRefused."""
-    given = last_event_id if last_event_id is not None else after
-    if given is None:
+    text = last_event_id if last_event_id is not None else after
+    if text is None:
         return None
-    name, colon, number = given.rpartition(":")
+    name, colon, number = text.rpartition(":")
     if colon and name != run_id:
-        raise RunRefused("invalid-request", f"Last-Event-ID {given[:80]!r} belongs to another run")
+        raise RunRefused("invalid-request", f"Last-Event-ID {text[:80]!r} belongs to another run")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise RunRefused("invalid-request", "a cursor is the number of an event: <run id>:<n>, or after=<n>")
     return int(number)
@@ -51,21 +51,21 @@ async def frames(reader: RunReader, run_id: str, seen: int) -> AsyncGenerator[by
 
 def event_frame(run_id: str, stored: StoredEvent) -> bytes:
     """One event of a run."""
-    told: JSONObject = {
+    data: JSONObject = {
         "type": "event",
         "seq": stored.seq,
         "run_id": run_id,
         "kind": stored.kind,
         "payload": stored.payload,
     }
-    return _frame(run_id, stored.seq, told)
+    return _frame(run_id, stored.seq, data)
 
 
 def outcome_frame(record: RunRecord, artifacts: list[Any]) -> bytes:
     """The result of a run, or why it has none."""
-    told: JSONObject
+    data: JSONObject
     if record.failure is None:
-        told = {
+        data = {
             "type": "result",
             "run_id": record.run_id,
             "result": record.result,
@@ -74,7 +74,7 @@ def outcome_frame(record: RunRecord, artifacts: list[Any]) -> bytes:
         }
     else:
         failed = record.failure
-        told = {
+        data = {
             **failed.extras,
             "type": "error",
             "run_id": record.run_id,
@@ -83,9 +83,9 @@ def outcome_frame(record: RunRecord, artifacts: list[Any]) -> bytes:
             "error": failed.error,
             "detail": failed.error,
         }
-    return _frame(record.run_id, record.last_seq + 1, told)
+    return _frame(record.run_id, record.last_seq + 1, data)
 
 
-def _frame(run_id: str, number: int, told: JSONObject) -> bytes:
-    data = sse.one_line(jsontext.encode(told))
+def _frame(run_id: str, number: int, payload: JSONObject) -> bytes:
+    data = sse.one_line(jsontext.encode(payload))
     return b"id: %b:%d\nevent: message\ndata: %b\n\n" % (run_id.encode(), number, data)

@@ -118,8 +118,10 @@ class MemoryRunStore:
         ids = list(self._data.runs)
         ids = ids[: ids.index(before)] if before is not None else ids
         records = (self._data.runs[run_id].record for run_id in reversed(ids))
-        wanted = [one for one in records if one.new.agent == agent and principal in (None, one.new.principal)]
-        return wanted[:limit]
+        matching = [
+            one for one in records if one.new.agent == agent and principal in (None, one.new.principal)
+        ]
+        return matching[:limit]
 
     async def claim_abandoned(self, agent: str) -> list[RunRecord]:
         """See `RunStore`."""
@@ -175,8 +177,8 @@ class MemoryRunStore:
 
     async def cancellations(self, agent: str) -> list[str]:
         """See `RunStore`."""
-        asked = [self._data.runs[run_id] for run_id in self._data.cancel_asked]
-        own = [run for run in asked if run.owner == self._owner and run.new.agent == agent]
+        cancelled = [self._data.runs[run_id] for run_id in self._data.cancel_asked]
+        own = [run for run in cancelled if run.owner == self._owner and run.new.agent == agent]
         return [run.new.run_id for run in own if run.state not in FINAL]
 
     # Events

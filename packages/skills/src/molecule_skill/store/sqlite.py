@@ -143,15 +143,15 @@ class SqliteRunStore(SqliteFile):
     ) -> list[StoredEvent]:
         """See `RunStore`."""
         assert state in FINAL
-        told = None if failure is None else rows.text_of(asdict(failure))
-        values = (state.value, rows.optional_text(result), told)
+        failure_text = None if failure is None else rows.text_of(asdict(failure))
+        values = (state.value, rows.optional_text(result), failure_text)
 
         def finish(sql: Connection) -> list[StoredEvent]:
             pending = sql.execute(_PENDING_OF_RUN, (run_id,)).fetchall()
             if not pending:
                 return _finish(sql, run_id, fence, events, values, at)
-            told = [*(closing(id, "cancelled", None, at) for (id,) in pending), *events]
-            stored = _finish(sql, run_id, fence, told, values, at)
+            failure_text = [*(closing(id, "cancelled", None, at) for (id,) in pending), *events]
+            stored = _finish(sql, run_id, fence, failure_text, values, at)
             close = "UPDATE requests SET state = 'cancelled', answered_at = ? WHERE id = ?"
             sql.executemany(close, [(at, id) for (id,) in pending])
             return stored
@@ -200,9 +200,9 @@ class SqliteRunStore(SqliteFile):
         insert = f"INSERT INTO requests ({rows.REQUEST_COLUMNS}) VALUES ({places})"  # noqa: S608
 
         def opened(sql: Connection) -> list[StoredEvent]:
-            told = _wait(sql, request.run_id, fence, [event])
+            numbered = _wait(sql, request.run_id, fence, [event])
             sql.execute(insert, rows.request_values(request))
-            return told
+            return numbered
 
         return await self._write(opened)
 

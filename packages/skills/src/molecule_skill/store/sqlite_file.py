@@ -116,9 +116,9 @@ class SqliteFile:
     def _told(self, problem: Exception) -> Exception:
         if not isinstance(problem, sqlite3.Error):
             return problem
-        told = StoreUnavailable(f"{self._path} cannot be written: {problem}")
-        told.__cause__ = problem
-        return told
+        error = StoreUnavailable(f"{self._path} cannot be written: {problem}")
+        error.__cause__ = problem
+        return error
 
     # Reading
 
@@ -158,11 +158,11 @@ class Advance:
     ) -> list[StoredEvent]:
         """Append events. Raises RunRefused, before anything is written, where the run has another owner."""
         at = events[-1].at if events and at is None else at
-        given = (len(events), at, *values, run_id)
+        parameters = (len(events), at, *values, run_id)
         found = (
-            sql.execute(self._of_anybody, given)
+            sql.execute(self._of_anybody, parameters)
             if fence is None
-            else sql.execute(self._of_owner, (*given, fence))
+            else sql.execute(self._of_owner, (*parameters, fence))
         ).fetchone()
         if found is None:
             raise lease_lost()

@@ -59,8 +59,10 @@ def run_of(row: tuple[Any, ...]) -> RunRecord:
         object_of(auth),
         None if origin is None else object_of(origin),
     )
-    told = None if failure is None else RunFailure(**cast("dict[str, Any]", value_of(failure)))
-    return RunRecord(new, RunState(state), attempt, fence, last_seq, updated_at, value_of(result), told)
+    run_failure = None if failure is None else RunFailure(**cast("dict[str, Any]", value_of(failure)))
+    return RunRecord(
+        new, RunState(state), attempt, fence, last_seq, updated_at, value_of(result), run_failure
+    )
 
 
 def run_values(new: NewRun, owner: str) -> tuple[Any, ...]:

@@ -4,31 +4,31 @@ from importlib.util import find_spec
 
 from molecule_skill.interactions import Decline
 from molecule_skill.testing.clock import ManualClock
-from molecule_skill.testing.identity import StaticAuthResolver
-from molecule_skill.testing.peers import CallRecorder, RecordedCall, ScriptedPeer
-from molecule_skill.testing.places import (
+from molecule_skill.testing.environments import (
     PLACES,
     Case,
-    GatePlace,
-    LocalPlace,
-    Place,
-    Seen,
+    CaseResult,
+    GateEnvironment,
+    LocalEnvironment,
+    RunEnvironment,
     assert_same_everywhere,
     author_kinds,
 )
+from molecule_skill.testing.identity import StaticAuthResolver
+from molecule_skill.testing.peers import CallRecorder, RecordedCall, ScriptedPeer
 
 __all__ = [
     "PLACES",
     "CallRecorder",
     "Case",
     "Decline",
-    "GatePlace",
-    "LocalPlace",
+    "GateEnvironment",
+    "LocalEnvironment",
     "ManualClock",
-    "Place",
+    "RunEnvironment",
     "RecordedCall",
     "ScriptedPeer",
-    "Seen",
+    "CaseResult",
     "StaticAuthResolver",
     "assert_same_everywhere",
     "author_kinds",
@@ -36,6 +36,6 @@ __all__ = [
 
 if find_spec("starlette") and find_spec("uvicorn") and find_spec("httpx"):
     # With the extra `serve` a case also runs behind a socket.
-    from molecule_skill.testing.served_places import A2APlace, HttpPlace
+    from molecule_skill.testing.served_environments import A2AEnvironment, HttpEnvironment
 
-    PLACES.extend((HttpPlace(), A2APlace("1.0"), A2APlace("0.3")))
+    PLACES.extend((HttpEnvironment(), A2AEnvironment("1.0"), A2AEnvironment("0.3")))

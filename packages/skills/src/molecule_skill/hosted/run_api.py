@@ -6,7 +6,7 @@ from molecule_skill import clocks
 from molecule_skill.errors import RunRefused
 from molecule_skill.hosted.host import Host
 from molecule_skill.hosted.invocation import Answerer
-from molecule_skill.hosted.reader import MAX_PAGE, RunReader, not_found
+from molecule_skill.hosted.run_reader import MAX_PAGE, RunReader, not_found
 from molecule_skill.hosted.runs import Runs
 from molecule_skill.interactions import AnswerInvalid, checked_answer
 from molecule_skill.store.records import (
@@ -90,15 +90,15 @@ class RunViews:
         if kind not in (None, row.kind) or run_id not in (None, row.run_id):
             raise not_found("interaction", request_id)
         answer: JSON = {"reason": reason} if declined else value
-        wanted = RequestState.DENIED if declined else RequestState.ANSWERED
+        state = RequestState.DENIED if declined else RequestState.ANSWERED
         at = clocks.CURRENT.get().time()
         if row.state is RequestState.PENDING and at >= row.expires_at:
             row = await self._close(row, RequestState.EXPIRED, None, None, at)
         if row.state is RequestState.PENDING:
             if not declined:
                 self._check_answer(row, value)
-            row = await self._close(row, wanted, answer, by.principal, at)
-        return _settled(row, wanted, answer)
+            row = await self._close(row, state, answer, by.principal, at)
+        return _settled(row, state, answer)
 
     def _may_answer(self, run: RunRecord, by: Answerer) -> bool:
         """The run's caller, or an approver of its organisation; never the agent itself."""
@@ -160,13 +160,13 @@ class RunViews:
                 await self._runs.unpark(run_id)
 
 
-def _settled(row: RequestRecord, wanted: RequestState, answer: JSON) -> RequestState:
+def _settled(row: RequestRecord, state: RequestState, answer: JSON) -> RequestState:
     """The state of a decided interaction for somebody who gave this answer. Raises `RunRefused`."""
     if row.state in (RequestState.EXPIRED, RequestState.CANCELLED):
         raise RunRefused(
             "interaction-closed", f"the interaction is over: {row.state.value}", state=row.state.value
         )
-    is_same = row.state is wanted and (row.answer == answer or wanted is RequestState.DENIED)
+    is_same = row.state is state and (row.answer == answer or state is RequestState.DENIED)
     if not is_same:
         raise RunRefused(
             "already-answered", "the interaction has another answer already", state=row.state.value

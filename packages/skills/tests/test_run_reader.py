@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from molecule_skill import A2AAgent, RunContext, skill
-from molecule_skill.hosted.live import KEPT_EVENTS
+from molecule_skill.hosted.live_runs import KEPT_EVENTS
 from molecule_skill.store import NewEvent
 from packages.skills.tests.hosting import ended, opened, run, start, until
 from packages.skills.tests.stores import StoreUnderTest
@@ -41,10 +41,10 @@ async def test_a_reader_sees_every_event_once_whether_it_is_in_memory_or_not(sto
         reader, slow = gate.reader(ctx.run_id, None), gate.reader(ctx.run_id, None)
         first = await slow.events()
         GOES_ON.set()
-        told = [event.seq async for event in reader.follow()]
-        assert told == list(range(1, words + 3))
+        numbers = [event.seq async for event in reader.follow()]
+        assert numbers == list(range(1, words + 3))
         rest = [event.seq async for event in slow.follow(after=first[-1].seq)]
-        assert rest == told[len(first) :]
+        assert rest == numbers[len(first) :]
         assert [event.seq for event in await slow.events(after=5, limit=3)] == [6, 7, 8]
 
 
@@ -65,8 +65,8 @@ async def test_a_run_whose_caller_went_away_while_its_row_was_written_ends(store
     async with opened(Chatty(), store) as gate:
         written, written_down = store.open_run, asyncio.Event()
 
-        async def slowly(*given: Any) -> Any:
-            await written(*given)
+        async def slowly(*arguments: Any) -> Any:
+            await written(*arguments)
             written_down.set()
             await asyncio.get_running_loop().create_future()
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from molecule_skill import clocks
 from molecule_skill.errors import RunRefused
 from molecule_skill.hosted.host import Host
-from molecule_skill.hosted.live import LiveRun
+from molecule_skill.hosted.live_runs import LiveRun
 from molecule_skill.hosted.runs import Runs
 from molecule_skill.store.records import (
     FINAL,

@@ -10,7 +10,7 @@ NAME_EQUAL, SKILL_EQUAL, NAME_PART, TAG_EQUAL, TEXT_PART = 8, 6, 4, 3, 1
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AgentQuery:
     """What is looked for: every filter that is given must hold."""
 
     tags: Sequence[str] = ()
@@ -24,25 +24,25 @@ class Wanted:
             raise ValueError(f"limit is 1 to {MAX_LIMIT}, not {self.limit}")
 
 
-def best(agents: Iterable[DiscoveredAgent], wanted: Wanted) -> list[DiscoveredAgent]:
+def rank(agents: Iterable[DiscoveredAgent], query: AgentQuery) -> list[DiscoveredAgent]:
     """The agents that fit, the one with the most points first, then by name."""
-    scored = [(points, agent) for agent in agents if (points := _points(agent, wanted)) is not None]
+    scored = [(points, agent) for agent in agents if (points := _score(agent, query)) is not None]
     scored.sort(key=lambda one: (-one[0], one[1].name, one[1].url))
-    return [agent for _, agent in scored[: wanted.limit]]
+    return [agent for _, agent in scored[: query.limit]]
 
 
-def _points(agent: DiscoveredAgent, wanted: Wanted) -> int | None:
+def _score(agent: DiscoveredAgent, query: AgentQuery) -> int | None:
     """How well an agent fits; None for not at all."""
     card = agent.card
     tags = {tag.casefold() for skill in card.skills for tag in skill.tags}
     skills = {name.casefold() for skill in card.skills for name in (skill.id, skill.name)}
-    if wanted.tags and not tags & {tag.casefold() for tag in wanted.tags}:
+    if query.tags and not tags & {tag.casefold() for tag in query.tags}:
         return None
-    if wanted.capability is not None and wanted.capability not in card.capabilities:
+    if query.capability is not None and query.capability not in card.capabilities:
         return None
-    if wanted.skill is not None and wanted.skill.casefold() not in skills:
+    if query.skill is not None and query.skill.casefold() not in skills:
         return None
-    words = (wanted.query or "").casefold().split()
+    words = (query.query or "").casefold().split()
     if not words:
         return 0
     names = {name.casefold() for name in (agent.name, card.name)}

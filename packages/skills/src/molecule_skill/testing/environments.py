@@ -38,7 +38,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CaseResult:
     """What a caller saw of a case."""
 
     result: JSON = None
@@ -46,40 +46,40 @@ class Seen:
     event_kinds: tuple[str, ...] = ()
 
 
-class Place(Protocol):
+class RunEnvironment(Protocol):
     """A way to run a case; transports add theirs to `PLACES`."""
 
     name: str
 
-    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> Seen:
+    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> CaseResult:
         """Run a case to its end."""
         ...
 
 
-class LocalPlace:
+class LocalEnvironment:
     """Under a `LocalRunContext`."""
 
     name = "local context"
 
-    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> Seen:
+    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> CaseResult:
         """See `Place`."""
         ctx = LocalRunContext(
             auth=case.auth, answers=list(case.answers), secrets=case.secrets, a2a=case.a2a, caller=CALLER
         )
-        seen = Seen()
+        seen = CaseResult()
         try:
-            seen = Seen(await agent.invoke_json(case.skill, ctx, case.arguments))
+            seen = CaseResult(await agent.invoke_json(case.skill, ctx, case.arguments))
         except Exception as problem:  # noqa: BLE001 - the code is what is compared
-            seen = Seen(error_code=report_of(problem).code)
+            seen = CaseResult(error_code=report_of(problem).code)
         return replace(seen, event_kinds=author_kinds([event.kind for event in ctx.events]))
 
 
-class GatePlace:
+class GateEnvironment:
     """Through the gate, as every transport does, in this process."""
 
     name = "in process"
 
-    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> Seen:
+    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> CaseResult:
         """See `Place`."""
         resolver = StaticAuthResolver(case.auth, CALLER)
         settings = GateSettings(resolver=resolver, secrets=case.secrets, a2a=case.a2a, drain_seconds=0.0)
@@ -90,29 +90,29 @@ class GatePlace:
         finally:
             await gate.close()
 
-    async def _run(self, gate: RunGate, case: Case) -> Seen:
+    async def _run(self, gate: RunGate, case: Case) -> CaseResult:
         try:
             ctx = await gate.open(Invocation("test", case.skill, case.arguments))
         except Exception as problem:  # noqa: BLE001 - the code is what is compared
-            return Seen(error_code=report_of(problem).code)
+            return CaseResult(error_code=report_of(problem).code)
         answers = list(case.answers)
         record = await gate.reader(ctx.run_id, CALLER).wait()
         while not record.state.is_final and answers:
             rows = await gate.reader(ctx.run_id, CALLER).interactions()
             pending = next(row for row in rows if row.state is RequestState.PENDING)
-            given = answers.pop(0)
-            if isinstance(given, Decline):
-                await gate.answer(pending.id, Answerer(CALLER), declined=True, reason=given.reason)
+            answer = answers.pop(0)
+            if isinstance(answer, Decline):
+                await gate.answer(pending.id, Answerer(CALLER), declined=True, reason=answer.reason)
             else:
-                value = given.model_dump(mode="json") if isinstance(given, BaseModel) else given
+                value = answer.model_dump(mode="json") if isinstance(answer, BaseModel) else answer
                 await gate.answer(pending.id, Answerer(CALLER), value)
             record = await gate.reader(ctx.run_id, CALLER).wait()
         events = await gate.reader(ctx.run_id, CALLER).events()
         code = None if record.failure is None else record.failure.code
-        return Seen(record.result, code, author_kinds([event.kind for event in events]))
+        return CaseResult(record.result, code, author_kinds([event.kind for event in events]))
 
 
-PLACES: list[Place] = [LocalPlace(), GatePlace()]
+PLACES: list[RunEnvironment] = [LocalEnvironment(), GateEnvironment()]
 """Where `assert_same_everywhere` runs a case. A transport appends a place of its own."""
 
 
@@ -125,10 +125,10 @@ async def assert_same_everywhere(
     agent: A2AAgent[Any, Any] | type[A2AAgent[Any, Any]],
     cases: Sequence[Case],
     *,
-    places: Sequence[Place] | None = None,
-) -> list[Seen]:
+    places: Sequence[RunEnvironment] | None = None,
+) -> list[CaseResult]:
     """Run each case in each place: results, event kinds and error codes must be equal."""
-    seen: list[Seen] = []
+    seen: list[CaseResult] = []
     for case in cases:
         found = {place.name: await place.run(_fresh(agent), case) for place in places or PLACES}
         first_name, first = next(iter(found.items()))

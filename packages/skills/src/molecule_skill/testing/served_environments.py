@@ -12,8 +12,8 @@ from molecule_skill.interactions import Decline
 from molecule_skill.serve.app import make_app
 from molecule_skill.serve.server import HttpServer, bind
 from molecule_skill.store import MemoryRunStore
+from molecule_skill.testing.environments import CALLER, Case, CaseResult, author_kinds
 from molecule_skill.testing.identity import StaticAuthResolver
-from molecule_skill.testing.places import CALLER, Case, Seen, author_kinds
 from molecule_wire import JSONObject, jsontext
 from molecule_wire.a2a import convert
 
@@ -31,12 +31,12 @@ class _Server:
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, dict[str, Any]]:
         content = None if body is None else jsontext.encode(body)
-        given = {
+        message = {
             "content-type": "application/json",
             **{name.replace("_", "-"): text for name, text in headers.items()},
         }
         reply: HttpReply = await self._http.send(
-            method, self._url + path, headers=given, content=content, timeout=TIMEOUT_SECONDS
+            method, self._url + path, headers=message, content=content, timeout=TIMEOUT_SECONDS
         )
         return reply.status, cast("dict[str, Any]", jsontext.decode(reply.body))
 
@@ -73,18 +73,18 @@ async def _served(agent: A2AAgent[Any, Any], case: Case) -> AsyncGenerator[_Serv
         await http_server.stop(1.0)
 
 
-class HttpPlace:
+class HttpEnvironment:
     """Served, and called by `POST /invoke`."""
 
     name = "over HTTP"
 
-    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> Seen:
+    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> CaseResult:
         """See `Place`."""
         async with _served(agent, case) as server:
             # A key makes every repetition wait for the same run.
             key = {"idempotency_key": "case"}
-            asked = {"arguments": case.arguments}
-            status, body = await server.send("POST", f"/invoke/{case.skill}", asked, **key)
+            invocation = {"arguments": case.arguments}
+            status, body = await server.send("POST", f"/invoke/{case.skill}", invocation, **key)
             for answer in case.answers:
                 if status != 202:
                     break
@@ -93,19 +93,19 @@ class HttpPlace:
                 place = "answers" if is_question else "input-requests"
                 value = _answer(answer, "answer" if is_question else "value")
                 await server.send("POST", f"/{place}/{interaction['id']}", value)
-                status, body = await server.send("POST", f"/invoke/{case.skill}", asked, **key)
+                status, body = await server.send("POST", f"/invoke/{case.skill}", invocation, **key)
             kinds = await server.kinds(body["run_id"]) if "run_id" in body else ()
-            return Seen(body.get("result"), body.get("code"), kinds)
+            return CaseResult(body.get("result"), body.get("code"), kinds)
 
 
-class A2APlace:
+class A2AEnvironment:
     """Served, and sent messages of one version of A2A."""
 
     def __init__(self, version: str) -> None:
         self.version = version
         self.name = f"over A2A {version}"
 
-    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> Seen:
+    async def run(self, agent: A2AAgent[Any, Any], case: Case) -> CaseResult:
         """See `Place`."""
         async with _served(agent, case) as server:
             task = await self._send(server, [{"data": {"skill": case.skill, "arguments": case.arguments}}])
@@ -119,7 +119,7 @@ class A2APlace:
             code = None if is_done else task.get("metadata", {}).get("code")
             was_run = task["status"]["state"] != "TASK_STATE_REJECTED"
             kinds = await server.kinds(task["id"]) if was_run else ()
-            return Seen(_result(task) if is_done else None, code, kinds)
+            return CaseResult(_result(task) if is_done else None, code, kinds)
 
     async def _send(
         self, server: _Server, parts: list[JSONObject], task_id: str | None = None, *, declined: bool = False

@@ -15,7 +15,7 @@ from molecule_wire import JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JournalPosition:
     """Where an effect stands: what is recorded of it, and the ordinal for what will be."""
 
     ordinal: int
@@ -57,7 +57,7 @@ class Journal:
         self._attempt, self._place = attempt, 0
         self._used.clear()
 
-    def find(self, kind: str, key: str | None, fingerprint: str, label: str) -> Place:
+    def find(self, kind: str, key: str | None, fingerprint: str, label: str) -> JournalPosition:
         """The place of the next effect. Raises ValueError for a key used twice, RunRefused on divergence."""
         self._place += 1
         if key is not None:
@@ -68,12 +68,12 @@ class Journal:
         else:
             found = self._by_ordinal.get(self._place)
         if found is None:
-            return Place(self._free(), None)
+            return JournalPosition(self._free(), None)
         if (found.kind, found.key, found.fingerprint) == (kind, key, fingerprint):
-            return Place(found.ordinal, found)
+            return JournalPosition(found.ordinal, found)
         if found.attempt < self._attempt:
             # An attempt that failed binds nobody: a retry may take another way.
-            return Place(found.ordinal if key is None else self._free(), None)
+            return JournalPosition(found.ordinal if key is None else self._free(), None)
         named = f" with the key {key!r}" if key is not None else ""
         raise RunRefused(
             "replay-diverged",
@@ -92,7 +92,14 @@ class Journal:
         return stored
 
     def entry(
-        self, place: Place, kind: str, key: str | None, fingerprint: str, state: str, *, runs: int = 1
+        self,
+        place: JournalPosition,
+        kind: str,
+        key: str | None,
+        fingerprint: str,
+        state: str,
+        *,
+        runs: int = 1,
     ) -> JournalEntry:
         """An entry for a place in the current attempt."""
         return JournalEntry(place.ordinal, kind, key, fingerprint, state, self._attempt, runs)
