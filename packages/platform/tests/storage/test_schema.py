@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,12 +13,9 @@ from typing import Any, TypeVar
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import CheckConstraint, Connection, column, create_engine, inspect, table, text
+from sqlalchemy import CheckConstraint, Connection, create_engine, inspect, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from molecule_platform.domain.credentials import Token
-from molecule_platform.domain.messages import Message
-from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.storage import counters, schema
 from molecule_platform.storage.postgres import PostgresStorage
 from molecule_platform.storage.sqlite import SqliteStorage
@@ -152,160 +148,6 @@ async def test_upgrading_again_changes_nothing(run: Run[Any]) -> None:
     assert set(rows) == {7}
 
 
-# Columns that came after the versions from which the tests upgrade.
-LATER = ("claim_reads_secrets", "ends_with")
-
-
-def insert_old(connection: Connection, name: str, made: Workspace | Token | Message, *unknown: str) -> None:
-    """A row of a schema that has not all the columns of today."""
-    row = {key: value for key, value in asdict(made).items() if key not in (*LATER, *unknown)}
-    old = [column(key, metadata.tables[name].c[key].type) for key in row]
-    connection.execute(table(name, *old).insert().values(row))
-
-
-async def test_signatures_that_nobody_looked_at_are_neither_good_nor_none(
-    run: Run[Any], make_workspace: Callable[..., Workspace]
-) -> None:
-    cards: list[Any] = [None, {"name": "Ada"}, {"name": "Ada", "signatures": [{"protected": "p"}]}]
-
-    def before(connection: Connection) -> None:
-        schema.migrate(connection, "0005")
-        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
-        connection.execute(metadata.tables["orgs"].insert().values(made))
-        for number, card in enumerate(cards):
-            workspace = make_workspace(id=f"w{number}", agent_card=card, max_concurrent_tasks=1)
-            insert_old(connection, "workspaces", workspace, "card_signature")
-
-    await run(before)
-    await run(schema.upgrade)
-    look = text("SELECT card_signature FROM workspaces ORDER BY id")
-    rows = await run(lambda connection: connection.execute(look).scalars().all())
-    assert rows == ["unsigned", "unsigned", "unverified"]
-
-
-async def test_what_waits_in_the_outbox_waits_there_after_an_upgrade(
-    run: Run[Any], make_workspace: Callable[..., Workspace]
-) -> None:
-    waiting = {"push_config_id": "c1", "id": "n1", "kind": "push", "attempts": 2, "created_at": NOON}
-    config: dict[str, Any] = {
-        "id": "c1",
-        "org_id": "org-one",
-        "workspace_id": "w1",
-        "tenant": "",
-        "task_id": "t",
-        "config_id": "c",
-        "owner": "user:ann",
-        "dialect": "1.0",
-        "url": "http://127.0.0.1/",
-        "config": {},
-        "failures": 0,
-    }
-
-    def before(connection: Connection) -> None:
-        schema.migrate(connection, "0008")
-        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
-        connection.execute(metadata.tables["orgs"].insert().values(made))
-        insert_old(connection, "workspaces", make_workspace(id="w1", max_concurrent_tasks=1))
-        rows: dict[str, dict[str, Any]] = {
-            "push_configs": {**config, "created_at": NOON},
-            "outbox": {**waiting, "seq": 3, "org_id": "org-one", "next_attempt_at": NOON},
-        }
-        for name, row in rows.items():
-            connection.execute(metadata.tables[name].insert().values(row))
-
-    await run(before)
-    await run(schema.upgrade)
-    kept = await run(
-        lambda connection: connection.execute(metadata.tables["outbox"].select()).mappings().all()
-    )
-    assert [(row["id"], row["seq"], row["attempts"], row["next_attempt_at"]) for row in kept] == [
-        ("n1", 3, 2, NOON)
-    ]
-
-
-async def test_a_limit_of_one_counts_as_the_old_default_and_any_other_as_the_operators(
-    run: Run[Any], make_workspace: Callable[..., Workspace]
-) -> None:
-    def before(connection: Connection) -> None:
-        schema.migrate(connection, "0010")
-        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
-        connection.execute(metadata.tables["orgs"].insert().values(made))
-        for limit in (1, 4):
-            workspace = make_workspace(id=f"w{limit}", max_concurrent_tasks=limit)
-            insert_old(connection, "workspaces", workspace)
-
-    await run(before)
-    await run(schema.upgrade)
-    look = text("SELECT max_concurrent_tasks FROM workspaces ORDER BY id")
-    assert await run(lambda connection: connection.execute(look).scalars().all()) == [None, 4]
-
-
-async def test_a_claim_gives_after_an_upgrade_what_the_first_token_gave(
-    run: Run[Any], make_workspace: Callable[..., Workspace]
-) -> None:
-    scopes = {"w1": [["workspace"]], "w2": [["ws.send", "ws.manage"], ["workspace"]], "w3": list[list[str]]()}
-
-    def before(connection: Connection) -> None:
-        schema.migrate(connection, "0014")
-        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
-        connection.execute(metadata.tables["orgs"].insert().values(made))
-        for workspace_id, tokens in scopes.items():
-            insert_old(connection, "workspaces", make_workspace(id=workspace_id))
-            for number, given in enumerate(tokens):
-                name = f"{workspace_id}-{number}"
-                token = Token(name, "org-one", "workspace", name, name, given, "user:ann", NOON, workspace_id)
-                insert_old(connection, "tokens", token)
-
-    await run(before)
-    await run(schema.upgrade)
-    look = text("SELECT claim_reads_secrets FROM workspaces ORDER BY id")
-    rows = await run(lambda connection: connection.execute(look).scalars().all())
-    assert [bool(row) for row in rows] == [True, False, False]
-
-
-async def test_tokens_end_after_an_upgrade_with_the_person_at_the_root_of_them(run: Run[Any]) -> None:
-    made_by = {
-        "t1": "user:ann",
-        "t2": "org-token:t1",
-        "t3": "user:t2",  # by a session that was exchanged for it
-        "t4": "workspace:w1",
-        "t5": "org-token:gone",
-    }
-
-    def before(connection: Connection) -> None:
-        schema.migrate(connection, "0014")
-        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
-        connection.execute(metadata.tables["orgs"].insert().values(made))
-        for name, minter in made_by.items():
-            insert_old(connection, "tokens", Token(name, "org-one", "org", name, name, ["org"], minter, NOON))
-        first = Token("t0", "org-one", "org", "t0", "t0", ["org"], "user:ann", NOON, recovery_hash="r")
-        insert_old(connection, "tokens", first)
-
-    await run(before)
-    await run(schema.upgrade)
-    look = text("SELECT ends_with FROM tokens ORDER BY id")
-    rows = await run(lambda connection: connection.execute(look).scalars().all())
-    assert rows == ["", "user:ann", "user:ann", "user:ann", "", "org-token:gone"]
-
-
-async def test_messages_that_ended_before_an_upgrade_are_counted(
-    run: Run[Any], make_workspace: Callable[..., Workspace], make_message: Callable[..., Message]
-) -> None:
-    def before(connection: Connection) -> None:
-        schema.migrate(connection, "0018")
-        made = {"id": "org-one", "slug": "o", "name": "O", "created_at": NOON}
-        connection.execute(metadata.tables["orgs"].insert().values(made))
-        insert_old(connection, "workspaces", make_workspace(id="w1"))
-        for number, status in enumerate(("answered", "answered", "failed", "leased")):
-            message = make_message(id=str(number), seq=number, target_id="w1", status=status)
-            insert_old(connection, "messages", message)
-
-    await run(before)
-    await run(schema.upgrade)
-    totals = await run(counters.totals)
-    assert totals == {"answered": 2, "failed": 1, "expired": 0, "cancelled": 0}
-
-
 async def test_the_counters_start_at_zero(run: Run[Any]) -> None:
     await run(schema.upgrade)
     rows = await run(lambda connection: connection.execute(text("SELECT name, value FROM counters")).all())
@@ -315,7 +157,16 @@ async def test_the_counters_start_at_zero(run: Run[Any]) -> None:
 async def test_a_newer_schema_is_refused_with_what_to_do(run: Run[Any]) -> None:
     await run(schema.upgrade)
     await run(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
-    with pytest.raises(schema.SchemaTooNew, match="schema 9999.*start the newer version"):
+    with pytest.raises(schema.UnknownSchema, match="schema 9999.*start the newer version"):
+        await run(schema.upgrade)
+
+
+@pytest.mark.parametrize("revision", ["0001", "0019"])
+async def test_a_schema_from_before_the_first_release_is_refused(run: Run[Any], revision: str) -> None:
+    await run(schema.upgrade)
+    change = text("UPDATE alembic_version SET version_num = :revision").bindparams(revision=revision)
+    await run(lambda connection: connection.execute(change))
+    with pytest.raises(schema.UnknownSchema, match=f"schema {revision}.*before the first release"):
         await run(schema.upgrade)
 
 
@@ -326,14 +177,14 @@ async def test_a_store_with_a_newer_schema_does_not_open(tmp_path: Path, empty_p
     connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.commit()
     connection.close()
-    with pytest.raises(schema.SchemaTooNew):
+    with pytest.raises(schema.UnknownSchema):
         await SqliteStorage.open(path, lambda _: None)
     await (await PostgresStorage.open(empty_postgres, lambda _: None)).close()
     pool = create_async_engine("postgresql+asyncpg://" + empty_postgres.split("://", 1)[1])
     async with pool.begin() as there:
         await there.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     await pool.dispose()
-    with pytest.raises(schema.SchemaTooNew):
+    with pytest.raises(schema.UnknownSchema):
         await PostgresStorage.open(empty_postgres, lambda _: None)
 
 

@@ -22,7 +22,7 @@ from molecule_platform.services.events.subscriptions import EventSubscriptions
 from molecule_platform.services.keys.key_rotation import KeyCheck
 from molecule_platform.services.support.idempotency import IdempotencyService, ResponseSealer
 from molecule_platform.settings import Settings
-from molecule_platform.storage.schema import SchemaTooNew
+from molecule_platform.storage.schema import UnknownSchema
 from molecule_platform.web.exchange import HttpExchange
 from molecule_platform.web.pipeline.authentication import AdmissionControl
 from molecule_platform.web.pipeline.concurrency_limits import ConcurrencyLimiter
@@ -73,7 +73,7 @@ class Platform:
             )
             await platform._start()
             return platform
-        except (StorageDown, SchemaTooNew, BusUnavailable, KeyProblem) as problem:
+        except (StorageDown, UnknownSchema, BusUnavailable, KeyProblem) as problem:
             await exits.aclose()
             raise StartProblem(str(problem)) from problem
         except BaseException:
