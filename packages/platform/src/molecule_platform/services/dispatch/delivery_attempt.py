@@ -1,8 +1,7 @@
-"""Carrying one message to an agent that has a URL: hand it over, hear the agent out, settle.
+"""Deliver one message to an agent with a URL and store its outcome.
 
-An agent that answers at once settles the message. One that streams, or says that it is still working, is
-followed until its task is over, waits for its caller, or the deadline is here. The reading belongs to the
-task: who listens to it, and whether anybody does, makes no difference.
+An agent that answers at once settles the message. A task that streams or keeps working is followed until it
+ends, needs input or reaches its deadline, whether or not a client reads it.
 """
 
 import asyncio
@@ -17,15 +16,7 @@ from molecule_platform.domain import dispatch, messages, tasks
 from molecule_platform.domain.messages import Message, MessageOutcome
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports import agents
-from molecule_platform.ports.agents import (
-    AgentClient,
-    AgentEvent,
-    Completed,
-    Delivery,
-    DeliveryFailed,
-    InProgress,
-    Tell,
-)
+from molecule_platform.ports.agents import AgentClient, AgentEvent, Completed, Delivery, DeliveryFailed
 from molecule_platform.ports.clock import Clock
 from molecule_platform.ports.log import Log
 from molecule_platform.ports.storage import Storage, StorageDown, Transaction
@@ -35,7 +26,6 @@ from molecule_platform.services.dispatch.idle_watchdog import IdleWatchdog, last
 from molecule_platform.services.dispatch.task_recorder import RecordResult, TaskRecorder
 from molecule_platform.services.messaging.messages import settlement
 from molecule_platform.services.messaging.tasks import task_log
-from molecule_platform.services.messaging.tasks.task_log import LeaseLost
 from molecule_platform.services.messaging.tasks.task_streams import TaskStreams
 from molecule_platform.services.support import signals
 from molecule_platform.services.support.outcome_waiters import OutcomeWaiters
@@ -44,7 +34,6 @@ from molecule_wire.a2a import envelopes
 from molecule_wire.a2a.tasks import EventRefused
 
 STORAGE_RETRY_SECONDS = 1.0
-# Events of more bytes are not renamed, and a task with more bytes of artifacts not folded, on the event loop.
 UPSTREAM_TRIES = 5
 # An answered task that is still heard is left to the follower when it was silent for so long.
 OUTLIVING = timedelta(seconds=60)
@@ -101,7 +90,6 @@ class DeliveryAttempt:
             self.ending.discard((message.id, message.lease_epoch))
 
     async def _reply(self, heard: TaskRecorder, workspace: Workspace) -> Reply:
-        """What becomes of one attempt, whatever goes wrong."""
         message = heard.message
         try:
             return await self._deliver(heard, workspace)
@@ -110,7 +98,7 @@ class DeliveryAttempt:
                 await self._storage.write(lambda tx: self._give_back(tx, message))
                 await self.cancel_notifier.stop_agent(message, workspace, heard.task_id)
             raise
-        except LeaseLost:
+        except task_log.LeaseLost:
             # The lease is gone, which settling will find; or the task had an end before this message had one.
             sentence = "the task was over, or taken by another message, before the agent was done"
             return DeliveryFailed("invalid-agent-response", sentence, False, delivery_confirmed=True)
@@ -124,7 +112,6 @@ class DeliveryAttempt:
             return DeliveryFailed("internal", sentence, retryable=True)
 
     async def _end(self, heard: TaskRecorder, workspace: Workspace, reply: Reply) -> str:
-        """Write the outcome; where it came too late, what the agent still does is called off."""
         how = "fenced"
         try:
             if heard.artifact_bytes > LARGE_BYTES and isinstance(reply, Completed):
@@ -136,7 +123,6 @@ class DeliveryAttempt:
         return how
 
     async def _fold(self, heard: TaskRecorder) -> None:
-        """Fold a large task on another thread, before its end is written on the event loop."""
         with contextlib.suppress(StorageDown):
             loaded = await self._storage.read(lambda tx: task_recorder.load(tx, heard))
             if loaded is not None:
@@ -185,7 +171,7 @@ class DeliveryAttempt:
         if heard.task_id is None:
             reply = await self._handed_over(heard, workspace, tell)
         else:
-            reply = InProgress(heard.task_id)
+            reply = agents.InProgress(heard.task_id)
         if isinstance(reply, Completed):
             if not self._may_be_old(heard.message, reply):
                 return reply
@@ -194,17 +180,19 @@ class DeliveryAttempt:
             if isinstance(seen, DeliveryFailed) or seen.kind != "task":
                 return reply
             await tell([seen])
-            reply = InProgress(reply.agent_task_id)
-        if isinstance(reply, InProgress):
+            reply = agents.InProgress(reply.agent_task_id)
+        if isinstance(reply, agents.InProgress):
             heard.ask_about(reply.task_id)
-        if isinstance(reply, InProgress) and heard.task_id is None:
+        if isinstance(reply, agents.InProgress) and heard.task_id is None:
             # There is no task to ask about: the agent answers by a message of its own, which ends this.
             await asyncio.Event().wait()
         if isinstance(reply, DeliveryFailed) and heard.task_id is not None and reply.delivery_confirmed:
-            reply = InProgress(heard.task_id)
-        return await self._followed(heard, workspace, tell) if isinstance(reply, InProgress) else reply
+            reply = agents.InProgress(heard.task_id)
+        return await self._followed(heard, workspace, tell) if isinstance(reply, agents.InProgress) else reply
 
-    async def _handed_over(self, heard: TaskRecorder, workspace: Workspace, tell: Tell) -> Reply | InProgress:
+    async def _handed_over(
+        self, heard: TaskRecorder, workspace: Workspace, tell: agents.Tell
+    ) -> Reply | agents.InProgress:
         """What the agent says to the message.
 
         At the deadline others end the message, and the agent is heard a little longer.
@@ -218,13 +206,12 @@ class DeliveryAttempt:
             reply = await self._link.deliver(asked, tell)
         finally:
             self.cancel_notifier.unwatch(message)
-        if isinstance(reply, InProgress) and self.cancel_notifier.is_cancelled(message):
+        if isinstance(reply, agents.InProgress) and self.cancel_notifier.is_cancelled(message):
             heard.ask_about(reply.task_id)
-            raise LeaseLost
+            raise task_log.LeaseLost
         return reply
 
     def _may_be_old(self, message: Message, reply: Completed) -> bool:
-        """Whether the agent, told not to wait, showed a task that may have waited before the message."""
         if reply.task_state not in tasks.INTERRUPTED or message.task_id == message.id:
             return False
         version = "1.0" if message.dialect == "1.0" else None
@@ -232,12 +219,10 @@ class DeliveryAttempt:
         return not asked.blocking and not self.cancel_notifier.is_cancelled(message)
 
     async def _renamed(self, message: Message) -> str | None:
-        """The agent's name for the task that a message goes on with, if its sender knows another."""
         task = await self._storage.glance(lambda tx: task_log.task_of(tx, message))
         return None if task is None or task.agent_task_id == task.id else task.agent_task_id
 
     async def _record(self, heard: TaskRecorder, said: Sequence[AgentEvent]) -> bool:
-        """Write what was said; whether anything of it was new."""
         now = self._clock.now()
         heard.count(said)
         if sum([len(one.payload) for one in said]) > LARGE_BYTES:
@@ -251,13 +236,13 @@ class DeliveryAttempt:
 
         try:
             recorded = await self._storage.write(work)
-        except LeaseLost:
+        except task_log.LeaseLost:
             heard.too_late(said)
             raise
         heard.heard(recorded)
         self._streams.publish(recorded.key, recorded.events)
         if self.cancel_notifier.is_cancelled(heard.message):
-            raise LeaseLost
+            raise task_log.LeaseLost
         if heard.task_id is not None:
             self.cancel_notifier.unwatch(heard.message)
         if recorded.refused is not None:
@@ -270,7 +255,6 @@ class DeliveryAttempt:
         return bool(recorded.events)
 
     async def _followed(self, heard: TaskRecorder, workspace: Workspace, tell: Any) -> Reply:
-        """Hear a task out that the agent works on: by its stream, else by asking again and again."""
         looks, failures = 0, 0
         while not heard.is_settled or (heard.outlives_lease and not heard.is_over):
             asked, written = self._dispatch(heard.message, workspace), heard.written
@@ -278,7 +262,7 @@ class DeliveryAttempt:
             reply = await self._link.follow(asked, heard.task_id or "", tell)
             if heard.is_settled:
                 break
-            if not isinstance(reply, InProgress):
+            if not isinstance(reply, agents.InProgress):
                 # It does not stream, or has nothing to stream any more.
                 heard.resume()
                 seen = await self._link.look(asked, heard.task_id or "")
@@ -289,7 +273,7 @@ class DeliveryAttempt:
                 else:
                     failures = 0
                     await tell([seen])
-            if isinstance(reply, InProgress) and heard.written > written:
+            if isinstance(reply, agents.InProgress) and heard.written > written:
                 # A stream that told something new was only cut: it is joined again at once.
                 looks = 0
             elif not heard.is_settled:
@@ -300,7 +284,6 @@ class DeliveryAttempt:
     # Writing down
 
     async def _write_until_done(self, heard: TaskRecorder, workspace: Workspace, reply: Reply) -> str:
-        """An answer that came must not be lost because the database is away for a moment."""
         refused = False
         while True:
             try:
@@ -336,7 +319,6 @@ class DeliveryAttempt:
         return how, ended
 
     def _one_less(self, tx: Transaction, workspace: Workspace) -> None:
-        """The agent may have reported this work at its last heartbeat; it is done now."""
         current = tx.workspaces.standing(workspace)
         if current is not None and current.active_tasks > 0:
             tx.workspaces.one_less(workspace.id)
@@ -344,7 +326,6 @@ class DeliveryAttempt:
     def _settle(
         self, tx: Transaction, heard: TaskRecorder, workspace: Workspace, reply: Reply, now: datetime
     ) -> tuple[str, Message | None]:
-        """Write what became of the attempt, and say it in a word."""
         message = heard.message
         if heard.outlives_lease:
             self._leave_to_follower(tx, message, now)
@@ -362,7 +343,6 @@ class DeliveryAttempt:
     def _outcome(
         self, tx: Transaction, heard: TaskRecorder, workspace: Workspace, reply: Reply, now: datetime
     ) -> MessageOutcome | None:
-        """How the message ends; None when it is worth another try."""
         if isinstance(reply, Completed):
             return self._answered(tx, heard, reply)
         message = heard.message
@@ -397,7 +377,6 @@ class DeliveryAttempt:
         self._leave_to_follower(tx, message, now + OUTLIVING)
 
     def _leave_to_follower(self, tx: Transaction, message: Message, at: datetime) -> None:
-        """From then on an answered task that is not over is asked after, should nobody hear it any more."""
         current = tx.mailbox.get(message.id)
         task = None if current is None else task_log.task_of(tx, current)
         if task is not None and not task.is_over:
