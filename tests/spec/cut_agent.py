@@ -9,7 +9,7 @@ from molecule_platform.testing.scripted_agent import ScriptedAgent
 from molecule_platform.testing.task_memory import ScriptedTask
 from molecule_wire import JSON, JSONObject
 from molecule_wire.a2a import convert, envelopes, errors, operations, sse
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.operations import Dialect
 from molecule_wire.a2a.tasks import TaskState
 
@@ -43,12 +43,12 @@ class CutAgent(ScriptedAgent):
         """Every chunk, in order."""
         return [f"chunk {number}" for number in range(self.chunks)]
 
-    async def _result(self, request: Request) -> JSON:
+    async def _result(self, request: A2ARequest) -> JSON:
         if request.operation is operations.GET and not self._shows_tasks:
             raise errors.protocol_error(errors.UNSUPPORTED_OPERATION, "tasks are not shown here")
         return await super()._result(request)
 
-    def _begin(self, request: Request) -> tuple[ScriptedTask, int]:
+    def _begin(self, request: A2ARequest) -> tuple[ScriptedTask, int]:
         task = self._tasks.for_message(request)
         converter = convert.between(request.dialect, "1.0")
         assert request.message is not None
@@ -82,7 +82,7 @@ class CutAgent(ScriptedAgent):
         await self._frames(request, task, after, send)
         return None
 
-    async def _frames(self, request: Request, task: ScriptedTask, after: int, send: serving.Send) -> None:
+    async def _frames(self, request: A2ARequest, task: ScriptedTask, after: int, send: serving.Send) -> None:
         converter = convert.between("1.0", request.dialect)
 
         async def tell(number: int, event: JSONObject) -> None:

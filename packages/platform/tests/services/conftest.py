@@ -54,7 +54,7 @@ from molecule_platform.storage.sqlite import SqliteStorage
 from molecule_platform.testing.provisioner import FakeProvisioner
 from molecule_wire import JSONObject
 from molecule_wire.a2a import envelopes
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 
 if TYPE_CHECKING:
     from packages.platform.tests.conftest import FakeClock
@@ -331,7 +331,7 @@ def request(
     role: str = "user",
     dialect: str = "0.3",
     **inner: Any,
-) -> Request:
+) -> A2ARequest:
     """A send, as the platform's path reads it."""
     message: dict[str, Any] = {"role": role, "parts": [{"kind": "text", "text": said}], **inner}
     if dialect == "1.0":
@@ -370,7 +370,7 @@ def principal_of() -> Callable[[Workspace], Principal]:
 
 
 @pytest.fixture(scope="session")
-def make_request() -> Callable[..., Request]:
+def make_request() -> Callable[..., A2ARequest]:
     """A send, as the platform's path reads it."""
     return request
 

@@ -15,13 +15,13 @@ from molecule_platform.ports.activity import ActivityFilter
 from molecule_platform.services.messaging.inbox.activity_polling import PollResult
 from molecule_platform.services.messaging.messages import settlement
 from molecule_platform.services.messaging.messages.new_message import NewMessage
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 Of = Callable[[Workspace], Principal]
-MakeRequest = Callable[..., Request]
+MakeRequest = Callable[..., A2ARequest]
 BEFORE_A_SECOND_LOOK = 30.0
 
 

@@ -19,13 +19,13 @@ from molecule_platform.services.messaging.messages.message_service import Delive
 from molecule_platform.services.messaging.messages.new_message import NewMessage
 from molecule_platform.services.messaging.tasks.task_service import TaskQuery
 from molecule_wire.a2a import errors
-from molecule_wire.a2a.envelopes import Request, parse_request
+from molecule_wire.a2a.envelopes import A2ARequest, parse_request
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 Of = Callable[[Workspace], Principal]
-MakeRequest = Callable[..., Request]
+MakeRequest = Callable[..., A2ARequest]
 BEFORE_A_SECOND_LOOK = 30.0
 
 

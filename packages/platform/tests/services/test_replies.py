@@ -14,13 +14,13 @@ from molecule_platform.services.messaging.messages import replies
 from molecule_platform.services.messaging.messages.new_message import NewMessage
 from molecule_platform.services.messaging.messages.replies import ReplyResult
 from molecule_wire.a2a import text
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 
 if TYPE_CHECKING:
     from packages.platform.tests.services.conftest import Refuses, Rig
 
 Of = Callable[[Workspace], Principal]
-MakeRequest = Callable[..., Request]
+MakeRequest = Callable[..., A2ARequest]
 
 
 class Talk:

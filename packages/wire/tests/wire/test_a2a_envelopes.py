@@ -18,7 +18,7 @@ def _send(**changes: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": "1", "method": "SendMessage", "params": {"message": message}}
 
 
-def _parsed(envelope: JSON, *, version: str | None = "1.0", lenient: bool = False) -> envelopes.Request:
+def _parsed(envelope: JSON, *, version: str | None = "1.0", lenient: bool = False) -> envelopes.A2ARequest:
     return envelopes.parse_request(json.dumps(envelope).encode(), version=version, lenient=lenient)
 
 

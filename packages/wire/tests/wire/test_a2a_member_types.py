@@ -11,7 +11,7 @@ from tests.rows import each_row
 FILE = {"bytes": "aGk=", "name": "n", "mimeType": "text/plain"}
 
 
-def parsed(params: dict[str, Any], *, old: bool = False, lenient: bool = False) -> envelopes.Request:
+def parsed(params: dict[str, Any], *, old: bool = False, lenient: bool = False) -> envelopes.A2ARequest:
     method, version = ("message/send", None) if old else ("SendMessage", "1.0")
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return envelopes.parse_request(json.dumps(body).encode(), version=version, lenient=lenient)

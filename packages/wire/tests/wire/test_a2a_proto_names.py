@@ -86,12 +86,12 @@ def respelled(holder: dict[str, Any], tree: Tree, wanted: Callable[[], bool]) ->
     }
 
 
-def rpc(operation: Operation, params: JSONObject, *, lenient: bool = False) -> envelopes.Request:
+def rpc(operation: Operation, params: JSONObject, *, lenient: bool = False) -> envelopes.A2ARequest:
     envelope = {"jsonrpc": "2.0", "id": 1, "method": operation.method_1_0, "params": params}
     return envelopes.parse_request(json.dumps(envelope).encode(), version="1.0", lenient=lenient)
 
 
-def told(request: envelopes.Request) -> tuple[Any, ...]:
+def told(request: envelopes.A2ARequest) -> tuple[Any, ...]:
     """What a request says, without the id that HTTP+JSON makes for each."""
     body = json.loads(request.body)["params"] if request.body else None
     named = (request.message, request.message_id, request.context_id, request.task_id, request.tenant)
@@ -116,7 +116,7 @@ def test_both_spellings_are_read_alike_over_http_json(data: st.DataObject) -> No
     usual = data.draw(SEND)
     other = respelled(usual, SEND_TREE, lambda: data.draw(st.booleans()))
     first, second = (
-        rest.parse_request(rest.Asked(operations.SEND, "1.0", {}, {}, json.dumps(params).encode()))
+        rest.parse_request(rest.RestRequest(operations.SEND, "1.0", {}, {}, json.dumps(params).encode()))
         for params in (usual, other)
     )
     assert told(first) == told(second)
@@ -127,7 +127,8 @@ def test_both_spellings_are_read_alike_in_a_query(usual: dict[str, Any], data: s
     words = {name: str(value).lower() if value is True else str(value) for name, value in usual.items()}
     other = respelled(words, {}, lambda: data.draw(st.booleans()))
     first, second = (
-        rest.parse_request(rest.Asked(operations.LIST, "1.0", {}, query, b"")) for query in (words, other)
+        rest.parse_request(rest.RestRequest(operations.LIST, "1.0", {}, query, b""))
+        for query in (words, other)
     )
     assert first.params == second.params == usual
 
@@ -186,7 +187,7 @@ def test_a_member_under_both_names_is_refused_by_name(params: JSONObject, field:
 def test_a_query_under_both_names_is_refused() -> None:
     query = {"pageSize": "1", "page_size": "2"}
     with pytest.raises(errors.A2AError, match="Invalid parameters"):
-        rest.parse_request(rest.Asked(operations.LIST, "1.0", {}, query, b""))
+        rest.parse_request(rest.RestRequest(operations.LIST, "1.0", {}, query, b""))
 
 
 def test_0_3_over_json_rpc_knows_one_spelling() -> None:

@@ -12,12 +12,12 @@ from molecule_wire.a2a.operations import Dialect, Operation
 
 def _asked(
     operation: Operation, dialect: Dialect = "1.0", body: Any = b"", query: Any = None, **path: str
-) -> rest.Asked:
+) -> rest.RestRequest:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return rest.Asked(operation, dialect, path, query or {}, raw)
+    return rest.RestRequest(operation, dialect, path, query or {}, raw)
 
 
-def _refused(asked: rest.Asked) -> errors.A2AError:
+def _refused(asked: rest.RestRequest) -> errors.A2AError:
     with pytest.raises(errors.A2AError) as caught:
         rest.parse_request(asked)
     return caught.value

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from molecule_wire import JSON, JSONObject, ids, jsontext
 from molecule_wire.a2a import convert, envelopes, operations, sse
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.tasks import TaskState
 
 _REASONS = {200: "OK", 202: "Accepted", 302: "Found", 429: "Too Many Requests", 503: "Service Unavailable"}
@@ -25,7 +25,7 @@ class Arrival:
 
     headers: Mapping[str, str]
     body: bytes
-    request: Request
+    request: A2ARequest
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Exchange:
     writer: asyncio.StreamWriter
 
     @property
-    def request(self) -> Request:
+    def request(self) -> A2ARequest:
         return self.arrival.request
 
     async def reply(self, status: int, body: bytes, **headers: str) -> None:

@@ -19,7 +19,7 @@ from molecule_platform.testing import behaviours, serving, task_memory
 from molecule_platform.testing.task_memory import ScriptedTask, TaskMemory
 from molecule_wire import JSON, JSONObject, jsontext
 from molecule_wire.a2a import convert, envelopes, errors, operations, sse, versions
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.operations import Dialect
 
 # A method of its own, which A2A does not know.
@@ -90,7 +90,7 @@ class ScriptedAgent:
         return card
 
     async def _rpc(self, headers: Mapping[str, str], body: bytes, send: serving.Send) -> None:
-        request: Request | None = None
+        request: A2ARequest | None = None
         try:
             request = self._read(headers, body)
             if request.operation in (operations.STREAM, operations.SUBSCRIBE):
@@ -103,7 +103,7 @@ class ScriptedAgent:
             said = envelopes.error_envelope(rpc_id, problem, request.dialect if request else "1.0")
         return await serving.answer(send, 200, jsontext.encode(said))
 
-    def _read(self, headers: Mapping[str, str], body: bytes) -> Request:
+    def _read(self, headers: Mapping[str, str], body: bytes) -> A2ARequest:
         request = envelopes.parse_request(body, version=headers.get("a2a-version"), lenient=False)
         if request.dialect not in self.dialects:
             raise errors.protocol_error(errors.VERSION_NOT_SUPPORTED, f"not {request.dialect} here")
@@ -111,7 +111,7 @@ class ScriptedAgent:
             raise errors.protocol_error(errors.METHOD_NOT_FOUND, "Method not found")
         return request
 
-    async def _result(self, request: Request) -> JSON:
+    async def _result(self, request: A2ARequest) -> JSON:
         if request.operation is None:
             return {"heard": request.params}
         if request.operation is operations.SEND:
@@ -124,7 +124,7 @@ class ScriptedAgent:
             return self._list(request)
         raise errors.protocol_error(errors.UNSUPPORTED_OPERATION, f"{request.method} is not served")
 
-    async def _send(self, request: Request) -> JSONObject:
+    async def _send(self, request: A2ARequest) -> JSONObject:
         task, _ = self._begin(request)
         if request.blocking:
             await task.settled()
@@ -133,7 +133,7 @@ class ScriptedAgent:
         folded = _whole(task)
         return {"task": folded} if "status" in folded else {"message": folded}
 
-    async def _stream(self, request: Request) -> AsyncIterator[ScriptedEvent]:
+    async def _stream(self, request: A2ARequest) -> AsyncIterator[ScriptedEvent]:
         if request.operation is operations.STREAM:
             task, seen = self._begin(request)
         else:
@@ -145,7 +145,7 @@ class ScriptedAgent:
         async for number, event in task.follow(seen):
             yield ScriptedEvent(number, _spoken(request, event))
 
-    def _begin(self, request: Request) -> tuple[ScriptedTask, int]:
+    def _begin(self, request: A2ARequest) -> tuple[ScriptedTask, int]:
         """Set the script for a message to work; the task, and how many events it had before."""
         task = self._tasks.for_message(request)
         converter = convert.between(request.dialect, "1.0")
@@ -156,14 +156,14 @@ class ScriptedAgent:
         task_memory.begin(task, turn, script)
         return task, len(task.events)
 
-    def _cancel(self, request: Request) -> JSONObject:
+    def _cancel(self, request: A2ARequest) -> JSONObject:
         task = self._tasks.get(request.task_id)
         if task.is_terminal:
             raise errors.protocol_error(errors.TASK_NOT_CANCELABLE, "The task has ended")
         task.cancel()
         return _whole(task)
 
-    def _list(self, request: Request) -> JSONObject:
+    def _list(self, request: A2ARequest) -> JSONObject:
         context_id = request.params.get("contextId")
         named = context_id if isinstance(context_id, str) else None
         found: list[JSON] = [_whole(task) for task in self._tasks.page(named)[:50]]
@@ -175,14 +175,14 @@ def _whole(task: ScriptedTask) -> JSONObject:
     return task.folded
 
 
-def _spoken(request: Request, result: JSONObject) -> JSON:
+def _spoken(request: A2ARequest, result: JSONObject) -> JSON:
     """The 1.0 result in the dialect of the request."""
     converter = convert.between("1.0", request.dialect)
     return result if converter is None else converter.result(request.operation, result)
 
 
 async def _send_stream(
-    request: Request, first: ScriptedEvent, rest: AsyncIterator[ScriptedEvent], send: serving.Send
+    request: A2ARequest, first: ScriptedEvent, rest: AsyncIterator[ScriptedEvent], send: serving.Send
 ) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
 

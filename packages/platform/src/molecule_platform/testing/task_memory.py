@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from molecule_platform.testing import behaviours
 from molecule_wire import JSON, JSONObject, ids
 from molecule_wire.a2a import errors, tasks
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 
 MAX_TASKS = 10_000
 
@@ -84,7 +84,7 @@ class TaskMemory:
             raise errors.protocol_error(errors.TASK_NOT_FOUND, "Task not found")
         return found
 
-    def for_message(self, request: Request) -> ScriptedTask:
+    def for_message(self, request: A2ARequest) -> ScriptedTask:
         """The task that a message continues, or a new one."""
         if request.task_id is None:
             made = ScriptedTask(ids.uuid7(), request.context_id or ids.uuid7())

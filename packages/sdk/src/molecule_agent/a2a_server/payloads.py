@@ -18,7 +18,7 @@ _ENVELOPE = ("jsonrpc", "id", "method", "params")
 _TEXT_KEYS = ("text", "message", "result")
 
 
-def of_message(rpc: envelopes.Request, request: http_messages.ServerRequest, turn: Turn) -> Payload:
+def of_message(rpc: envelopes.A2ARequest, request: http_messages.ServerRequest, turn: Turn) -> Payload:
     """The payload of an A2A message."""
     message = turn.message
     envelope = values.object_of(jsontext.decode(rpc.body))

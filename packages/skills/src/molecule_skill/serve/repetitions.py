@@ -5,7 +5,7 @@ import json
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.server import service
 from molecule_wire.a2a.server.task_log import Owner
 
@@ -22,7 +22,7 @@ class MessageKey(NamedTuple):
     fingerprint: str = ""
 
 
-def known_by(request: Request | None, owner: Owner, headers: Mapping[str, str]) -> MessageKey | None:
+def known_by(request: A2ARequest | None, owner: Owner, headers: Mapping[str, str]) -> MessageKey | None:
     """By what a repetition of this message would be known; None for one that says nothing of the kind."""
     row = headers.get(service.MESSAGE_ID_HEADER)
     if row:

@@ -23,7 +23,7 @@ _SMALL = 16_384
 
 
 @value
-class Request:
+class A2ARequest:
     """One JSON-RPC request. `operation` is None for a method that A2A does not know.
 
     `message`, `params` and `body` are in the dialect of the caller; `body` holds the bytes as they came,
@@ -49,7 +49,7 @@ class Request:
     tenant: str = ""
 
 
-def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request:
+def parse_request(body: bytes, *, version: str | None, lenient: bool) -> A2ARequest:
     """Read a request; `version` is what `A2A-Version` said. Raises A2AError that knows the request's id."""
     envelope, located = _read(body, lenient)
     if not isinstance(envelope, dict):
@@ -66,7 +66,7 @@ def parse_request(body: bytes, *, version: str | None, lenient: bool) -> Request
     return replace(request, body=jsontext.with_members(located, filled))
 
 
-def checked(request: Request, operation: operations.Operation, *, lenient: bool = False) -> Request:
+def checked(request: A2ARequest, operation: operations.Operation, *, lenient: bool = False) -> A2ARequest:
     """The request with what its params name; raises -32602 when they are not as they must be."""
     found = checks.violations(operation, request.dialect, request.params, lenient=lenient)
     if found:
@@ -77,7 +77,7 @@ def checked(request: Request, operation: operations.Operation, *, lenient: bool 
     return replace(request, task_id=_task_named(request), tenant=tenant)
 
 
-def inline_push(request: Request) -> tuple[Request, JSONObject | None]:
+def inline_push(request: A2ARequest) -> tuple[A2ARequest, JSONObject | None]:
     """Take the push config out of a send: the request without it, and the config as it came."""
     configuration = request.params.get("configuration")
     if not isinstance(configuration, dict):
@@ -90,7 +90,7 @@ def inline_push(request: Request) -> tuple[Request, JSONObject | None]:
     return replace(request, body=body), config
 
 
-def in_context(request: Request) -> Request:
+def in_context(request: A2ARequest) -> A2ARequest:
     """The same send in a context; one that names neither context nor task gets a new one.
 
     What makes it the same as another request does not change by that.
@@ -102,7 +102,7 @@ def in_context(request: Request) -> Request:
     return replace(request, body=body, context_id=context_id)
 
 
-def history_length(request: Request) -> int | None:
+def history_length(request: A2ARequest) -> int | None:
     """How many messages of a task's history the caller wants; None for all."""
     configuration = request.params.get("configuration")
     holder = configuration if isinstance(configuration, dict) else request.params
@@ -122,7 +122,7 @@ def error_envelope(
     return {"jsonrpc": "2.0", "id": request_id, "error": error.to_object(dialect)}
 
 
-def body_in(request: Request, dialect: operations.Dialect) -> bytes:
+def body_in(request: A2ARequest, dialect: operations.Dialect) -> bytes:
     """The request for an agent that speaks `dialect`: its own bytes, or with method and params converted."""
     converter = convert.between(request.dialect, dialect)
     if converter is None or request.operation is None:
@@ -154,7 +154,7 @@ def _no_envelope(value: JSON) -> errors.A2AError:
 
 def _request(
     envelope: JSONObject, body: bytes, version: str | None, lenient: bool
-) -> tuple[Request, _Filled]:
+) -> tuple[A2ARequest, _Filled]:
     """The request as if it had come whole, and what was filled in to make it so."""
     filled: _Filled = {}
     if lenient and (absent := _absent_from_envelope(envelope)):
@@ -179,14 +179,14 @@ def _request(
     return request, filled
 
 
-def _head(envelope: JSONObject, body: bytes, version: str | None, lenient: bool) -> Request:
+def _head(envelope: JSONObject, body: bytes, version: str | None, lenient: bool) -> A2ARequest:
     method = _checked_method(envelope)
     operation, belongs_to = operations.BY_METHOD.get(method, (None, None))
     dialect = versions.negotiate(version, belongs_to, lenient=lenient)
     params = envelope.get("params")
     if operation is None:
         params = params if isinstance(params, dict) else None
-    return Request(envelope.get("id"), method, operation, dialect, _checked_params(params), body)
+    return A2ARequest(envelope.get("id"), method, operation, dialect, _checked_params(params), body)
 
 
 def _absent_from_envelope(envelope: JSONObject) -> JSONObject:
@@ -217,7 +217,7 @@ def _checked_params(params: JSON) -> JSONObject:
     return params
 
 
-def _with_filled_message(request: Request, filled: _Filled) -> Request:
+def _with_filled_message(request: A2ARequest, filled: _Filled) -> A2ARequest:
     message = request.params.get("message")
     if not isinstance(message, dict):
         return request
@@ -233,10 +233,10 @@ def _with_filled_message(request: Request, filled: _Filled) -> Request:
     return replace(request, params=params, given_message_id="messageId" not in absent)
 
 
-def _with_message(request: Request, tenant: str) -> Request:
+def _with_message(request: A2ARequest, tenant: str) -> A2ARequest:
     """Lift out of a checked message what routing and recording need."""
     message = cast("dict[str, Any]", request.params["message"])
-    return Request(
+    return A2ARequest(
         request.id,
         request.method,
         request.operation,
@@ -255,7 +255,7 @@ def _with_message(request: Request, tenant: str) -> Request:
     )
 
 
-def _is_blocking(request: Request) -> bool:
+def _is_blocking(request: A2ARequest) -> bool:
     configuration = request.params.get("configuration")
     if not isinstance(configuration, dict):
         return True
@@ -264,7 +264,7 @@ def _is_blocking(request: Request) -> bool:
     return configuration.get("blocking") is not False
 
 
-def _task_named(request: Request) -> str | None:
+def _task_named(request: A2ARequest) -> str | None:
     return _text(request.params, "taskId") or _text(request.params, "id")
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from molecule_wire import JSON, JSONObject, ids, jsontext
 from molecule_wire.a2a import convert, envelopes, errors, operations, proto_names, push_configs
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.errors import Violation
 from molecule_wire.a2a.operations import Dialect, Operation
 
@@ -18,7 +18,7 @@ _FLAG_NAMES = frozenset({"includeArtifacts"})
 _NOT_PARAMS = frozenset({"A2A-Version"})
 
 
-class Asked(NamedTuple):
+class RestRequest(NamedTuple):
     """What an HTTP request of the binding says; `path` holds `task_id`, `config_id` and `tenant` if given."""
 
     operation: Operation
@@ -33,7 +33,7 @@ def media(accept: str) -> str:
     return A2A_MEDIA if A2A_MEDIA in accept.lower() else JSON_MEDIA
 
 
-def parse_request(asked: Asked) -> Request:
+def parse_request(asked: RestRequest) -> A2ARequest:
     """Read a request. A send is in 1.0 whatever the path speaks; its body holds the caller's own bytes.
 
     Raises A2AError.
@@ -41,13 +41,13 @@ def parse_request(asked: Asked) -> Request:
     if asked.operation in _SENDS:
         return _send(asked)
     params = _params(asked)
-    request = Request(
+    request = A2ARequest(
         None, _method(asked.operation, asked.dialect), asked.operation, asked.dialect, params, b""
     )
     return envelopes.checked(request, asked.operation)
 
 
-def _send(asked: Asked) -> Request:
+def _send(asked: RestRequest) -> A2ARequest:
     operation, method = asked.operation, asked.operation.method_1_0
     given, raw = _body(asked.body), asked.body
     if asked.dialect == "0.3":
@@ -64,10 +64,10 @@ def _send(asked: Asked) -> Request:
         raw = jsontext.set_members(raw, (), {"tenant": tenant})
     rpc_id = ids.uuid7()
     body = b'{"jsonrpc":"2.0","id":"%b","method":"%b","params":%b}' % (rpc_id.encode(), method.encode(), raw)
-    return envelopes.checked(Request(rpc_id, method, operation, "1.0", params, body), operation)
+    return envelopes.checked(A2ARequest(rpc_id, method, operation, "1.0", params, body), operation)
 
 
-def _params(asked: Asked) -> JSONObject:
+def _params(asked: RestRequest) -> JSONObject:
     body = _body(asked.body) if asked.body.strip() else {}
     task_id, config_id = asked.path.get("task_id"), asked.path.get("config_id")
     if asked.operation is operations.PUSH_CREATE and asked.dialect == "0.3":

@@ -15,21 +15,21 @@ Verdict: TypeAlias = Dialect | Literal["method not found", "version not named"]
 _VERSION = re.compile(r"(\d+\.\d+)(\.\d+)?", re.ASCII)
 
 
-class Rule(NamedTuple):
+class VersionPolicy(NamedTuple):
     """What a strict door (the standard one, an agent's own) and the lenient platform path decide."""
 
     strict: Verdict
     lenient: Verdict
 
 
-RULES: Mapping[tuple[str, Dialect], Rule] = MappingProxyType(
+RULES: Mapping[tuple[str, Dialect], VersionPolicy] = MappingProxyType(
     {
-        ("1.0", "1.0"): Rule("1.0", "1.0"),
-        ("1.0", "0.3"): Rule("method not found", "method not found"),
-        ("", "0.3"): Rule("0.3", "0.3"),
-        ("", "1.0"): Rule("version not named", "1.0"),
-        ("0.3", "1.0"): Rule("method not found", "method not found"),
-        ("0.3", "0.3"): Rule("0.3", "0.3"),
+        ("1.0", "1.0"): VersionPolicy("1.0", "1.0"),
+        ("1.0", "0.3"): VersionPolicy("method not found", "method not found"),
+        ("", "0.3"): VersionPolicy("0.3", "0.3"),
+        ("", "1.0"): VersionPolicy("version not named", "1.0"),
+        ("0.3", "1.0"): VersionPolicy("method not found", "method not found"),
+        ("0.3", "0.3"): VersionPolicy("0.3", "0.3"),
     }
 )
 """(version named, dialect of the method) → verdict."""

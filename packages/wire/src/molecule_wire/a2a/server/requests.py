@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from molecule_wire import JSONObject
 from molecule_wire.a2a import envelopes, errors, operations, rest, tenants, versions
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.operations import Dialect, Operation
 from molecule_wire.a2a.push_configs import Spelling
 from molecule_wire.a2a.server.bindings import Binding, JsonRpcBinding, Response, RestBinding, refusal
@@ -25,7 +25,7 @@ _JSON = ("application/json", "")
 class Invocation:
     """One operation that a caller asks for, in which tenant, and how it is answered."""
 
-    request: Request
+    request: A2ARequest
     binding: Binding
     renderer: Renderer
     tenant: str = ""
@@ -73,7 +73,7 @@ def of_rest(path: RestPath, body: bytes, headers: Headers, query: Mapping[str, s
     versions.negotiate(_version(headers, query), path.dialect, lenient=False)
     if body:
         _check_content_type(headers)
-    request = rest.parse_request(rest.Asked(path.operation, path.dialect, path.names, query, body))
+    request = rest.parse_request(rest.RestRequest(path.operation, path.dialect, path.names, query, body))
     in_path = path.names.get("tenant", "")
     if in_path and request.tenant not in ("", in_path):
         raise errors.invalid_params(errors.Violation("tenant", "is not the one that the path names"))

@@ -14,7 +14,7 @@ from typing import cast
 
 from molecule_wire import JSONObject, ids, times
 from molecule_wire.a2a import convert, errors, operations, push_configs, tasks
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.server import paging
 from molecule_wire.a2a.server.bindings import AgentBusy, Response
 from molecule_wire.a2a.server.paging import ListQuery, Place
@@ -121,7 +121,7 @@ class TaskService:
         return turn if request.blocking and not turn.is_over else result(invocation, turn)
 
     def _going_on(
-        self, request: Request, message: JSONObject, owner: Owner, headers: Headers, now: datetime
+        self, request: A2ARequest, message: JSONObject, owner: Owner, headers: Headers, now: datetime
     ) -> TaskLog:
         """The task that a message goes on with, or a new one.
 
@@ -246,7 +246,7 @@ class TaskService:
         log.begin(tasks.begun(log.id, log.context_id, message, status))
         return log
 
-    def _waiting(self, request: Request, owner: Owner, headers: Headers) -> TaskLog:
+    def _waiting(self, request: A2ARequest, owner: Owner, headers: Headers) -> TaskLog:
         """The task that a message goes on with. Raises what keeps it from going on."""
         log = self._found(request.task_id or "", owner, headers)
         if request.context_id not in (None, log.context_id):
@@ -324,7 +324,7 @@ def redelivery_key(principal: str, headers: Headers) -> Hashable | None:
     return ("row", principal, row) if row else None
 
 
-def _key(request: Request, owner: Owner, headers: Headers) -> tuple[Hashable | None, str]:
+def _key(request: A2ARequest, owner: Owner, headers: Headers) -> tuple[Hashable | None, str]:
     """By what a repetition of a send is known, and what must be the same in it."""
     row = redelivery_key(owner.principal, headers)
     named = headers.get("idempotency-key")
@@ -334,7 +334,7 @@ def _key(request: Request, owner: Owner, headers: Headers) -> tuple[Hashable | N
     return ("key", *owner, named), hashlib.sha256(said.encode()).hexdigest()
 
 
-def _message_1_0(request: Request) -> JSONObject:
+def _message_1_0(request: A2ARequest) -> JSONObject:
     converter = convert.between(request.dialect, "1.0")
     message = request.message or {}
     return converter.message(message) if converter else message

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from molecule_wire import JSON, JSONObject, times
 from molecule_wire.a2a import checks, tasks
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.server.task_log import TaskLog
 from molecule_wire.a2a.tasks import TaskState
 
@@ -39,7 +39,7 @@ class Turn:
         self.is_over = self.cancelled = self.expired = self.retry = False
         self.on_cancel: list[Callable[[], object]] = []
         self.on_end: list[Callable[[], object]] = []
-        self.request: Request | None = None
+        self.request: A2ARequest | None = None
         self.headers: Mapping[str, str] = {}
         """The headers of the request that brought the message, while the turn is at work."""
         self._now = now

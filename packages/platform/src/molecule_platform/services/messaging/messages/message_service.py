@@ -30,7 +30,7 @@ from molecule_platform.services.support.signals import Signals
 from molecule_platform.services.support.worker_thread import LARGE_BYTES
 from molecule_wire import ids
 from molecule_wire.a2a import errors, text
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class MessageService:
         return await self._storage.read(lambda tx: tx.mailbox.open_count(target_id))
 
 
-def body_hash(request: Request) -> str:
+def body_hash(request: A2ARequest) -> str:
     """What makes two requests the same: method and params, without the ids that were made for this try."""
     params = request.params
     if request.message is not None and not request.given_message_id:

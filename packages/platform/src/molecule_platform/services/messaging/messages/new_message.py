@@ -11,7 +11,7 @@ from molecule_platform.domain.tasks import Task
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.ports.storage import Transaction
 from molecule_platform.services.support.outcome_waiters import Waiter
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.values import value
 
 _holders = itertools.count(1)
@@ -23,7 +23,7 @@ class NewMessage:
 
     principal: Principal
     target: Workspace
-    request: Request
+    request: A2ARequest
     idempotency_key: str | None = None
     timeout_seconds: int | None = None
     hold_seconds: float = 0.0

@@ -19,7 +19,7 @@ from molecule_platform.services.messaging.messages.new_message import NewMessage
 from molecule_platform.services.support import event_log, signals
 from molecule_wire import ids, times
 from molecule_wire.a2a import convert
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 
 RECEIVED = ("cursor", "inbox")
 
@@ -208,7 +208,7 @@ def _notified(tx: Transaction, workspace: Workspace, payload: dict[str, Any], no
     return activity_writer.write(tx, row).id
 
 
-def names_of(request: Request, header: str | None) -> list[str]:
+def names_of(request: A2ARequest, header: str | None) -> list[str]:
     """Every id by which a reply says what it answers, the header first."""
     metadata = (request.message or {}).get("metadata")
     named = metadata.get("in_reply_to") if isinstance(metadata, dict) else None

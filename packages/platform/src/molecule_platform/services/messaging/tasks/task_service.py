@@ -14,7 +14,7 @@ from molecule_platform.services.messaging.messages import message_service
 from molecule_platform.services.messaging.messages.message_service import MessageService
 from molecule_platform.services.messaging.tasks import task_log
 from molecule_wire.a2a import errors
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.server import resumption
 from molecule_wire.values import value
 
@@ -118,7 +118,7 @@ class TaskService:
     # Going on with a task
 
     async def continued(
-        self, asking: TaskQuery, request: Request, idempotency_key: str | None, by_reference: bool
+        self, asking: TaskQuery, request: A2ARequest, idempotency_key: str | None, by_reference: bool
     ) -> Task | None:
         """The task that a message goes on with; None for a new one. Raises what keeps it from going on."""
         if request.task_id is None:
@@ -133,7 +133,7 @@ class TaskService:
         return task
 
     async def _is_repeat(
-        self, asking: TaskQuery, request: Request, idempotency_key: str | None, by_reference: bool
+        self, asking: TaskQuery, request: A2ARequest, idempotency_key: str | None, by_reference: bool
     ) -> bool:
         """Whether the message was accepted before: then it has its outcome, whatever became of the task."""
         caller, target = asking.principal.text, asking.workspace.id

@@ -11,7 +11,7 @@ from molecule_platform.web.pipeline.calls import Call
 from molecule_platform.web.routes.a2a.response_writer import A2AResponseWriter, Headers
 from molecule_platform.web.routes.a2a.schemas import who_may
 from molecule_wire.a2a import extensions
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.errors import A2AError
 from molecule_wire.a2a.server.renderer import Renderer
 from molecule_wire.a2a.server.requests import SENDS, Invocation
@@ -35,7 +35,7 @@ class A2ACall:
     extensions: tuple[str, ...] = ()
 
     @property
-    def request(self) -> Request:
+    def request(self) -> A2ARequest:
         """The request that was read."""
         return self.invocation.request
 
@@ -100,7 +100,7 @@ async def read_call(
     return A2ACall(call, invocation, framing, admission.workspace, extensions.asked(call.headers))
 
 
-def send_options(call: Call, request: Request, default_hold: float | None) -> SendOptions:
+def send_options(call: Call, request: A2ARequest, default_hold: float | None) -> SendOptions:
     """What the headers of a send ask for; it waits for the default if they do not say, for None never."""
     headers = call.headers
     hold = _hold(headers.get("prefer", ""), request, default_hold)
@@ -120,7 +120,7 @@ def responds_async(call: Call) -> bool:
     return "respond-async" in call.headers.get("prefer", "")
 
 
-def _hold(prefer: str, request: Request, default: float | None) -> float:
+def _hold(prefer: str, request: A2ARequest, default: float | None) -> float:
     if default is None or not request.blocking or "respond-async" in prefer:
         return 0.0
     if not prefer:

@@ -28,7 +28,7 @@ from molecule_platform.web.routes.a2a.send_handler import REPLAYED, SendHandler
 from molecule_platform.web.routes.a2a.task_handlers import A2ATaskHandlers
 from molecule_wire import JSON, jsontext
 from molecule_wire.a2a import operations
-from molecule_wire.a2a.envelopes import Request
+from molecule_wire.a2a.envelopes import A2ARequest
 from molecule_wire.a2a.errors import A2AError
 from molecule_wire.a2a.server import requests
 from molecule_wire.a2a.server.bindings import JsonRpcBinding, RestBinding
@@ -132,7 +132,7 @@ class A2AHandlers:
 
     # At the platform's path
 
-    async def _reply(self, call: Call, request: Request, framing: A2AResponseWriter) -> Response:
+    async def _reply(self, call: Call, request: A2ARequest, framing: A2AResponseWriter) -> Response:
         authorisation.permit(call.principal, ANSWERERS, None, None)
         target = await self.authority.same_org(call.principal, call.path["id"])
         submission = NewMessage(
@@ -147,7 +147,7 @@ class A2AHandlers:
         result: JSON = {"settled": replied.settled, "message_id": replied.message_id}
         return framing.reply(jsontext.encode(result), REPLAYED if replied.replayed else ())
 
-    async def _relay(self, call: Call, request: Request, framing: A2AResponseWriter) -> Response:
+    async def _relay(self, call: Call, request: A2ARequest, framing: A2AResponseWriter) -> Response:
         """A method that A2A does not know is for the agent to know, if the caller may send to it."""
         admission = await self.authority.authorize(call.principal, SENDERS, call.path["id"], to_send=True)
         assert admission.workspace is not None
