@@ -43,18 +43,16 @@ from molecule_platform.web.routes.access import AccessHandlers
 from molecule_platform.web.routes.activity import ActivityHandlers
 from molecule_platform.web.routes.cards import CardHandlers
 from molecule_platform.web.routes.delegations import DelegationHandlers
-from molecule_platform.web.routes.events import EventHandlers
+from molecule_platform.web.routes.events import EventHandlers, StreamTicketHandlers
 from molecule_platform.web.routes.health import HealthHandlers
-from molecule_platform.web.routes.heartbeat import HeartbeatHandler
 from molecule_platform.web.routes.inbox import InboxHandlers
 from molecule_platform.web.routes.login import LoginHandlers
 from molecule_platform.web.routes.messages import MessageHandlers
 from molecule_platform.web.routes.people import PeopleHandlers
 from molecule_platform.web.routes.plugins import PluginHandlers
-from molecule_platform.web.routes.registry import RegistryHandlers
+from molecule_platform.web.routes.registry import HeartbeatHandler, RegistryHandlers
 from molecule_platform.web.routes.secrets import SecretHandlers
 from molecule_platform.web.routes.signing_keys import SigningKeyHandlers
-from molecule_platform.web.routes.stream_tickets import StreamTicketHandlers
 from molecule_platform.web.routes.tokens import TokenHandlers
 from molecule_platform.web.routes.version import VersionHandlers
 from molecule_platform.web.routes.workspaces import WorkspaceHandlers

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct, field
 from molecule_platform.domain.authorisation import org_with, self_with
 from molecule_platform.web.pipeline.route import Route
 from molecule_platform.web.pipeline.schemas import NewBody, Query, Schema
-from molecule_platform.web.routes.messages_schemas import MessageRow, Wait
+from molecule_platform.web.routes.messages import MessageRow, Wait
 
 Kind = Literal["message", "reply", "delegation", "delegation_result", "schedule", "channel", "system"]
 

@@ -10,7 +10,7 @@ from molecule_platform.services.identity.authentication import SESSION_ENDS
 from molecule_platform.services.identity.login import Invitation, Login, SignedIn
 from molecule_platform.web.pipeline.calls import Call, Handler, Response
 from molecule_platform.web.pipeline.pipeline import Fallback
-from molecule_platform.web.routes import people_schemas as shapes
+from molecule_platform.web.routes import people as shapes
 from molecule_wire import times
 
 MAX_CODE_LIFETIME_SECONDS = 86_400

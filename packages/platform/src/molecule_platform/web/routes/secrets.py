@@ -1,11 +1,169 @@
 """Secrets of a workspace and of its organisation, the model of a workspace, and the key of the house."""
 
+from msgspec import UNSET, UnsetType
+
+from molecule_platform.domain.authorisation import Who, org_with, self_with
 from molecule_platform.domain.workspaces import Workspace
 from molecule_platform.services.keys.key_rotation import KeyRotation
 from molecule_platform.services.keys.secrets import SecretService
 from molecule_platform.services.support.audit_log import AuditActor
 from molecule_platform.web.pipeline.calls import Call, Handler, Response
-from molecule_platform.web.routes import secrets_schemas as shapes
+from molecule_platform.web.pipeline.route import Route
+from molecule_platform.web.pipeline.schemas import Body, Schema
+
+
+class PutSecret(Body):
+    """A secret value."""
+
+    key: str
+    value: str
+
+
+class SecretRow(Schema):
+    """A key that holds a value, never the value."""
+
+    key: str
+    has_value: bool
+    scope: str
+    created_at: str
+    updated_at: str
+
+
+class Saved(Schema):
+    """The value is kept."""
+
+    status: str
+    key: str
+    needs_restart: bool
+
+
+class Deleted(Schema):
+    """The value is forgotten."""
+
+    status: str
+    key: str
+
+
+class ChooseModel(Body):
+    """The model of a workspace; an empty one means the default."""
+
+    model: str
+
+
+class Model(Schema):
+    """The model that was chosen, and whether it was."""
+
+    model: str
+    source: str
+
+
+class Chosen(Schema):
+    """The model is kept, or the default holds again."""
+
+    status: str
+    model: str | UnsetType = UNSET
+
+
+class Rotated(Schema):
+    """The key in use now, how many rows were sealed again, and which ones no key here can open."""
+
+    status: str
+    key_id: str
+    resealed: int
+    failed_keys: list[str]
+
+
+_WRITE = (self_with("ws.secrets.write"), org_with("org.secrets"))
+_ORG = (org_with("org.secrets"),)
+_MODEL = "/workspaces/{id}/model"
+
+
+def _put(name: str, method: str, path: str, who: tuple[Who, ...], summary: str) -> Route:
+    return Route(name, method, path, who, summary, PutSecret, reply=Saved)
+
+
+def _of_org(place: str) -> tuple[Route, ...]:
+    """The routes of an organisation's secrets; they have two addresses."""
+    return (
+        Route(
+            "org-secret.list",
+            "GET",
+            place,
+            _ORG,
+            "The keys of the organisation's secrets.",
+            reply=list[SecretRow],
+        ),
+        _put("org-secret.put", "POST", place, _ORG, "Keep a value for every workspace."),
+        _put("org-secret.put", "PUT", place, _ORG, "Keep a value for every workspace."),
+        Route(
+            "org-secret.delete",
+            "DELETE",
+            f"{place}/{{key}}",
+            _ORG,
+            "Forget a value of the organisation.",
+            reply=Deleted,
+            refusals=("not-found",),
+        ),
+    )
+
+
+ROUTES = (
+    Route(
+        "secret.list",
+        "GET",
+        "/workspaces/{id}/secrets",
+        (self_with("ws.secrets.read"), org_with("org.secrets")),
+        "The keys that hold a value, never the values.",
+        reply=list[SecretRow],
+    ),
+    Route(
+        "secret.values",
+        "GET",
+        "/workspaces/{id}/secrets/values",
+        (self_with("ws.secrets.read"),),
+        "The values, for the workspace itself and nobody else.",
+        reply=dict[str, str],
+    ),
+    _put("secret.put", "POST", "/workspaces/{id}/secrets", _WRITE, "Keep a value."),
+    _put("secret.put", "PUT", "/workspaces/{id}/secrets", _WRITE, "Keep a value."),
+    Route(
+        "secret.delete",
+        "DELETE",
+        "/workspaces/{id}/secrets/{key}",
+        _WRITE,
+        "Forget a value.",
+        reply=Deleted,
+        refusals=("not-found",),
+    ),
+    Route(
+        "model.show",
+        "GET",
+        _MODEL,
+        (self_with(""), org_with("org.write")),
+        "The model of a workspace.",
+        reply=Model,
+    ),
+    Route(
+        "model.choose",
+        "PUT",
+        _MODEL,
+        (self_with("ws.secrets.write"), org_with("org.write")),
+        "Choose the model of a workspace.",
+        ChooseModel,
+        reply=Chosen,
+    ),
+    *_of_org("/settings/secrets"),
+    *_of_org("/admin/secrets"),
+    Route(
+        "secret.rotate-key",
+        "POST",
+        "/admin/secrets/rotate-key",
+        (org_with("admin"),),
+        "Seal every secret of the platform with a new key.",
+        reply=Rotated,
+        refusals=("conflict",),
+    ),
+)
 
 
 class SecretHandlers:
@@ -41,7 +199,7 @@ class SecretHandlers:
 
     async def put(self, call: Call) -> Response:
         """Keep a value."""
-        body: shapes.PutSecret = call.body
+        body: PutSecret = call.body
         org_id, workspace = _place(call)
         needs_restart = await self._secrets.put(_by(call), org_id, workspace, body.key, body.value)
         return Response({"status": "saved", "key": body.key, "needs_restart": needs_restart})
@@ -59,7 +217,7 @@ class SecretHandlers:
 
     async def choose_model(self, call: Call) -> Response:
         """Choose the model of a workspace, or go back to the default."""
-        body: shapes.ChooseModel = call.body
+        body: ChooseModel = call.body
         await self._secrets.choose_model(_by(call), call.workspace, body.model)
         return Response({"status": "saved", "model": body.model} if body.model else {"status": "cleared"})
 

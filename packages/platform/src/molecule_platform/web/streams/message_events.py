@@ -21,7 +21,7 @@ from molecule_platform.services.messaging.tasks.task_service import TaskQuery, T
 from molecule_platform.services.support.worker_thread import run_in_thread_if_large
 from molecule_platform.web.pipeline.calls import Call, Handler, Response
 from molecule_platform.web.pipeline.route import EVENT_STREAM
-from molecule_platform.web.routes import messages_schemas as shapes
+from molecule_platform.web.routes import messages as shapes
 from molecule_platform.web.streams.sse import until_outage
 from molecule_wire import JSONObject, jsontext, times
 from molecule_wire.a2a import sse

@@ -15,7 +15,7 @@ from molecule_platform.web.pipeline import error_responses
 from molecule_platform.web.pipeline.calls import Call, Handler, Response
 from molecule_platform.web.pipeline.query_parser import names
 from molecule_platform.web.pipeline.route import EVENT_STREAM
-from molecule_platform.web.routes import events_schemas as shapes
+from molecule_platform.web.routes import events as shapes
 
 KEEP_ALIVE_SECONDS = 15.0
 RETRY_MS = 2000
